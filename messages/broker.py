@@ -51,9 +51,11 @@ class LedPartition(NamedTuple):
 
 @message
 class InternalTopicLeadership:
-    """From the replica manager to the coordinator: which partitions of internal topics are led here since now, and
-    which no longer: they are followed, deleted, or their disk failed (broker.md 1.6). Sent before the controller's
-    request is answered. A leadership that is only renewed is no news."""
+    """From the replica manager to the coordinator: the internal partitions that this broker began or ceased to lead.
+
+    A partition is in `lost` if it is now followed or deleted, or if its disk failed (broker.md 1.6). The message is
+    sent before the response to the controller's request. A new leader epoch of the same leader is not sent.
+    """
 
     led: tuple[LedPartition, ...]
     lost: tuple[TopicPartition, ...]
@@ -61,8 +63,10 @@ class InternalTopicLeadership:
 
 @message
 class PartitionsDeleted:
-    """From the replica manager to the coordinator: the controller says that these partitions, of whatever topics, are
-    gone from the cluster (broker.md 3.9): what is remembered of them is obsolete."""
+    """From the replica manager to the coordinator: these partitions of any topics were deleted from the cluster.
+
+    Their committed offsets are obsolete (broker.md 3.9).
+    """
 
     partitions: tuple[TopicPartition, ...]
 
@@ -115,8 +119,9 @@ class BrokerConfigured:
 
 @message
 class Host:
-    """What a new PartitionActor has to know beside its first order: on which broker it is, how its topic is configured,
-    the receiver of its health, and the keeper of its ISR. `log_config` is the configuration of its log.
+    """What a new PartitionActor needs besides its first request: its broker, log settings and two other actors.
+
+    `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
     """
 
     broker_id: int
@@ -138,7 +143,7 @@ class BecomeLeader(Question["RoleTaken"]):
     """Become the leader of the partition, as the controller requests. -> RoleTaken
 
     `log` is None if no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
-    actor's first order.
+    actor's first request.
     """
 
     state: LeaderAndIsrPartitionState
@@ -205,9 +210,11 @@ class StopPartition(Question["PartitionStopped"]):
 
 @message
 class PartitionStopped:
-    """What became of StopPartition. `deleted` is the directory that waits for its removal, "" where there is none;
-    `leader_epoch` the one that is known, where the stop was refused for its own; `writes_isr` is true if the outcome of
-    an ISR write is still unknown."""
+    """The result of StopPartition.
+
+    `deleted` is the directory that will be removed, "" if there is none. `leader_epoch` is the replica's leader epoch
+    if the stop was refused because its own epoch is old. `writes_isr` is true if the result of an ISR write is unknown.
+    """
 
     error_code: int
     deleted: str = ""
@@ -234,7 +241,7 @@ class LogFileFailed:
 
 @message
 class RemoveDeletedLogs:
-    """Timer payload: remove the log directories whose deletion delay has passed."""
+    """Timer payload: remove the deleted logs whose deletion delay has passed."""
 
 
 # ---------------------------------------------------------------------------------------------------- metadata cache
@@ -277,14 +284,14 @@ class MetadataMerged:
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """Free some of what MergeMetadata replaced. -> OldTopics"""
+    """Free some topics of the snapshot that MergeMetadata replaced. -> OldTopics"""
 
     asks: ClassVar[str] = METADATA_CACHE
 
 
 @message
 class OldTopics:
-    """The number of topics still to be freed."""
+    """The number of topics in the former metadata snapshot whose memory is not yet freed."""
 
     left: int
 

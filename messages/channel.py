@@ -10,11 +10,10 @@ from messages.vocabulary import message
 
 @message
 class StartChannel:
-    """First mail of BrokerChannelActor: the broker to which it sends requests, and the connection.
+    """The first message to BrokerChannelActor: the broker to which it sends requests, and the connection.
 
-    `channel` names the network's connection and is unique. The timeouts are in seconds,
-    for connecting and for an answer.
-    The responses go to the sender, as events.
+    `channel` is the unique name of the connection. The timeouts for connecting and for a response are in seconds.
+    The actor sends the responses as events to the sender of this message.
     """
 
     broker_id: int

@@ -1,4 +1,4 @@
-"""Questions between actors: Ask, Answer and the kinds of failures.
+"""Requests between actors: Ask, Answer and the kinds of failures.
 
 A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
 sends it to the actor that the question's class names in `asks`, and hands the flow the result of the `Answer` with
@@ -36,9 +36,9 @@ FULL_BYTES = 30
 
 
 class Question(Generic[R_co]):
-    """A question to another actor; R is the type of its result.
+    """A request to another actor; R is the type of its result.
 
-    `asks` names the peer that answers; "" where the question goes to an address of its own (`ask_all`).
+    `asks` names the receiver among the actor's peers; "" if the address is given with the request (`ask_all`).
     """
 
     __slots__ = ()
@@ -58,19 +58,19 @@ class Pause(Instruction):
 
 
 class AskAll(NamedTuple):
-    """Questions to several actors at once: (address, question) pairs."""
+    """Requests to several actors at once: (address, request) pairs."""
 
     pairs: tuple[tuple[ActorAddress, Question[object]], ...]
 
 
 class Begin(NamedTuple):
-    """Send a question without waiting; the flow receives a ticket for Await."""
+    """Send a request without waiting; the flow receives a ticket for Await."""
 
     question: Question[object]
 
 
 class Await(NamedTuple):
-    """Wait for the result of the question with this ticket; a Failure is raised."""
+    """Wait for the result of the request with this ticket; a Failure is raised."""
 
     ticket: int
 
@@ -215,7 +215,7 @@ def _grow(table: dict[Any, Any], count: int) -> None:
 
 @message
 class Ask:
-    """A question with an id of its sender. The receiver always replies with `Answer(id, result)`, also on failure."""
+    """A request with an id chosen by its sender. The receiver always replies with `Answer(id, result)`."""
 
     id: int
     question: Message
@@ -223,10 +223,10 @@ class Ask:
 
 @message
 class Answer:
-    """The result of `Ask(id)`: a message of the question's answer type, or a Failure.
+    """The result of `Ask(id)`: a message of the request's answer type, or a Failure.
 
-    `generation` is the ZooKeeper session's, stamped when the request was issued (0 where none is involved). `requests`:
-    how many requests to ZooKeeper it took.
+    `generation` is that of the ZooKeeper session when the request was issued (0 without ZooKeeper). `requests` is the
+    number of requests to ZooKeeper that were needed.
     """
 
     id: int
@@ -236,7 +236,7 @@ class Answer:
 
 
 asking, answering = maker(Ask), maker(Answer)
-"""Make them as the classes do, in less time: of either there is one for every partition that an order names."""
+"""Create Ask and Answer faster than the classes do: a controller request needs one of each for every partition."""
 
 
 @message
@@ -255,19 +255,19 @@ class Continue:
 
 @message
 class Done:
-    """The question was executed and has no other result."""
+    """The request was executed and has no other result."""
 
 
 @message
 class Failure:
-    """A failed question: `name` is one of FAILURES, `detail` describes the cause."""
+    """A failed request: `name` is one of FAILURES, `detail` describes the cause."""
 
     name: str
     detail: str
 
 
 class AskFailed(Exception):
-    """The receiver of a question replied with a Failure; raised in the flow."""
+    """The receiver of a request replied with a Failure; raised in the flow."""
 
 
 class ConnectionLoss(AskFailed):
@@ -275,7 +275,7 @@ class ConnectionLoss(AskFailed):
 
 
 class SessionLost(AskFailed):
-    """The ZooKeeper session expired while the request was under way."""
+    """The ZooKeeper session expired while the request was in flight."""
 
 
 class ControllerMoved(AskFailed):
@@ -291,7 +291,7 @@ class ZooKeeperRefused(AskFailed):
 
 
 class LostAnswer(AskFailed):
-    """The receiver of a question missed its deadline: a bug, or a write with unknown outcome."""
+    """The receiver of a request missed its deadline: a bug, or a write with unknown outcome."""
 
 
 FAILURES: dict[str, type[AskFailed]] = {

@@ -165,7 +165,7 @@ class ReplicaManagerStarted:
 
 @message
 class ReplicaManagerFailed:
-    """To NodeActor: the last log directory is lost, so the broker cannot go on (broker.md 2.3)."""
+    """To NodeActor: the last log directory has failed, so the broker stops (broker.md 2.3)."""
 
     reason: str
 
@@ -186,8 +186,11 @@ class StartMetadataCache:
 
 @message
 class StartPartitionRequests:
-    """First mail of PartitionRequestsActor. `fetch_sessions` is how many there may be; `rack_aware`: consumers are sent
-    to replicas in their racks."""
+    """The first message to PartitionRequestsActor.
+
+    `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware`, consumers are sent to replicas in their
+    racks.
+    """
 
     metadata_cache: ActorAddress
     fetch_sessions: int = 1000
@@ -197,7 +200,7 @@ class StartPartitionRequests:
 
 @message
 class StartAutoTopicCreation:
-    """First mail of AutoTopicCreationActor."""
+    """The first message to AutoTopicCreationActor."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -206,7 +209,7 @@ class StartAutoTopicCreation:
 
 @message
 class StartIsrKeeper:
-    """First mail of IsrKeeperActor. `metrics` receives the counts of ISR shrinks and expands."""
+    """The first message to IsrKeeperActor. `metrics` receives the counts of ISR shrinks and expands."""
 
     bridge: ActorAddress
     metrics: ActorAddress | None = None
@@ -214,7 +217,7 @@ class StartIsrKeeper:
 
 @message
 class StartProducerIds:
-    """First mail of ProducerIdsActor."""
+    """The first message to ProducerIdsActor."""
 
     broker_id: int
     bridge: ActorAddress
@@ -222,8 +225,11 @@ class StartProducerIds:
 
 @message
 class StartDynamicConfig:
-    """First mail of DynamicConfigActor: from whom it hears of changes, and whom it tells: of topics the replica
-    manager, of throttles of replication who serves followers, and who follows, of addresses the node."""
+    """The first message to DynamicConfigActor: the bridge that it reads changes from, and their subscribers.
+
+    `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
+    `node` receives advertised listeners.
+    """
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -242,7 +248,7 @@ class Advertise:
 
 @message
 class StartConfigs:
-    """First mail of ConfigsActor."""
+    """The first message to ConfigsActor."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -251,7 +257,7 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """First mail of GroupCoordinatorActor. `topic_creation` creates the groups' topic on the first request."""
+    """The first message to GroupCoordinatorActor. `topic_creation` creates the groups' topic on the first request."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -261,7 +267,7 @@ class StartGroupCoordinator:
 
 @message
 class StartCoordinatorFinder:
-    """First mail of CoordinatorFinderActor."""
+    """The first message to CoordinatorFinderActor."""
 
     bridge: ActorAddress
     metadata_cache: ActorAddress
@@ -270,7 +276,7 @@ class StartCoordinatorFinder:
 
 @message
 class StartFetcherManager:
-    """First mail of ReplicaFetcherManagerActor."""
+    """The first message to ReplicaFetcherManagerActor."""
 
     settings: NodeSettings
     network: ActorAddress
@@ -279,8 +285,10 @@ class StartFetcherManager:
 
 @message
 class StartRequestHandler:
-    """First message of RequestHandlerActor: the receiver of each API; `controller` is None on nodes without that
-    role."""
+    """The first message to RequestHandlerActor: the receiver of each API.
+
+    `controller` is None on nodes without that role.
+    """
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -306,7 +314,7 @@ class ShuttingDown:
 
 @message
 class StartBridge:
-    """First mail of ZkBridgeActor: the store gateway's address; `subscriber` receives session changes.
+    """The first message to ZkBridgeActor: the store gateway's address; `subscriber` receives session changes.
 
     The bridge sends SessionEstablished (first connection and after an expiry) and SessionExpired to the subscriber,
     and SessionExpired also to each actor with armed watches.
@@ -351,7 +359,7 @@ class ServeClients:
 
 @message
 class NodeFailed:
-    """To the process: the node cannot start or go on; `reason` is the message for the user."""
+    """To the process: the node cannot start or continue; `reason` is the message for the user."""
 
     reason: str
 

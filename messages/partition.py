@@ -302,7 +302,7 @@ class ChangeIsr:
 
 @message
 class WatchFollowers:
-    """To the ISR's keeper: these leaders have lagging followers; send them a reminder at this clock time.
+    """To IsrKeeperActor: these leaders have lagging followers; notify them at this clock time.
 
     -> LookAtFollowers to each
     """
@@ -313,7 +313,7 @@ class WatchFollowers:
 
 @message
 class LookAtFollowers:
-    """Look for followers that lag behind; to the ISR's keeper, from its timer: remind all who want it `at` then."""
+    """To a leader: look for lagging followers. IsrKeeperActor's timer payload: notify leaders that wait for `at`."""
 
     at: float
 
@@ -408,8 +408,10 @@ class Reconcile:
 
 @message
 class Restart:
-    """To a follower: the leader's log starts at `offset`, after the follower's end: restart the log there. ->
-    Replicated"""
+    """To a follower: delete the log and start it again at `offset`. -> Replicated
+
+    The leader's log starts at `offset`, which is beyond the follower's log end.
+    """
 
     leader_epoch: int
     offset: int
@@ -417,9 +419,10 @@ class Restart:
 
 @message
 class Replicated:
-    """The follower's state: the next fetch offset, and the epoch to request from the leader (-1: none).
+    """The follower's state: its log end, which is the next fetch offset, and an error code.
 
-    `error_code` 74: it follows in another epoch by now; 2: what came is damaged; 56: the disk failed.
+    `ask_epoch` is the epoch whose end offset the leader is asked for (-1: none). `error_code` is 74 if the follower is
+    in another epoch now, 2 if the records are damaged, 56 if the disk failed.
     """
 
     partition: TopicPartition

@@ -133,6 +133,8 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 class _State(msgspec.Struct):
+    """A partition state in a request or a part of one."""
+
     partition: tuple[str, int]
     leader: int | None = None
     leader_epoch: int | None = None
@@ -143,77 +145,107 @@ class _State(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
+    """A controller request to a broker."""
+
     controller_epoch: int | None = None
     partition_states: tuple[_State, ...] | None = None
 
 
 class _Part(msgspec.Struct):
+    """A part of a large controller request."""
+
     entries: tuple[_State, ...] = ()
 
 
 class _Sent(msgspec.Struct):
+    """`Transmit`: a request to another node."""
+
     channel: str
     correlation_id: int
     request: tuple[str, msgspec.Raw]
 
 
 class _Piece(msgspec.Struct):
+    """`ChannelPart`: a part of a request to another node."""
+
     channel: str
     part: tuple[str, msgspec.Raw]
 
 
 class _Failed(msgspec.Struct):
+    """`TransmitFailed`: a request without a response."""
+
     channel: str
     correlation_id: int
     reason: str
 
 
 class _Received(msgspec.Struct):
+    """`Received`: a response from another node."""
+
     channel: str
     correlation_id: int
     response: tuple[str, msgspec.Raw]
 
 
 class _Came(msgspec.Struct):
+    """`ClientRequest`: a request of a client."""
+
     connection: int
     correlation_id: int
     request: tuple[str, msgspec.Raw]
 
 
 class _Replied(msgspec.Struct):
+    """`ClientResponse`: a response to a client."""
+
     connection: int
     correlation_id: int
     response: tuple[str, msgspec.Raw] | None = None
 
 
 class _CameTogether(msgspec.Struct):
+    """`ClientRequests`: requests of one connection that arrived together."""
+
     requests: tuple[_Came, ...]
 
 
 class _RepliedTogether(msgspec.Struct):
+    """`ClientResponses`: several responses to one connection."""
+
     responses: tuple[_Replied, ...]
 
 
 class _Passed(msgspec.Struct):
+    """`Forwarded`: a client's request in the message to its handler."""
+
     request: _Came
 
 
 class _Start(msgspec.Struct):
+    """`StartChannel`: the broker of a channel."""
+
     broker_id: int
     channel: str
 
 
 class _Answer(msgspec.Struct):
+    """`Answer`: the result of a request between actors."""
+
     result: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Asked(msgspec.Struct):
+    """`Ask`: a request between actors."""
+
     question: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Leadership(msgspec.Struct):
+    """The leader and the ISR in a partition state."""
+
     leader: int
     leader_epoch: int
     controller_epoch: int
@@ -221,26 +253,38 @@ class _Leadership(msgspec.Struct):
 
 
 class _StatesToWrite(msgspec.Struct):
+    """A ZooKeeper request that writes partition states."""
+
     states: tuple[tuple[tuple[str, int], _Leadership], ...]
 
 
 class _StatesRead(msgspec.Struct):
+    """The result of reading partition states."""
+
     states: tuple[tuple[tuple[str, int], _Leadership | None, str], ...]
 
 
 class _StatesWritten(msgspec.Struct):
+    """The results of writing partition states."""
+
     results: tuple[tuple[tuple[str, int], int, int], ...]
 
 
 class _Topic(msgspec.Struct):
+    """A message that names one topic."""
+
     topic: str
 
 
 class _Topics(msgspec.Struct):
+    """A message that lists topics."""
+
     topics: tuple[_Topic, ...] = ()
 
 
 class _ToStore(msgspec.Struct):
+    """A request to the ZooKeeper store."""
+
     id: int
     ops: tuple[tuple[str, str, msgspec.Raw, msgspec.Raw], ...] = ()
     data: tuple[str, ...] = ()
@@ -249,18 +293,26 @@ class _ToStore(msgspec.Struct):
 
 
 class _FromStore(msgspec.Struct):
+    """A response of the ZooKeeper store."""
+
     id: int
 
 
 class _Fired(msgspec.Struct):
+    """`WatchEvent`: a ZooKeeper watch that fired."""
+
     path: str
 
 
 class _Sampled(msgspec.Struct):
+    """`Samples`: observations for the metrics."""
+
     values: tuple[tuple[str, float, tuple[tuple[str, str], ...]], ...]
 
 
 class _Body(msgspec.Struct):
+    """The size of a batch body."""
+
     size: int = 0
 
 
@@ -272,42 +324,60 @@ class _Records(msgspec.Struct, array_like=True):
 
 
 class _Batch(msgspec.Struct):
+    """The records for one partition in a Produce request."""
+
     partition: tuple[str, int]
     records: _Records | None = None
 
 
 class _Append(msgspec.Struct, array_like=True):
+    """`AppendBatch`: records to append, and their request."""
+
     request: int
     place: int
     part: _Batch
 
 
 class _Appends(msgspec.Struct):
+    """`AppendBatches`: several of them."""
+
     batches: tuple[_Append, ...]
 
 
 class _Found(msgspec.Struct):
+    """The records read from one partition."""
+
     partition: tuple[str, int]
     body: _Body | None = None
 
 
 class _Read(msgspec.Struct):
+    """`LogRead`: the result of a read."""
+
     result: _Found
 
 
 class _Isr(_State):
+    """`ChangeIsr`: an ISR to write to ZooKeeper."""
+
     grows: bool = True
 
 
 class _Elected(msgspec.Struct):
+    """`Elected`: a new controller epoch."""
+
     epoch: int
 
 
 class _Broker(msgspec.Struct):
+    """A live broker."""
+
     id: int
 
 
 class _Brokers(msgspec.Struct):
+    """`Brokers`: the live brokers."""
+
     brokers: tuple[_Broker, ...]
 
 

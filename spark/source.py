@@ -75,6 +75,8 @@ _COMPARISONS = {
 
 
 class _SliceOfTrace(InputPartition):
+    """A Spark partition: the frames that one task reads."""
+
     def __init__(self, slice: Slice) -> None:
         self.slice = slice
 

@@ -1,4 +1,4 @@
-"""Conversations about brokers' registrations (controller.md 2.3)."""
+"""ZooKeeper operations on broker registrations (controller.md 2.3)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _ids(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
-    """What the registrations say. A torn one is logged and named, and costs the others nothing."""
+    """Decode the registrations. An unreadable one is logged and listed; the others are returned."""
     found: list[Broker] = []
     unreadable: list[int] = []
     for broker_id, node in zip(ids, nodes, strict=True):
@@ -118,7 +118,7 @@ def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
         try:
             found.append(znodes.decode_broker(paths.broker(broker_id), node.data, node.czxid))
         except BadZnode as error:
-            logger.error("Ignoring broker %d until its registration can be read: %s", broker_id, error)
+            logger.error("Ignoring broker %d until its registration in /brokers/ids can be read: %s", broker_id, error)
             unreadable.append(broker_id)
     return Brokers(tuple(found), tuple(unreadable))
 

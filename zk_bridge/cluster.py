@@ -1,4 +1,4 @@
-"""Conversations about the cluster as a whole: Kafka's parents, the cluster id, our own nodes (broker.md 7.1)."""
+"""ZooKeeper operations on the cluster: Kafka's parent znodes, the cluster id, our own nodes (broker.md 7.1)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def register_node(question: RegisterNode) -> Conversation:
 
 
 def get_nodes(question: GetNodes) -> Conversation:
-    """Our nodes that are alive, by id. A torn registration is logged and named, and costs the others nothing."""
+    """List our live nodes by id. An unreadable registration is logged and listed; the others are returned."""
     (names,) = yield from children_of((paths.OUR_NODES,))
     node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())
     found: list[NodeRegistration] = []
@@ -112,8 +112,11 @@ def get_nodes(question: GetNodes) -> Conversation:
         try:
             found.append(znodes.decode_node(path, node.data))
         except BadZnode as error:
-            logger.error("Ignoring a node until its registration can be read: %s", error)
-            unreadable.append(path.rpartition("/")[2])
+            node_id = path.rpartition("/")[2]
+            logger.error(
+                "Ignoring node %s until its registration in %s can be read: %s", node_id, paths.OUR_NODES, error
+            )
+            unreadable.append(node_id)
     return Nodes(tuple(sorted(found, key=lambda node: node.id)), tuple(unreadable))
 
 

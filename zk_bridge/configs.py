@@ -1,4 +1,4 @@
-"""Conversations about configurations (controller.md 2.2)."""
+"""ZooKeeper operations on configurations (controller.md 2.2)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def set_broker_config(question: SetBrokerConfig) -> Conversation:
 
 
 def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversation:
-    """(name, entries, readable) of each node; a torn one is logged, and counts as empty."""
+    """Return (name, entries, readable) of each znode; an unreadable one is logged and has no entries."""
     nodes = yield from data_of(node_paths)
     found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
     for name, path, node in zip(names, node_paths, nodes, strict=True):
@@ -64,7 +64,7 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
         try:
             found.append((name, znodes.decode_config(path, node.data), True))
         except BadZnode as error:
-            logger.warning("Ignoring an unreadable config: %s", error)
+            logger.warning("Ignoring the unreadable config overrides of %s: %s", path.removeprefix("/config/"), error)
             found.append((name, (), False))
     return found
 

@@ -1,4 +1,4 @@
-"""Conversations about who is controller (controller.md 2.5, 7.1)."""
+"""ZooKeeper operations of the controller: elect, resign, read it (controller.md 2.5, 7.1)."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def get_controller(question: GetController) -> Conversation:
 
 
 def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
-    """Read /controller_epoch behind a transaction that changes nothing: what is read then is no older than that."""
+    """Read /controller_epoch after a transaction that changes nothing, so that the value is not older than that."""
     session: SessionIds = yield WhoAmI()
     if not session.connected:
-        raise ConnectionLoss("ZooKeeper is away")
+        raise ConnectionLoss("ZooKeeper is disconnected")
     yield from transact((WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, ANY_VERSION),))
     (epoch,) = yield from data_of((paths.CONTROLLER_EPOCH,))
     return ControllerEpochIs(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))

@@ -55,11 +55,11 @@ STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
     Write: StoreWrite,
     Arm: StoreArm,
 }
-"""What a conversation waits for -> what the store is sent, under the bridge's id."""
+"""What a generator yields -> the request that is sent to the store with the bridge's id."""
 
 
 class _Talk:
-    """One conversation under way: who asked, and the request that it waits for."""
+    """A generator that handles a request: the actor that sent it, and the store request that it waits for."""
 
     __slots__ = ("ask_id", "asker", "conversation", "lost", "request", "requests")
 
@@ -249,12 +249,14 @@ class BridgeCore:
         self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
 
     def _fail(self, talk: _Talk, error: Exception) -> None:
-        """Whatever is wrong, the asker must not wait for ever."""
+        """Respond with a failure, so that the sender of the request does not wait forever."""
         if isinstance(error, AskFailed):
-            logger.debug("A ZooKeeper question failed with %s: %s", type(error).__name__, error)
+            logger.debug("A ZooKeeper request failed with %s: %s", type(error).__name__, error)
             failure = Failure(type(error).__name__, str(error))
         else:
-            logger.error("A ZooKeeper question failed unexpectedly", exc_info=error)
+            logger.error(
+                "A ZooKeeper request failed with an unexpected %s: %s", type(error).__name__, error, exc_info=error
+            )
             failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
         self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 

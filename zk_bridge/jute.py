@@ -1,4 +1,4 @@
-"""ZooKeeper's protocol for many nodes at once: requests as bytes, answers from bytes.
+"""ZooKeeper's protocol for many nodes at once: encode requests and decode responses.
 
 Three requests that kazoo lacks or builds operation by operation: MultiRead (opcode 22), SetWatches (101), multi (14);
 and the single ones for servers older than 3.6. Each is serialised into one buffer, and read out of one.
@@ -265,7 +265,7 @@ def _strings(buffer: bytes, offset: int, count: int) -> tuple[tuple[str, ...], i
         (length,) = _int.unpack_from(buffer, offset)
         offset += 4
         if not 0 <= length <= len(buffer) - offset:
-            raise ValueError(f"a string has length {length}")
+            raise ValueError(f"invalid length {length} of a string")
         found.append(buffer[offset : offset + length].decode())
         offset += length
     return tuple(found), offset

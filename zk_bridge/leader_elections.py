@@ -1,4 +1,4 @@
-"""Conversations about elections that admin tools ask for (controller.md 2.2)."""
+"""ZooKeeper operations on the leader elections that admin tools request (controller.md 2.2)."""
 
 from __future__ import annotations
 

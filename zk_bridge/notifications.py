@@ -1,7 +1,7 @@
-"""Conversations about notifications, of brokers to the controller and to brokers (controller.md 2.2; broker.md 2.3).
+"""ZooKeeper operations on notifications to the controller and to brokers (controller.md 2.2; broker.md 2.3).
 
-A torn notification names nothing: it is logged, listed, and deleted with the others. A child that is no notification
-by its name is ignored: it stays where it is.
+An unreadable notification is logged, listed without a subject, and deleted with the others. A child whose name is not
+that of a notification is ignored and stays.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def get_config_changes(question: GetConfigChanges) -> Conversation:
             try:
                 entity = znodes.decode_config_change(path, node.data)
             except BadZnode as error:
-                logger.warning("Ignoring an unreadable notification: %s", error)
+                logger.warning("Ignoring an unreadable notification of a config change: %s", error)
                 entity = ""
             found.append(ConfigChanged(number, entity))
     return ConfigChanges(tuple(found))
@@ -125,7 +125,7 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
             try:
                 found.append(decode(path, node.data))
             except BadZnode as error:
-                logger.warning("Ignoring an unreadable notification: %s", error)
+                logger.warning("Ignoring an unreadable notification under %s: %s", parent, error)
     return names, found
 
 

@@ -1,4 +1,4 @@
-"""Conversations about partitions' leadership: the bulk of a controller's traffic (controller.md 2.5, zookeeper.md).
+"""ZooKeeper operations on partition states: most of a controller's traffic (controller.md 2.5, zookeeper.md).
 
 Rule 1: entries go in transactions of bounded size, each opened by one fence, one at a time.
 Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data

@@ -1,4 +1,4 @@
-"""Conversations about reassignments that admin tools ask for (controller.md 2.2, 7.7)."""
+"""ZooKeeper operations on the reassignments that admin tools request (controller.md 2.2, 7.7)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def forget_reassignments(question: ForgetReassignments) -> Conversation:
 
 
 def _requests(node: Znode) -> tuple[RequestedReassignment, ...]:
-    """What the node asks for; nothing where it is torn, or not there."""
+    """The reassignments that the znode requests; empty if it is absent or unreadable."""
     try:
         return () if node.code == NO_NODE else znodes.decode_reassignments(paths.REASSIGNMENTS, node.data)
     except BadZnode as error:

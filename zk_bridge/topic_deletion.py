@@ -1,4 +1,4 @@
-"""Conversations about topics to be deleted (controller.md 2.2, 6)."""
+"""ZooKeeper operations on topic deletions (controller.md 2.2, 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations about topics: names, assignments (controller.md 2.2, 2.4)."""
+"""ZooKeeper operations on topics: their names and assignments (controller.md 2.2, 2.4)."""
 
 from __future__ import annotations
 

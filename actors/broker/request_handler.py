@@ -157,7 +157,7 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""
         log.info(
-            "[Broker id=%d] Injected fault %s (%g) into %s correlationId %d of client %.100r",
+            "[Broker id=%d] Injected fault %s (%g) into the %s request with correlation id %d of client %.100r",
             *(self._node_id, message.fault, message.value, message.api, message.correlation_id, message.client_id),
         )
 

@@ -20,13 +20,13 @@ _PACKAGE = __name__.rpartition(".")[0]
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
-    "broker": "Run one node from a Kafka server.properties.",
+    "broker": "Run one node with the settings in a Kafka server.properties file.",
     "configs": "Describe and alter configs of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "delete-records": "Delete records of partitions before an offset.",
     "down": "Stop the cluster that `kafka-actors up` runs in a folder.",
     "dump-log": "Print segments, indexes, snapshots and checkpoints of a log directory.",
-    "fixture": "Run clusters for a test program, which sends commands as JSON lines.",
+    "fixture": "Run clusters for a test program, which sends commands as JSON lines on standard input.",
     "get-offsets": "Print offsets of partitions.",
     "leader-election": "Elect the preferred leaders of partitions, or any live replica.",
     "log-dirs": "Print the log directories of brokers with sizes and lags.",
@@ -35,7 +35,7 @@ COMMANDS = {
     "simulate": "Simulate clusters under random faults, in virtual time.",
     "start": "Start a stopped node of a `kafka-actors up` cluster.",
     "status": "Show the health, controller, brokers, partitions and queues of a cluster.",
-    "spark": "Start Spark faster, or pack the files that Spark workers need.",
+    "spark": "Shorten the start of Spark, or pack the files that Spark workers need.",
     "summary": "Summarise failures, elections and latencies from traces or Kafka logs.",
     "topics": "Create, list, describe, alter and delete topics.",
     "trace": "Convert traces: add omitted payloads, or pack them as Parquet.",

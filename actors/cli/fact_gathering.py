@@ -1,4 +1,4 @@
-"""Read facts (`trace_facts`) from a trace in one pass per run.
+"""Collect the facts that `why` needs (`trace_facts`) from a trace, in one pass over each run.
 
 Rule 1: a controller is serial. What it learns and asks for belongs to the event whose end it tells the metrics next: it
         says how long that took and had waited, so it is known when the event came. What came before it, and is not over
@@ -92,8 +92,8 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
     return facts.in_order()
 
 
-class _Mail(NamedTuple):
-    """A controller event: its session, and whether its controller was active."""
+class _PendingEvent(NamedTuple):
+    """A queued controller event: its session, and whether the controller was active."""
 
     event: ControllerEvent
     generation: int
@@ -101,41 +101,41 @@ class _Mail(NamedTuple):
 
 
 class _Desk:
-    """A controller's pending events, and its results and questions since the last event."""
+    """A controller's pending events, and its results and open requests since the last event."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
-        self.mail: list[_Mail] = []
+        self.pending: list[_PendingEvent] = []
         self.learnt: list[tuple[list[Any], Any]] = []
-        """Facts of the event that it is at, and where they go."""
+        """Facts of the current event, and the lists that they are added to."""
         self.open: dict[int, str] = {}
-        """Questions without an answer."""
+        """Requests without a response."""
         self.last: ControllerEvent | None = None
         self.in_office = False
         self.dead_generation = 0
         self.busy = False
-        """Whether the event that it is at has done more than look."""
+        """Whether the current event has done more than read."""
 
     def reported(self, kind: str, came: float) -> int | None:
-        """Which of the mail is over: that of this kind, which came then."""
-        same = [(abs(each.event.place.at - came), n) for n, each in enumerate(self.mail) if each.event.kind == kind]
+        """Return the index of the pending event of this kind that was queued at that time, None if there is none."""
+        same = [(abs(each.event.place.at - came), n) for n, each in enumerate(self.pending) if each.event.kind == kind]
         apart, nearest = min(same, default=(CLOSE, None))
         return nearest if apart < CLOSE else None
 
     def settle(self, event: ControllerEvent | None) -> None:
-        """What was learnt was learnt during this event."""
+        """Assign the collected facts to this event."""
         for facts, fact in self.learnt:
             facts.append(fact._replace(event=event))
         self.learnt.clear()
         self.busy = False
 
-    def why_idle(self, mail: _Mail) -> str:
-        """Why an event is over without a word."""
-        if 0 < mail.generation <= self.dead_generation:
+    def why_idle(self, pending: _PendingEvent) -> str:
+        """Return why an event ended without a write or request."""
+        if 0 < pending.generation <= self.dead_generation:
             return "it came from a session that was over"
-        if not (mail.in_office and self.in_office):
+        if not (pending.in_office and self.in_office):
             return NOT_IN_OFFICE
-        if mail.event.kind in RESPONSES:
+        if pending.event.kind in RESPONSES:
             return "it was the answer of a channel that had been closed"
         return "the record does not tell why"
 
@@ -198,10 +198,10 @@ class _Pass:
 
     def _at_the_end(self, desk: _Desk, last: TracePosition) -> None:
         """What a controller has before it at the end of the record; nothing, if it waits for no answer."""
-        desk.settle(desk.mail[0].event if desk.mail else None)
+        desk.settle(desk.pending[0].event if desk.pending else None)
         if not desk.open:
-            self._idle(desk, len(desk.mail))
-        for number, (event, *_) in enumerate(desk.mail):
+            self._idle(desk, len(desk.pending))
+        for number, (event, *_) in enumerate(desk.pending):
             waits_for = ", ".join(dict.fromkeys(desk.open.values())) if number == 0 else ""
             self.facts.waiting.append(Waiting(event.place, event, last.at - event.place.at, waits_for))
 
@@ -252,22 +252,22 @@ class _Pass:
             self.facts.terms.append(Term(place, desk.broker, -1, ENDS[failed]))
 
     def _came(self, desk: _Desk, place: TracePosition, kind: str, about: str = "", generation: int = 0) -> None:
-        desk.mail.append(_Mail(ControllerEvent(place, kind, about), generation, desk.in_office))
+        desk.pending.append(_PendingEvent(ControllerEvent(place, kind, about), generation, desk.in_office))
 
     def _expired(self, desk: _Desk, place: TracePosition, generation: int) -> None:
         """Rule 2."""
-        desk.settle(desk.mail[0].event if desk.mail else None)
+        desk.settle(desk.pending[0].event if desk.pending else None)
         if desk.open:
             why = "the ZooKeeper session expired before it was done"
-            self.facts.idle += [Idle(each.event.place, each.event, why) for each in desk.mail]
-            desk.mail.clear()
-        self._idle(desk, len(desk.mail))
+            self.facts.idle += [Idle(each.event.place, each.event, why) for each in desk.pending]
+            desk.pending.clear()
+        self._idle(desk, len(desk.pending))
         desk.open.clear()
         desk.in_office, desk.dead_generation = False, generation
 
     def _idle(self, desk: _Desk, count: int) -> None:
-        """So much of the mail is over without a word."""
-        over, desk.mail = desk.mail[:count], desk.mail[count:]
+        """The first `count` pending events ended without a write or request."""
+        over, desk.pending = desk.pending[:count], desk.pending[count:]
         self.facts.idle += [Idle(each.event.place, each.event, desk.why_idle(each)) for each in over]
 
     def samples(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
@@ -281,7 +281,7 @@ class _Pass:
         over = desk.reported(kind, record.queued_at + self.run.header.clock_offset - (took + waited) / 1000)
         if over is not None:
             self._idle(desk, over)
-            event = desk.last = desk.mail.pop(0).event._replace(waited=waited, took=took)
+            event = desk.last = desk.pending.pop(0).event._replace(waited=waited, took=took)
             self.facts.handled.append(event)
             if not desk.busy and kind not in RESPONSES:
                 self.facts.idle.append(Idle(event.place, event, "there was nothing to be done"))
@@ -294,7 +294,7 @@ class _Pass:
         name, question = payload["question"]
         desk = self.desks.get(record.sender)
         if desk is not None:
-            begun = next((n for n, each in enumerate(desk.mail) if each.event.place.n == record.cause), 0)
+            begun = next((n for n, each in enumerate(desk.pending) if each.event.place.n == record.cause), 0)
             self._idle(desk, begun)
             desk.open[payload["id"]] = name
             desk.busy = desk.busy or (record.actor == "ZkBridgeActor" and not name.startswith(LOOKS))

@@ -34,7 +34,7 @@ LONGEST_LINE = 1 << 20
 
 @click.command("fixture")
 def command() -> int:
-    """Run clusters for a test program, which sends commands as JSON lines on standard input.
+    """Run clusters for a test program, which writes commands as JSON lines to this command's standard input.
 
     All nodes run in this process on real sockets, with an in-memory ZooKeeper and without Java. For the protocol see
     docs/cluster-for-tests.md.

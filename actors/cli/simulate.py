@@ -57,7 +57,7 @@ def _percent(context: click.Context, parameter: click.Parameter, value: str | No
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?%?", value) or float(value.rstrip("%")) > 100:
-        raise click.BadParameter(f"{value}: a percentage is a number from 0 to 100, such as 95%")
+        raise click.BadParameter(f"'{value}' is not a percentage from 0 to 100, such as 95%")
     return float(value.rstrip("%"))
 
 
@@ -66,19 +66,19 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?[smh]", value):
-        raise click.BadParameter(f"{value}: a duration is a number with s, m or h, such as 10m")
+        raise click.BadParameter(f"'{value}' is not a duration, which is a number with s, m or h, such as 10m")
     return float(value[:-1]) * {"s": 1, "m": 60, "h": 3600}[value[-1]]
 
 
 @click.command(
     "simulate",
     epilog="Exit codes: 0 no violation, 1 a violation, too little coverage, or two different runs of one schedule,"
-    " 2 usage error, 3 --canary was not found.",
+    " 2 usage error, 3 the bug of --canary was not found.",
 )
 @click.option(
     "--brokers",
     type=click.IntRange(1, 1000),
-    help="Number of nodes. By default each seed draws it; 3 with --no-swarm.",
+    help="Number of brokers. Default: drawn for each seed, or 3 with --no-swarm.",
 )
 @click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
 @click.option(
@@ -98,85 +98,95 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds.")
 @click.option(
-    "--duration", type=click.FloatRange(1), default=120.0, show_default=True, help="Virtual seconds of each run."
+    "--duration",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="Length of each run in seconds of virtual time.",
 )
 @click.option(
     "--faults",
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"Faults to inject, separated by commas: {','.join(FAULTS)}; all; none; {ADMIN} (requests of newer tools);"
-    f" {GROUPS} (consumer groups); {ABSENT} (deletions during reassignments to a broker that never exists).",
+    help=f"Faults to inject, separated by commas. Faults are {', '.join(FAULTS)}. `all` selects these, `none` none."
+    f" Not part of `all` are {ADMIN} (requests of newer admin tools), {GROUPS} (consumer groups) and {ABSENT}"
+    " (delete topics while they are reassigned to a broker that never exists).",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(
     "--validate/--no-validate",
     default=True,
     show_default=True,
-    help="Actors validate their own state after each message (slower).",
+    help="Check the state of each broker and controller for consistency after each request (slower).",
 )
 @click.option(
     "--swarm/--no-swarm",
     default=True,
     show_default=True,
-    help="Each seed draws settings, the network, clocks, and its own selection of actions; in some, a fault lasts to"
-    " the end.",
+    help="Draw from each seed the settings, the network delays, the clocks and a selection of actions. In some runs a"
+    " fault lasts to the end.",
 )
 @click.option(
     "--schedule",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Run this schedule instead of seeds.",
+    help="Run the schedule in this file instead of schedules drawn from seeds.",
 )
 @click.option(
     "--coverage",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file what the runs reached, how often, and what they never reached: JSON to a .json file,"
-    " Markdown to any other.",
+    help="Write the coverage to this file: what the runs reached and how often, and what they never reached. A .json"
+    " file has JSON, any other file Markdown.",
 )
 @click.option(
     "--require",
     callback=_percent,
     metavar="PERCENT",
-    help="Exit with code 1 if the runs reach less than this part of what can be reached, such as 95%, or if an action"
-    " never ran.",
+    help="Minimum coverage, such as 95%: exit with code 1 if the runs cover less, or if an action never ran.",
 )
 @click.option(
     "--budget",
     callback=_seconds,
     metavar="DURATION",
-    help="Run seeds until this time is over, such as 90s, 10m or 2h, instead of --seeds.",
+    help="Run seeds for this time, such as 90s, 10m or 2h, instead of --seeds.",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the groups of violations to this file; if it exists, compare with it first.",
+    help="Write the groups of violations to this file as JSON. If the file exists, compare with its groups first.",
 )
 @click.option(
-    "--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Write them to this file as a page."
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the groups of violations to this file as an HTML page.",
 )
 @click.option(
     "--canary/--no-canary",
     default=False,
     show_default=True,
-    help="First patch a known bug into the worker processes, and run seeds until it is found.",
+    help="Test the simulation itself: patch a known bug into the worker processes and run seeds until it is found.",
 )
 @click.option(
     "--check-determinism/--no-check-determinism",
     default=False,
     show_default=True,
-    help=f"Run every {SAMPLE}th seed twice, in processes of their own, and compare the bytes of the traces.",
+    help=f"Run every {SAMPLE}th seed twice in separate processes, and compare the bytes of the two traces.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Number of processes; one per core by default.")
+@click.option("--workers", type=click.IntRange(1), help="Number of worker processes. Default: one per core.")
 @click.option(
-    "--shrink/--no-shrink", default=True, show_default=True, help="Shorten the schedule of the first violation."
+    "--shrink/--no-shrink",
+    default=True,
+    show_default=True,
+    help="Remove the actions of the first violating schedule that the violation does not need.",
 )
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("simulation"),
     show_default=True,
-    help="The folder for the violating schedule, its traces and its disks.",
+    help="If a run violates an invariant, keep its schedule, traces and simulated disks in this folder.",
 )
 def command(
     brokers: int | None,
@@ -204,8 +214,8 @@ def command(
 ) -> int:
     """Simulate clusters in virtual time, with random operations and faults from a seed.
 
-    The invariants are checked after every step. The schedule of the first seed that violates one is shortened and
-    kept: `kafka-actors simulate --schedule FILE` runs it again.
+    Invariants of Kafka's replication are checked after every step. The schedule of the first seed that violates an
+    invariant is shortened and kept. `kafka-actors simulate --schedule FILE` runs it again.
     """
     out = console()
     before = _read_report(json_file)
@@ -302,7 +312,7 @@ def _read_report(file: Path | None) -> dict[str, Any]:
         read = json.loads(file.read_text(encoding="utf-8"))
         return {"groups": [dict(group) for group in read["groups"]]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandFailed(f"{file}: not a report of kafka-actors simulate: {error!r}. Name another file.") from error
+        raise CommandFailed(f"{file}: not a report of kafka-actors simulate ({error!r}). Name another file.") from error
 
 
 def _write(file: Path | None, text: str) -> None:
@@ -344,7 +354,9 @@ def _read(path: Path) -> Schedule:
         raise CommandFailed(f"{path}: {error}") from error
     for name, _ in read.settings:
         if name not in inspect.signature(NodeSettings).parameters:
-            raise CommandFailed(f"{path}: set {name}: unknown node setting; remove the line or correct the name")
+            raise CommandFailed(
+                f"{path}: unknown node setting in the line 'set {name}'. Remove the line or correct the name."
+            )
     for action in read.actions:
         reason = unfit(action, read.brokers)
         if reason is not None:

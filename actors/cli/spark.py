@@ -12,14 +12,14 @@ from actors.cli.extras import need
 
 @click.group("spark")
 def command() -> None:
-    """Start Spark faster, or pack the files that Spark workers need."""
+    """Shorten the start of Spark, or pack the files that Spark workers need."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 done, or done before, 1 Spark cannot be started, 2 usage error.")
+@command.command("prepare", epilog="Exit codes: 0 stored, now or earlier, 1 Spark cannot be started, 2 usage error.")
 def prepared() -> int:
-    """Store Spark's class data once (half a minute, 180 MB), so that `summary` needs half the CPU time.
+    """Store a class data archive of Spark (half a minute, 180 MB), so that `summary` needs half the CPU time.
 
-    The data is stored in this Python environment, for this version of Java.
+    The archive is stored in this Python environment and is valid for the current version of Java.
     """
     need("spark", "spark prepare")
     from spark.apart import ChildEnded, apart
@@ -43,7 +43,7 @@ def prepared() -> int:
 def bundled(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.
 
-    The workers need the same version of Python on the same kind of machine.
+    The workers need the same Python version, operating system and CPU architecture.
     """
     need("spark", "spark bundle")
     from spark.bundle import bundle
@@ -51,5 +51,5 @@ def bundled(file: Path) -> int:
     try:
         click.echo(f"{bundle(file)}: {file.stat().st_size >> 20} MB")
     except OSError as error:
-        raise CommandFailed(f"{file}: {error.strerror}") from error
+        raise CommandFailed(f"{file}: {error.strerror}. Name a file that can be written.") from error
     return 0

@@ -1,8 +1,8 @@
 """`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: summarise traces with Spark.
 
-With `--follow` it goes on, and says it again whenever more has been recorded.
+With `--follow` the summary is repeated when traces have grown.
 
-Rule: a child does the work, and begins by starting Java: what takes long to import is imported there, meanwhile.
+Rule: a child process does the work. It starts Java first, and imports the large modules while Java starts.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ MOST_ROWS = 60
     "json_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write all rows as JSON to this file.",
+    help="Also write all rows of all tables to this file as JSON.",
 )
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write an HTML report with figures to this file; answers all questions.",
+    help="Also write an HTML report with figures to this file. It contains all sections, whichever are selected.",
 )
 @click.option(
     "--master",
@@ -62,28 +62,30 @@ MOST_ROWS = 60
     help="The Spark master; its workers must be able to read DIR.",
 )
 @click.option(
-    "--only", multiple=True, type=click.Choice(list(TITLES)), help="Answer only this question. May be repeated."
+    "--only", multiple=True, type=click.Choice(list(TITLES)), help="Print only this section. May be repeated."
 )
-@click.option("--follow", is_flag=True, help="Repeat the summary when traces have grown, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Repeat the summary whenever the traces have grown, until Ctrl-C.")
 @click.option(
     "--keep",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="With --follow: store the converted traces here; a later --follow continues from them.",
+    help="With --follow: store the converted traces in this folder. A later --follow continues from them.",
 )
 @click.option(
     "--against",
     metavar="DIR2",
     type=click.Path(exists=True, path_type=Path),
-    help="Compare with the earlier traces below DIR2.",
+    help="Compare the latencies with those of the earlier traces below DIR2.",
 )
 @click.option(
     "--logs",
     is_flag=True,
-    help="Read logs of Apache Kafka brokers instead of traces; DIR has one folder for each broker.",
+    help="Read logs of Apache Kafka brokers instead of traces. DIR must have one folder of logs for each broker.",
 )
-@click.option("--zone", default="UTC", show_default=True, help="The time zone of the logs.")
-@click.option("--partial", "in_part", is_flag=True, help="Summarise the readable part of a damaged trace.")
+@click.option("--zone", default="UTC", show_default=True, help="With --logs: the time zone of the logs.")
+@click.option(
+    "--partial", "in_part", is_flag=True, help="If a trace is damaged, summarise its readable part instead of failing."
+)
 def command(
     directory: Path,
     json_file: Path | None,
@@ -99,13 +101,16 @@ def command(
 ) -> int:
     """Summarise all traces below DIR with Spark.
 
-    The questions cover failed nodes and when others noticed; partitions without a leader and for how long; messages
-    and handling time by actor and message type; controller events; requests per broker; elections; leaders over time.
+    The sections show failed nodes and when their failures were detected, how long partitions were without a leader,
+    messages and handling time by actor and message type, controller events, requests per broker, elections, and leaders
+    over time.
     """
     if keep and not follow:
-        raise click.UsageError("--keep needs --follow; use `trace pack` to store traces")
+        raise click.UsageError("--keep needs --follow. Use `kafka-actors trace pack` to convert traces once.")
     if logs and (follow or not set(only) <= set(LOGGED)):
-        raise click.UsageError(f"--logs supports only these questions: {', '.join(LOGGED)}")
+        raise click.UsageError(
+            f"--logs cannot be combined with --follow, and supports only these sections: {', '.join(LOGGED)}"
+        )
     if (against and (logs or follow)) or (COMPARED in only and not against):
         raise click.UsageError("--against cannot be combined with --follow or --logs")
     need("spark", "summary")
@@ -211,9 +216,9 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
             out.print(each)
     for run in summary["runs"]:
         if run.detail == INPUTS:
-            out.print(f"run {run.run} holds no payloads (trace.detail={run.detail}): their payloads are not counted")
+            out.print(f"run {run.run} has no payloads (trace.detail={run.detail}): they are not counted")
     for damage in summary.damage:
-        out.print(f"damaged; not counted from here on: {damage}")
+        out.print(f"not counted after a damaged place: {damage}")
     if summary.malformed:
         out.print(f"{summary.malformed} malformed lines were not counted")
     for unreadable in summary.unreadable:

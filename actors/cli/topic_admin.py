@@ -301,7 +301,7 @@ def parse_configs(configs: Sequence[str]) -> tuple[ConfigEntry, ...]:
 
 
 def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
-    """--replica-assignment 0:1,1:2: replicas of partition 0, then of partition 1."""
+    """Parse --replica-assignment: in 0:1,1:2, partition 0 is on brokers 0 and 1, partition 1 on brokers 1 and 2."""
     assignment: list[tuple[int, ...]] = []
     for number, replicas_text in enumerate(text.split(",")):
         try:

@@ -114,7 +114,8 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
 @click.option(
     "--replica-assignment",
     metavar="0:1:2,..",
-    help="The broker ids of each partition, as 0:1,1:2; assigned automatically by default.",
+    help="The replicas of each partition: broker ids separated by colons, partitions by commas. 101:102,102:103 puts"
+    " partition 0 on brokers 101 and 102, and partition 1 on brokers 102 and 103. Default: assigned automatically.",
 )
 @click.option(
     "--config", metavar="NAME=VALUE", multiple=True, help="A config of the new topic, as name=value. May be repeated."

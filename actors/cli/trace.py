@@ -17,7 +17,7 @@ from messages.trace.runs import find_runs
 
 @click.group("trace")
 def command() -> None:
-    """Work on traces."""
+    """Convert traces: add omitted payloads, or pack them as Parquet."""
 
 
 @command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")
@@ -25,16 +25,16 @@ def command() -> None:
 @click.option(
     "--to",
     "target",
-    metavar="FOLDER",
+    metavar="TARGET",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder for the full traces, not inside DIR.",
+    help="The folder for the new traces; it must not be inside DIR.",
 )
-@click.option("--node", type=int, help="Only this node's runs.")
+@click.option("--node", type=int, help="Expand only the runs of this node.")
 def expanded(directory: Path, target: Path, node: int | None) -> int:
-    """Write every run recorded below DIR with the payloads of all messages, as trace.detail=full does.
+    """Write every run recorded below DIR to TARGET with the payloads of all messages, as with trace.detail=full.
 
-    A replay restores the payloads, and compares them with the trace.
+    The payloads are restored by a replay, which also compares its messages with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
         raise CommandFailed(
@@ -57,9 +57,10 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def packed(directory: Path, target: Path) -> int:
-    """Write all traces below DIR as typed Parquet into TARGET, for `summary`, Spark or other programs.
+    """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
-    A second run writes only new and grown runs. spark/columns.py describes the columns.
+    If TARGET exists, only runs that are new or have grown since then are written. docs/trace-columns.md describes the
+    columns.
     """
     need("spark", "trace pack")
     from spark.pack import Packing  # Arrow takes its time

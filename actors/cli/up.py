@@ -137,10 +137,12 @@ def command(
 
 
 def _check(overrides: dict[str, str]) -> None:
-    """Find what is wrong with the overrides before anything starts. SettingsError, click.BadParameter."""
+    """Check the overrides before anything starts. Raises SettingsError or click.BadParameter."""
     for name in OWN_SETTINGS:
         if name in overrides:
-            raise click.BadParameter(f"{name} is set by `up` for each node", param_hint="--override")
+            raise click.BadParameter(
+                f"{name} cannot be overridden: `up` sets it for each node. Remove it.", param_hint="--override"
+            )
     settings_of({"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1", **overrides})
 
 

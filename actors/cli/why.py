@@ -75,7 +75,7 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
         for run in found.runs:
             if run.header.detail != FULL:
                 raise CommandFailed(
-                    f"run {run.header.run} holds no payloads (trace.detail={run.header.detail}): "
+                    f"run {run.header.run} has no payloads (trace.detail={run.header.detail}): "
                     "restore them with `kafka-actors trace expand`"
                 )
         facts = gather(found.runs, subject if about == "partition" else None)

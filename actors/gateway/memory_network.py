@@ -50,6 +50,8 @@ Place: TypeAlias = tuple[str, int]
 
 
 class _Timers(Protocol):
+    """The timer of the scheduler that the network uses."""
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any: ...
 
 

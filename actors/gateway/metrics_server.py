@@ -74,10 +74,12 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
 
 class _MetricsHandler(WSGIRequestHandler):
+    """Handles a scrape without a log line."""
+
     timeout = IDLE_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:
-        """A scrape every few seconds is no news."""
+        """Log nothing: scrapes come every few seconds."""
 
 
 def _hang_up(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""RequestFaults of requests: what a listener does to requests that match, instead of serving them.
+"""Faults that are injected into requests: what a listener does to requests that match, instead of serving them.
 
 Rule 1: a request meets the first fault that matches it and whose trigger fires; all faults before it count the call.
 Rule 2: `lose_response` and `blackhole` leave the connection open. Responses keep the order of requests, so a client
@@ -38,14 +38,14 @@ APIS = {api.name for api in API_BY_REQUEST.values()}
 
 
 class FaultError(ValueError):
-    """A fault that cannot be injected; the text says why."""
+    """A fault cannot be injected; the message has the reason."""
 
 
 @attrs.define(str=False)
 class RequestFault:
-    """A fault of the requests that match all of its filters; None matches everything.
+    """A fault to inject into requests that match all its filters; a filter of None matches every request.
 
-    It fires on calls `first` to `last` (counted from 1) of the requests that match, each with `probability`.
+    The fault is injected into the matching requests `first` to `last` (counted from 1), each with `probability`.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class RequestFault:
     calls: int = 0
     """Matching requests so far."""
     hits: int = 0
-    """Those that met the fault."""
+    """Requests into which the fault was injected."""
     removed: bool = False
     _random: random.Random = attrs.field(init=False, factory=random.Random)
 
@@ -74,7 +74,7 @@ class RequestFault:
             raise FaultError(f"there is no API {self.api!r}; there are {', '.join(sorted(APIS))}")
 
     def fires(self, broker: int, client_id: str, request: Message) -> bool:
-        """Whether this request meets the fault. Counts the call, and the hit."""
+        """Return whether to inject the fault into this request. Counts the request."""
         if API_BY_REQUEST[type(request)].name != self.api or self.broker not in (None, broker):
             return False
         if self.client_id not in (None, client_id) or not self._names(request):

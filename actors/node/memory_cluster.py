@@ -115,7 +115,9 @@ class MemoryCluster:
             raise ClusterError("A cluster needs at least one broker")
         for name in OWN_SETTINGS:
             if name in (overrides or {}):
-                raise ClusterError(f"{name} is set by the cluster for each node. Remove it from the settings.")
+                raise ClusterError(
+                    f"{name} cannot be overridden: the cluster sets it for each node. Remove it from the settings."
+                )
         self.directory = directory
         self.trace_dir = directory / "trace"
         self._host = host

@@ -28,7 +28,7 @@ def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
     """Log how a limit fits the partitions in the log directories. Return whether a node can start with it."""
     if files.limit < MINIMUM:
         _log.error(
-            "The limit of open files is %d, but a node needs at least %d. Raise it with ulimit -n.",
+            "The open file limit is %d, but a node needs at least %d. Raise it with ulimit -n.",
             files.limit,
             MINIMUM,
         )
@@ -37,9 +37,9 @@ def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
         partitions = number_of_logs(log_dirs)
         if partitions > files.logs // 2:
             _log.warning(
-                "The limit of open files is %d: %d for the logs of %d partitions, and %d for connections. "
-                "Log files are closed"
-                " and reopened as needed, which is slow. Raise the limit to %d with ulimit -n.",
+                "The open file limit is %d: the node may open %d files for the logs of %d partitions, which is too few,"
+                " and %d connections. Log files are closed and reopened as needed, which is slow. "
+                "Raise the limit to %d with ulimit -n.",
                 *(files.limit, files.logs, partitions, files.all),
                 RESERVED_FILES + 4 * partitions,
             )

@@ -38,7 +38,7 @@ __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, Timeou
 
 
 class ClusterProcess:
-    """A process that runs one cluster at a time; `taken` returns a free one, `give_back` frees it."""
+    """A process that runs one cluster at a time. Get an unused process with `taken`, and return it with `give_back`."""
 
     _free: list[ClusterProcess] = []  # noqa: RUF012
 
@@ -61,7 +61,7 @@ class ClusterProcess:
 
     @classmethod
     def taken(cls) -> ClusterProcess:
-        """A process for us alone: a warm one, or a new one."""
+        """Return a process that nothing else uses: one that was given back, or a new one."""
         while cls._free:
             process = cls._free.pop()
             if process._owner == os.getpid() and process._process.poll() is None:

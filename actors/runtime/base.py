@@ -120,7 +120,7 @@ class LocalBase(Kernel):
         Raises RuntimeError where a loop drives already.
         """
         if self.loop.attached:
-            raise RuntimeError("the base is already attached to an event loop")
+            raise RuntimeError("the actor system is already attached to an event loop")
         self.inline.hold()
         self.loop.attach(loop)
 

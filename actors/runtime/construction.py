@@ -1,8 +1,8 @@
-"""Construction of actors by Thespian's rules, at lower cost.
+"""Construction of actors by Thespian's rules, faster than Thespian does.
 
-A constructor may name `capabilities` and `requirements` and gets what it names, nothing else. Which it names, and
-whether the class judges systems, is found out once per class; Thespian inspects the signature at each creation, which
-is most of the 20 us that one takes there.
+A constructor may have the parameters `capabilities` and `requirements`; it gets those that it has. The parameters, and
+whether the class has a capability check, are cached for each class. Thespian inspects the signature at each creation,
+which takes most of its 20 us.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OFFERED = frozenset({"capabilities", "requirements"})
 
 
 def construct(actor_class: type[Actor], capabilities: dict[str, Any], requirements: dict[str, Any] | None) -> Actor:
-    """A new instance. Raises NoCompatibleSystemForActor where the class refuses these capabilities."""
+    """Create an instance. Raises NoCompatibleSystemForActor if the class rejects these capabilities."""
     check, named = _wishes(actor_class)  # type: ignore[arg-type]  # (a metaclass of Thespian's has no types)
     if check is not None and not check(capabilities, requirements or {}):
         raise NoCompatibleSystemForActor(actor_class, "the capability check rejected this actor system")

@@ -93,10 +93,10 @@ class LoopDriver:
             return False
 
     async def request(self, to: ActorAddress, message: Any, timeout: float | None) -> Any:
-        """Send `message` under an address of its own and wait for what comes to that address."""
+        """Send `message` from a new address and return the first message that is sent to that address."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            raise RuntimeError("request() needs a base that is attached to the running event loop")
+            raise RuntimeError("request() needs an actor system that is attached to the running event loop")
         self._requests += 1
         reply: asyncio.Future[Any] = loop.create_future()
 

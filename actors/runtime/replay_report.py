@@ -27,21 +27,21 @@ class Divergence:
     chain: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """All of it, in lines, for people."""
+        """Format the divergence as lines of text."""
         lines = [f"delivery {self.n}: {self.what}", f"  recorded: {self.recorded}", f"  replayed: {self.replayed}"]
         return "\n".join([*lines, "  because of:", *(f"    {step}" for step in self.chain)] if self.chain else lines)
 
 
 @dataclass(frozen=True)
 class RunReplay:
-    """The replay of one run: `problem` if it was impossible, `divergence` if it differed.
+    """The result of replaying one run: `problem` if the replay was impossible, `divergence` if it differed.
 
     `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
     like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
-    "given up", "killed", "still running" or "damaged" (`messages.trace`), `why` what its last record adds.
-    `snapshots` were come by, and hold what the replayed actors held. The replay began after delivery `began` (0: at the
-    beginning, else at a snapshot). `undelivered` messages had been sent when the record ends. `seconds` of node's time
-    were lived through.
+    "given up", "killed", "still running" or "damaged" (`messages.trace`), `why` the detail in its last record.
+    `snapshots` were passed, and agree with the state of the replayed actors. The replay began after delivery `began`
+    (0: at the beginning, else at a snapshot). `undelivered` messages were sent but not delivered when the record ends.
+    The replay took `seconds` of the node's time.
     """
 
     run: str

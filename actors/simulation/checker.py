@@ -156,7 +156,7 @@ class ClusterAtRest:
 
 @attrs.frozen
 class ClusterQueried:
-    """At rest, all nodes returned their metadata, all leaders their records, and all coordinators their groups."""
+    """In an idle cluster, all nodes returned their metadata, leaders their records, and coordinators their groups."""
 
 
 @attrs.frozen
@@ -375,7 +375,7 @@ class Checker:
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:
-        """What is wrong with a cluster that should be at rest, and with what it answers where it was `asked`."""
+        """Return the violations of a cluster that should be idle, and of its responses if it was `asked`."""
         found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 

@@ -208,27 +208,27 @@ def _acted(action: str, role: str) -> str:
 
 
 class Collector:
-    """Counts what one run reaches, in `counts`. `law` is the run's checker."""
+    """Counts the points that one run reaches; `checker` observes the run."""
 
-    def __init__(self, law: Checker) -> None:
+    def __init__(self, checker: Checker) -> None:
         self.counts: Counter[str] = Counter()
-        self._law = law
+        self._checker = checker
 
     @property
     def row(self) -> Invariant:
-        """A row beside the invariants that looks at moves, and never finds anything wrong."""
+        """An invariant that only counts state changes and is never violated."""
         return Invariant("coverage of moves", "coverage", StateChanged, self._moved)
 
-    def _moved(self, law: Checker, change: StateChanged) -> Iterator[str]:
+    def _moved(self, checker: Checker, change: StateChanged) -> Iterator[str]:
         self.counts.update(_move(before, change.target) for before in change.before.values())
         yield from ()
 
     def probe(self, name: str) -> None:
-        """A probe is reached."""
+        """Count a probe."""
         self.counts[name] += 1
 
     def observe(self, node: int, delivery: Delivery) -> None:
-        """A message was delivered on a node."""
+        """Count a message that was delivered on a node."""
         message = delivery.message
         if delivery.actor_class == ControllerActor.__name__:
             if isinstance(message, WakeupMessage):
@@ -240,42 +240,42 @@ class Collector:
             self.counts[_asked(type(message.question))] += 1
 
     def answered(self, request: Message, response: Message | None) -> None:
-        """A node responds to a request of another host."""
+        """Count the error codes of a response to another host."""
         if response is not None:
             api = API_BY_REQUEST[type(request)].name
             for code in set(_codes(response)):
                 self.counts[_answer(api, NAMES.get(code, str(code)))] += 1
 
     def action(self, action: Action) -> None:
-        """An action is about to be done."""
+        """Count an action before it runs, by the roles of the nodes that it concerns."""
         if action.name != REST:
             for role in {role for node, partitions in self._targets(action) for role in self._roles(node, partitions)}:
                 self.counts[_acted(action.name, role)] += 1
 
     def _targets(self, action: Action) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
         """The nodes that an action concerns, with the partitions that it concerns there."""
-        law = self._law
+        checker = self._checker
         arguments = _arguments(action)
         topic, group = arguments.get("topic"), arguments.get("group")
-        partitions = tuple(law.assigned)
-        if topic in law.topics:
-            numbers = law.topics[topic]
+        partitions = tuple(checker.assigned)
+        if topic in checker.topics:
+            numbers = checker.topics[topic]
             number = int(arguments["number"]) if group is None and "number" in arguments else -1
             partitions = (numbers[number],) if number in numbers else tuple(numbers.values())
         elif group is not None and topic is None:
-            count = len(law.topics.get(GROUP_METADATA, ()))
+            count = len(checker.topics.get(GROUP_METADATA, ()))
             partitions = (TopicPartition(GROUP_METADATA, slot(group) % count),) if count else ()
         words = [arguments[name] for name in ("node", "one", "other", "replicas") if name in arguments]
         nodes = {int(word) for words_of in words for word in words_of.replace(" ", ",").split(",") if word.isdecimal()}
-        for node in sorted(nodes or law.cluster.machines):
+        for node in sorted(nodes or checker.cluster.machines):
             yield node, partitions
 
     def _roles(self, node: int, partitions: tuple[TopicPartition, ...]) -> Iterator[str]:
-        law = self._law
-        if law.controller == node:
+        checker = self._checker
+        if checker.controller == node:
             yield CONTROLLER
         for partition in partitions:
-            state, assigned = law.states.get(partition), law.assigned.get(partition)
+            state, assigned = checker.states.get(partition), checker.assigned.get(partition)
             if state is not None and state.leader == node:
                 yield LEADER
             elif assigned is not None and node in assigned.replicas:
@@ -288,7 +288,7 @@ def _parameters(do: Any) -> inspect.Signature:
 
 
 def _arguments(action: Action) -> dict[str, str]:
-    """An action's arguments by name, several of one name as words."""
+    """Return an action's arguments by name; several values of one name are joined by spaces."""
     kind: ActionKind = next(kind for kind in KINDS if kind.name == action.name)
     bound = _parameters(kind.do).bind(None, *action.args).arguments
     named = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in bound.items()}
@@ -296,7 +296,7 @@ def _arguments(action: Action) -> dict[str, str]:
 
 
 _FIELDS: dict[type, tuple[bool, tuple[str, ...]]] = {}
-"""Of a message class: has it an error code, and which of its fields hold tuples of messages?"""
+"""Message class -> whether it has an error code, and its fields that hold tuples of messages."""
 
 
 def _codes(value: Any) -> Iterator[int]:
@@ -324,7 +324,7 @@ def _codes(value: Any) -> Iterator[int]:
 
 @attrs.frozen
 class Report:
-    """What a number of runs have reached together. `everything`: what counts, by name with its kind."""
+    """The coverage of several runs together; `everything` maps each point that can be reached to its kind."""
 
     counts: Mapping[str, int]
     everything: Mapping[str, str] = attrs.field(factory=universe)

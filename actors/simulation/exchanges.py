@@ -114,6 +114,8 @@ class ResponseSent:
 
 @attrs.frozen
 class _Arrival:
+    """A request as it arrived at a process: when, and what the process had accepted by then."""
+
     process: Process
     at: float
     accepted: Accepted | None
@@ -122,7 +124,7 @@ class _Arrival:
 
 
 class Exchanges:
-    """The requests under way, and what each process has accepted."""
+    """The pending requests, and the epochs that each process has accepted."""
 
     def __init__(self) -> None:
         self.accepted: dict[Process, Accepted] = {}

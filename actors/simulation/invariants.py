@@ -1,4 +1,4 @@
-"""Invariants of the simulated cluster: some are checked at each step, others when the cluster is at rest.
+"""Invariants of the simulated cluster: some are checked at each step, others when the cluster is idle.
 
 A row has a name, the source of its rule, the change after which it is checked, and a function that yields violations.
 A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is generated from it.
@@ -264,13 +264,13 @@ def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) ->
 
 
 def _connected(law: Checker) -> list[int]:
-    """Return the nodes that run and reach ZooKeeper: at rest all of them, unless a fault lasts."""
+    """Return the nodes that run and reach ZooKeeper: all of an idle cluster, unless a fault lasts."""
     machines = law.cluster.machines.values()
     return [machine.id for machine in machines if machine.state == UP and _linked(law, machine.id, ZOOKEEPER)]
 
 
 def _up(law: Checker) -> list[int]:
-    """Return the nodes without any fault of their own: at rest all of them, unless a fault lasts."""
+    """Return the nodes without a fault: all of an idle cluster, unless a fault lasts."""
     return [node for node in _connected(law) if not law.cluster.machines[node].disks.faults]
 
 
@@ -723,4 +723,4 @@ INVARIANTS: tuple[Invariant, ...] = (
         _log_directories_match_the_assignment,
     ),
 )
-"""All invariants, in the order in which violations at rest are reported."""
+"""All invariants, in the order in which violations of an idle cluster are reported."""

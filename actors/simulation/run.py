@@ -1,7 +1,7 @@
-"""A run executes a schedule on a simulated cluster and checks the invariants at each step and at each rest.
+"""A run executes a schedule on a simulated cluster; it checks invariants at each step and whenever the cluster is idle.
 
-Rule 1: actions use the schedule's time. A rest ends all faults and stops that time.
-Rule 2: a cluster has `REST_SECONDS` to reach its expected state at a rest. Differences after that are violations.
+Rule 1: actions use the schedule's time. The action "rest" ends all faults and stops that time.
+Rule 2: after it, the cluster has `REST_SECONDS` to become idle in its expected state. Differences then are violations.
 Rule 3: the first violation ends the run.
 """
 
@@ -34,7 +34,7 @@ from messages.requests import MetadataRequest
 from messages.vocabulary import Message
 
 REST_SECONDS = 60.0
-"""Seconds within which a cluster without faults must be at rest; sessions, back-offs and ISR changes take time."""
+"""Seconds in which a cluster without faults must become idle; sessions, back-offs and ISR changes take time."""
 
 LOOKS = 2.0
 """Seconds between two checks of a cluster that comes to rest."""

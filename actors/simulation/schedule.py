@@ -15,7 +15,7 @@ import attrs
 from actors.simulation.wire import LATENCY
 
 REST = "rest"
-"""The action that ends all faults and checks the cluster at rest."""
+"""The action that ends all faults and checks the cluster when it is idle."""
 
 
 class BadSchedule(ValueError):
@@ -38,7 +38,7 @@ class Action:
 
 @attrs.frozen
 class Schedule:
-    """A simulated cluster and its actions; a rest ends it.
+    """A simulated cluster and its actions; the action REST ends it.
 
     Attributes:
         brokers: Number of brokers.

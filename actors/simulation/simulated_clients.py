@@ -1,8 +1,8 @@
-"""Producers and a reader: producers write with acks=all during a run; the reader fetches everything at each rest.
+"""Producers and a reader: producers write with acks=all during a run; when it is idle, the reader fetches everything.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
-Rule 2: an acknowledged record is at its offset at each rest while its topic exists, unless a machine lost its power:
-        Kafka's brokers acknowledge records before they flush them.
+Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine
+        lost its power: Kafka's brokers acknowledge records before they flush them.
 Rule 3: records below a requested deletion offset may be in the log or not from the time of the request.
 """
 

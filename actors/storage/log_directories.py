@@ -142,7 +142,7 @@ class LogDirectories:
                 topic, partition, renamed = parse_name(name)
             except ValueError as error:
                 raise LogDirectoryRefused(
-                    f"log directory {directory} contains a folder that is not a log: {error}"
+                    f"log directory {directory} contains a folder that is not a log: {error}. Move it elsewhere."
                 ) from None
             if renamed == "delete":
                 leftovers.append(f"{directory}/{name}")
@@ -152,7 +152,9 @@ class LogDirectories:
             elif not renamed:
                 elsewhere = self.homes.get((topic, partition))
                 if elsewhere is not None:
-                    raise LogDirectoryRefused(f"{name} exists in two log directories: {elsewhere} and {directory}")
+                    raise LogDirectoryRefused(
+                        f"{name} exists in two log directories: {elsewhere} and {directory}. Move one elsewhere."
+                    )
                 self._hold((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
@@ -174,12 +176,13 @@ class LogDirectories:
                 )
         if not meta.keys() >= signature.keys():
             if text:
-                _log.warning("%s has no %s: adding it", path, ", ".join(signature.keys() - meta.keys()))
+                absent = sorted(signature.keys() - meta.keys())
+                _log.warning("%s has no %s: adding %s", path, ", ".join(absent), "it" if len(absent) == 1 else "them")
             lines = (f"{name}={value}\n" for name, value in {**meta, **signature}.items())
             disk.write_text(path, "#\n" + "".join(lines))
 
     def unlock(self, disk: Disk) -> None:
-        """Give every directory back."""
+        """Unlock every directory."""
         unlock_directories(disk, (*self._counts, *self.offline))
 
     # ------------------------------------------------------------------------------------------------ logs

@@ -71,6 +71,8 @@ class Found(NamedTuple):
 
 
 class _Version(msgspec.Struct):
+    """The versions in a trace header of any schema."""
+
     schema_version: int
     code_version: str = "unknown"
 

@@ -109,7 +109,7 @@ def _digest() -> Any:
 
 
 class SnapshotCollector:
-    """Takes frames in their order, and gathers the whole snapshots among them in `found`."""
+    """Collects the complete snapshots in a sequence of frames; `found` has them."""
 
     def __init__(self) -> None:
         self.found: list[Snapshot] = []
@@ -118,7 +118,7 @@ class SnapshotCollector:
         self._digest = _digest()
 
     def take(self, path: Path, frame: Frame) -> None:
-        """One frame more. Raises Damaged where it is none that could stand here."""
+        """Process the next frame. Raises Damaged if it does not fit the frames before."""
         if frame.kind != SNAPSHOT:
             return
         try:
@@ -126,21 +126,19 @@ class SnapshotCollector:
             if lines and lines[0].startswith(_BEGINNING):
                 state = message_of(lines[0], _CODEC)
                 if not isinstance(state, SystemState) or state.kernel.n != frame.after:
-                    raise ValueError("the snapshot is of another delivery than its frame")
+                    raise ValueError("the snapshot and its frame have different delivery numbers")
                 self._places, self._after, self._created = [], frame.after, state.created
                 self._lines, self._digest = 0, _digest()
             elif not self._places:
                 return  # its beginning was removed with its segment
             elif frame.after != self._after:
-                raise ValueError("the snapshot continues with a part of another snapshot")
+                raise ValueError("a part of another snapshot follows")
             self._places.append((path, frame.offset))
             if len(lines) != frame.records:
-                raise ValueError(f"{len(lines)} lines, expected {frame.records}")
+                raise ValueError(f"the frame has {len(lines)} lines, expected {frame.records}")
             self._read(lines)
         except (ValueError, TraceError) as error:  # msgspec's errors are ValueErrors
-            raise Damaged(
-                path, frame.offset, f"no snapshot, or no part of one that could stand here: {error}"
-            ) from error
+            raise Damaged(path, frame.offset, f"damaged snapshot, {error}") from error
 
     def _read(self, lines: list[bytes]) -> None:
         for each in lines[:-1]:

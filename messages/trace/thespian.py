@@ -20,24 +20,34 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class _Wakeup(msgspec.Struct):
+    """The trace form of WakeupMessage."""
+
     delay_us: int
     payload: Boxed
 
 
 class _ChildExited(msgspec.Struct):
+    """The trace form of ChildActorExited."""
+
     child: ActorAddress
 
 
 class _ExitRequest(msgspec.Struct):
+    """The trace form of ActorExitRequest."""
+
     recursive: bool
 
 
 class _Dead(msgspec.Struct):
+    """The trace form of DeadEnvelope."""
+
     address: ActorAddress
     message: Boxed
 
 
 class _Poison(msgspec.Struct):
+    """The trace form of PoisonMessage."""
+
     details: str | None
     poison: Boxed
 

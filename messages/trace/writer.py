@@ -74,6 +74,8 @@ def _begun(path: Path, header: Header, digest: bytes) -> _Chain:
 
 
 class _Segment(NamedTuple):
+    """A closed segment of a run."""
+
     number: int
     path: Path
     size: int

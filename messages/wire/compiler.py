@@ -215,7 +215,7 @@ class _Code:
             lacks = _lacks(element, array)
             if lacks is not None:
                 return element, array, lacks
-        raise ValueError(f"rows of {kind.__name__} depend on other fields in version {self.version}")
+        raise ValueError(f"the entries of {kind.__name__} cannot be encoded alone in version {self.version}")
 
     def step(self, *lines: str) -> None:
         """Count one struct, and end the slice where it is full, with these lines."""
@@ -276,6 +276,8 @@ class _Inner(NamedTuple):
 
 
 class _Reader(_Code):
+    """The code that decodes a message."""
+
     def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
         super().__init__(layout, version, bindings)
         self.most = most
@@ -550,7 +552,7 @@ def _refuse_more(most: int) -> NoReturn:
 
 
 def _refuse_rest() -> NoReturn:
-    raise ValueError("the rows end inside a field")
+    raise ValueError("the bytes of the entries end inside a field")
 
 
 def _text_of_id(data: bytes) -> str:
@@ -581,6 +583,8 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
 
 
 class _Writer(_Code):
+    """The code that encodes a message."""
+
     def compile(self, kind: type) -> Any:
         self.emit("def code(message, parts=()):")
         self.depth = 1

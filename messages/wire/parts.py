@@ -58,7 +58,7 @@ def rows_of(part: Part) -> PartRows | None:
 
 
 def entries_of(rows: PartRows) -> list[Any]:
-    """The entries. Raises ValueError for what are no rows."""
+    """Decode the entries. Raises ValueError for invalid bytes."""
     try:
         read = _code(_MESSAGES[rows.message], rows.version).read
         entries = [read(topic, data) for topic, data in rows.topics]
@@ -67,10 +67,10 @@ def entries_of(rows: PartRows) -> list[Any]:
         rest = [iter(each) for each in entries]
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
         if len(found) != sum(map(len, entries)):
-            raise ValueError("the rows are incomplete")
+            raise ValueError("entries are missing")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
-        raise ValueError(f"no rows of {rows.message} in version {rows.version}: {error}") from error
+        raise ValueError(f"invalid bytes of {rows.message} entries, version {rows.version}: {error}") from error
 
 
 @cache

@@ -53,7 +53,7 @@ def read_length(data: bytes, position: int, compact: bool, text: bool = False) -
         (value,) = _INT32.unpack_from(data, position)
         position += _INT32.size
     if text and value > MAX_TEXT:
-        raise ValueError(f"a string has length {value}")
+        raise ValueError(f"invalid length {value} of a string")
     return value, position
 
 

@@ -1,4 +1,4 @@
-"""Rows: the bytes that a part of a request has kept, by topic, and rows that are known again where they are read."""
+"""The encoded entries ("rows") of a request part, cached by topic, so that equal entries are decoded only once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dic
 
 
 class Rows:
-    """Rows of one topic in a part, and what they say."""
+    """The encoded entries of one topic in a part (`data`), and the decoded entries (`values`)."""
 
     __slots__ = "__weakref__", "data", "values"
 
@@ -24,7 +24,7 @@ class Rows:
 
 
 RowsTable = weakref.WeakValueDictionary[tuple[str, bytes], Rows]
-"""Rows of living parts by their topic and first bytes."""
+"""Cached rows of existing parts, by topic and first bytes."""
 
 _KEY_BYTES = 4
 """Bytes of a row's first field, the partition's number."""
@@ -34,12 +34,12 @@ _FEW = 8
 
 @cache
 def rows_table(kind: type, version: int) -> RowsTable:
-    """Rows of that message's parts in that version that can be known again."""
+    """Return the cache of rows for the parts of this message class in this version."""
     return weakref.WeakValueDictionary()
 
 
 def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: int) -> Rows | None:
-    """The known rows, `most` of them at most, that stand there."""
+    """Return the cached rows that equal `data` from `position` on, None if there are none or more than `most`."""
     known = table.get((topic, data[position : position + _KEY_BYTES]))
     if known is not None and len(known.values) <= most and data.startswith(known.data, position):
         return known
@@ -47,7 +47,7 @@ def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: i
 
 
 def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
-    """The rows that a part has kept, by topic; None if it has no rows of this version."""
+    """Return the cached rows of a part by topic; None if it has no rows of this version."""
     try:
         return _kept(part) if _kept_version(part) == version else None
     except AttributeError:
@@ -55,7 +55,7 @@ def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
 
 
 def kept_version(part: Any) -> int | None:
-    """The version of a part's kept rows; None if it has no rows."""
+    """Return the version of a part's cached rows; None if it has no rows."""
     try:
         return _kept_version(part)  # type: ignore[no-any-return]
     except AttributeError:
@@ -63,11 +63,11 @@ def kept_version(part: Any) -> int | None:
 
 
 Span = tuple[str, int, bytes | Rows]
-"""Rows on end of one topic as they were read, or known again: the topic, how many, and their bytes."""
+"""Consecutive rows of one topic: the topic, their number, and their bytes or the cached rows."""
 
 
 def keep_read(part: Any, spans: deque[Span], version: int) -> None:
-    """Keep the rows that the entries of a part were read from: the first of the spans, which are used up."""
+    """Cache the rows from which the entries of a part were decoded: the first spans, which are removed."""
     entries, rows, at = part.entries, dict[str, Rows](), 0
     while at < len(entries) and spans:
         topic, count, data = spans.popleft()

@@ -1,12 +1,12 @@
-"""Questions to ZkBridgeActor and their results; only the bridge uses paths, JSON and ZooKeeper's operations.
+"""Requests to ZkBridgeActor and their results; only the bridge uses paths, JSON and ZooKeeper's operations.
 
-Every question is answered by `Answer(id, result)` where result is the type named in the question's docstring, or
-`Failure` (messages.conversation). "Arms" means: the bridge sets the watch first, then reads, and from then on sends
-the event named to the *sender of the question* once per change, re-arming by the same question; it re-arms by itself,
-and sends the event as if it had fired, whenever the connection or the session may have lost watches.
+The bridge replies to each request with `Answer(id, result)`: the result type is in the request's docstring, or it is a
+`Failure` (messages.conversation). "Arms X" means that the bridge sets a watch before it reads, and sends the event X to
+the sender of the request after the next change. The same request arms the watch again. If the connection or the session
+may have lost watches, the bridge sets them again and sends the events.
 
-`epoch_zk_version` is the version of /controller_epoch that fences a write: the bridge puts one check of it into every
-transaction and answers Failure("ControllerMoved") if it fails. None: an unfenced write, as admin tools make them.
+`epoch_zk_version` is the version of /controller_epoch that fences a write: every transaction checks it, and
+Failure("ControllerMoved") is the reply if the check fails. None is an unfenced write, as of admin tools.
 
 Kafka: the methods of `KafkaZkClient`.
 """

@@ -16,9 +16,9 @@ class GetController(BridgeQuestion["ControllerIs"]):
 
 @message
 class ControllerIs:
-    """The broker id in /controller (-1 if absent), and the decimal in /controller_epoch (0 where absent).
+    """The broker id in /controller (-1 if absent), and the number in /controller_epoch (0 if absent).
 
-    `ours`: the asker's own session made /controller.
+    `ours`: the session of the requesting node created /controller.
     """
 
     broker_id: int
@@ -28,15 +28,15 @@ class ControllerIs:
 
 @message
 class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
-    """Read /controller_epoch as it is now, not as our server of the ensemble has last heard. -> ControllerEpochIs
+    """Read /controller_epoch after an empty transaction, so that the value is current. -> ControllerEpochIs
 
-    Failure("ConnectionLoss") at once while ZooKeeper is away.
+    Failure("ConnectionLoss") at once while ZooKeeper is disconnected.
     """
 
 
 @message
 class ControllerEpochIs:
-    """The decimal in /controller_epoch."""
+    """The number in /controller_epoch."""
 
     epoch: int
 
@@ -59,11 +59,11 @@ class Elected:
 
 @message
 class NotElected:
-    """Another node won; -1 where /controller is absent again (then its deletion fires Reelect)."""
+    """Another node was elected; -1 if /controller is absent again (its deletion fires Reelect)."""
 
     broker_id: int
 
 
 @message
 class ResignController(BridgeQuestion[Done]):
-    """Delete /controller if the asker's session made it, fenced by the epoch that is read with it. -> Done"""
+    """Delete /controller if this session created it, fenced by the epoch that is read with it. -> Done"""

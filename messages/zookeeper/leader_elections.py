@@ -15,7 +15,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 
 @message
 class PreferredElections:
-    """The partitions named there, each once, in order; empty if it is torn. `requested`: is the node there?"""
+    """The requested partitions, each once, in order; none if the znode is unreadable. `requested`: the znode exists."""
 
     requested: bool
     partitions: tuple[TopicPartition, ...] = ()

@@ -1,4 +1,4 @@
-"""Notifications: of brokers to the controller, ISR changes and failed log directories; to brokers, changed configs."""
+"""Notification znodes: ISR changes and failed log directories for the controller, config changes for brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GetIsrChangeNotifications(BridgeQuestion["IsrChanges"]):
 
 @message
 class IsrChanges:
-    """Names of the notifications, and the partitions they name (each once, in order)."""
+    """The names of all ISR change notifications, and the partitions in them (each once, in order)."""
 
     names: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
@@ -33,14 +33,14 @@ class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
 
 @message
 class NotifyIsrChange(BridgeQuestion[Done]):
-    """Broker: create /isr_change_notification/isr_change_N, which makes the controller read these states. -> Done"""
+    """Broker: create /isr_change_notification/isr_change_N, after which the controller reads these states. -> Done"""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @message
 class NotifyLogDirFailure(BridgeQuestion[Done]):
-    """Broker: create /log_dir_event_notification/log_dir_event_N, which makes the controller look. -> Done"""
+    """Broker: create /log_dir_event_notification/log_dir_event_N for the controller. -> Done"""
 
     broker_id: int
 
@@ -52,7 +52,7 @@ class GetLogDirEvents(BridgeQuestion["LogDirEvents"]):
 
 @message
 class LogDirEvents:
-    """Names of the notifications, and the brokers they name (each once, in order)."""
+    """The names of all log directory notifications, and the brokers in them (each once, in order)."""
 
     names: tuple[str, ...]
     broker_ids: tuple[int, ...]
@@ -74,7 +74,7 @@ class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
 
 
 class ConfigChanged(NamedTuple):
-    """One notification: its number, and whose configuration changed: "topics/t", "brokers/1", "brokers/<default>"."""
+    """A config change: its number, and the entity: "topics/t", "brokers/1" or "brokers/<default>"."""
 
     number: int
     entity_path: str
@@ -82,13 +82,13 @@ class ConfigChanged(NamedTuple):
 
 @message
 class ConfigChanges:
-    """The notifications, in their order. A torn one has an empty entity path."""
+    """The config changes in order. The entity path of an unreadable notification is empty."""
 
     changes: tuple[ConfigChanged, ...]
 
 
 @message
 class DeleteConfigChanges(BridgeQuestion[Done]):
-    """Broker: delete the notifications with these numbers, whose lifetime has ended. -> Done"""
+    """Broker: delete the expired notifications with these numbers. -> Done"""
 
     numbers: tuple[int, ...]

@@ -11,7 +11,7 @@ from messages.zookeeper.question import BridgeQuestion
 
 
 class RequestedReassignment(NamedTuple):
-    """A partition, and the replicas that it shall have, preferred first."""
+    """A partition and its target replicas, preferred first."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -26,7 +26,7 @@ class GetReassignments(BridgeQuestion["Reassignments"]):
 
 @message
 class Reassignments:
-    """What stands there, each partition once: nothing where it is torn. `there`: is the node there?"""
+    """The requested reassignments, each partition once; none if the znode is unreadable. `there`: the znode exists."""
 
     there: bool
     requested: tuple[RequestedReassignment, ...] = ()
@@ -34,16 +34,16 @@ class Reassignments:
 
 @message
 class RequestReassignments(BridgeQuestion[Done | Reassignments]):
-    """Admin: create /admin/reassign_partitions, which makes the controller look. -> Done, or what is asked already"""
+    """Admin: create /admin/reassign_partitions for the controller. -> Done, or Reassignments if it exists already"""
 
     requests: tuple[RequestedReassignment, ...]
 
 
 @message
 class ForgetReassignments(BridgeQuestion[Reassignments]):
-    """Take these out of /admin/reassign_partitions, fenced; those that ask for other replicas by now stay.
+    """Remove these from /admin/reassign_partitions, fenced, unless they now request other replicas.
 
-    -> Reassignments, what is left. The node goes with the last.
+    -> Reassignments, those that are left. The znode is deleted with the last.
     """
 
     requests: tuple[RequestedReassignment, ...]

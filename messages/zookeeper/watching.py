@@ -1,4 +1,4 @@
-"""The watches of the asking actor."""
+"""The watches of the actor that sends the request."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class StartWatching(BridgeQuestion[Done]):
-    """Arm the events named (their classes), those of nodes with keys left out. -> Done"""
+    """Watch for these event classes, except events of paths with keys. -> Done"""
 
     events: tuple[str, ...]
 
 
 @message
 class StopWatching(BridgeQuestion[Done]):
-    """Forget the asker's watches of the events named (their classes): those of `keys`, or all. -> Done
+    """Drop the sender's watches of these event classes: those of `keys`, or all. -> Done
 
-    A key is text: a broker's id, a topic; a path with several has them joined by "/".
+    A key is a broker id or a topic as text; several keys of a path are joined by "/".
     """
 
     events: tuple[str, ...]

@@ -134,7 +134,7 @@ def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: 
     for override, words in (
         ("num.partitions=none", "num.partitions=none is wrong"),
         ("authorizer.class.name=x", "authorizer.class.name"),
-        ("broker.id=7", "broker.id is set by `up` for each node"),
+        ("broker.id=7", "broker.id cannot be overridden: `up` sets it for each node"),
         ("nothing", "'nothing' should be name=value"),
     ):
         assert run(["up", "--dir", str(place), "--port", "0", "--override", override]) == 2

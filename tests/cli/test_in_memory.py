@@ -43,7 +43,10 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
     [
         (("--restart",), "--restart cannot be combined with --zookeeper memory"),
         (("--override", "num.partitions=x"), "num.partitions=x is wrong"),
-        (("--override", "trace.dir=/tmp"), "trace.dir is set by the cluster for each node. Remove it"),
+        (
+            ("--override", "trace.dir=/tmp"),
+            "trace.dir cannot be overridden: the cluster sets it for each node. Remove it",
+        ),
     ],
 )
 def test_what_cannot_be_in_memory_is_said(

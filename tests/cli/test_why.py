@@ -294,6 +294,6 @@ def test_a_record_without_payloads_is_refused_by_name(tmp_path: Path) -> None:
     small.live()
     small.recorder.close()
     with pytest.raises(
-        CommandFailed, match=r"holds no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
+        CommandFailed, match=r"has no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
     ):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)

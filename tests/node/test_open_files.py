@@ -25,7 +25,7 @@ def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog
     for number in range(40):
         (tmp_path / f"t-{number}").mkdir()
     assert check_limit(Files.of(64), [str(tmp_path), "/nowhere"])
-    text = "The limit of open files is 64: 16 for the logs of 40 partitions, and 16 for connections."
+    text = "The open file limit is 64: the node may open 16 files for the logs of 40 partitions, which is too few,"
     assert text in caplog.text and "Raise the limit to 288 with ulimit -n." in caplog.text
     caplog.clear()
     assert check_limit(Files.of(288), [str(tmp_path)]) and not caplog.text
@@ -33,4 +33,4 @@ def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog
 
 def test_a_limit_that_is_too_small_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     assert not check_limit(Files.of(MINIMUM - 1), [])
-    assert "The limit of open files is 63, but a node needs at least 64" in caplog.text
+    assert "The open file limit is 63, but a node needs at least 64" in caplog.text

@@ -264,7 +264,7 @@ def test_what_cannot_be_is_said() -> None:
     [
         ({"num.partitions": "many"}, "num.partitions=many is wrong"),
         ({"min.insync.replica": 2}, "is no known setting; did you mean min.insync.replicas?"),
-        ({"broker.id": 7}, "broker.id is set by the cluster for each node"),
+        ({"broker.id": 7}, "broker.id cannot be overridden: the cluster sets it for each node"),
     ],
 )
 def test_wrong_settings_are_named_and_leave_nothing_behind(

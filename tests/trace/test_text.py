@@ -81,7 +81,7 @@ def test_a_part_without_rows_is_written_as_it_is() -> None:
 
 def test_rows_that_are_none_are_refused() -> None:
     _, content = written(UpdateMetadataPart(states(100)))
-    with pytest.raises(ValueError, match="no rows of"):
+    with pytest.raises(ValueError, match="invalid bytes of"):
         list(record_lines(content.replace(b'"UpdateMetadataRequest",6', b'"UpdateMetadataRequest",66')))
 
 

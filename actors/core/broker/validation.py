@@ -1,6 +1,6 @@
-"""Consistency checks of a broker's state at rest: its replicas and its metadata.
+"""Consistency checks of an idle broker (no pending messages): its replicas and its metadata.
 
-It costs a look at every partition: after each controller request where `validate.state` says so (our tests do).
+The checks read every partition. They run after each controller request if `validate.state` is true, as in our tests.
 """
 
 from __future__ import annotations

@@ -302,14 +302,14 @@ class RequestBatch:
         return shared_parts
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
-        """Where these leaders are reached. One that has lost its listener for brokers costs the others nothing."""
+        """Return the endpoints of these leaders; one without an inter-broker listener is logged and left out."""
         context, found = self._context, []
         for leader in leaders:
             if leader in context.brokers:
                 try:
                     endpoint = context.inter_broker_endpoint(context.brokers[leader])
                 except BrokerEndpointNotAvailable as error:
-                    log.error("%s The LeaderAndIsr requests lack the endpoint of a leader: %s", context.tag, error)
+                    log.error("%s Leaving leader %d out of LeaderAndIsr requests: %s", context.tag, leader, error)
                 else:
                     found.append(LiveLeader(leader, endpoint.host, endpoint.port))
         return tuple(found)

@@ -159,13 +159,13 @@ def enter_new(step: ReplicaStep) -> Flow[None]:
 
 
 def enter_online(step: ReplicaStep) -> Flow[None]:
-    """Make sure that it is assigned."""
+    """Add the replica to the assignment of each partition that does not contain it."""
     context = step.context
     for partition in step.partitions:
         assignment = context.assignment(partition)
         if step.broker_id not in assignment.replicas:
             log.error(
-                "%s Adding replica %d to the assignment of partition %s, which lacks it",
+                "%s Replica %d is not in the assignment of partition %s: adding it",
                 context.tag,
                 step.broker_id,
                 partition,

@@ -176,7 +176,7 @@ class History:
         table: Table,
         broker_id: int | None = None,
     ) -> None:
-        """Log illegal moves (rule 3). `who` is the controller; `illegal` are partitions with the states they are in."""
+        """Log invalid state changes (rule 3). `who` is the controller; `illegal` has each partition's state."""
         legal = ", ".join(state.value for state in table.previous(target))
         for partition, current in islice(illegal.items(), self.STORIES):
             log.error(
@@ -190,4 +190,5 @@ class History:
                 self.of(partition, broker_id),
             )
         if len(illegal) > self.STORIES:
-            log.error("%s Invalid state changes of %d more to %s", who, len(illegal) - self.STORIES, target.value)
+            unlisted = len(illegal) - self.STORIES
+            log.error("%s %d more invalid state changes to %s (not listed)", who, unlisted, target.value)

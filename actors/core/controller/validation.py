@@ -1,4 +1,4 @@
-"""Consistency checks of a ControllerContext at rest, and of the deletion record.
+"""Consistency checks of the context of an idle controller (no pending events), and of the deletion record.
 
 It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
 an event with an unexpected error was dropped.

@@ -42,10 +42,12 @@ class AtOnce:
         return _Over(None)
 
     def shutdown(self, wait: bool = True) -> None:
-        """Nothing is ever under way."""
+        """Do nothing: no flush is ever pending."""
 
 
 class _Over:
+    """A flush that is complete, with its error if it failed."""
+
     def __init__(self, error: OSError | None) -> None:
         self._error = error
 
