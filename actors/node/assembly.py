@@ -188,7 +188,7 @@ class Node:
             self.recorder.dump()
         else:
             _log.warning(
-                "[KafkaServer id=%d] Cannot dump the flight recorder: trace.detail is not %s",
+                "[KafkaServer id=%d] Cannot dump the flight recorder: trace.detail is not %s. Set it and restart.",
                 self.settings.node_id,
                 RING,
             )
