@@ -291,7 +291,7 @@ class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
 
 @message
 class ControllerShutdown(Event):
-    """The node stops: resign and stop taking events."""
+    """The node stops: resign and stop accepting events."""
 
     state = ControllerState.CONTROLLER_SHUTDOWN
 

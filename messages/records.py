@@ -116,7 +116,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """What a body carries beside its fields: its slot is no field, takes no part in equality, and no trace shows it."""
+    """The base of Body with one more slot, which is no field: equality and traces ignore it."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region

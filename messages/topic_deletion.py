@@ -49,7 +49,7 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """These topics stand otherwise than the plan foresaw: the tables are right. -> DeletionPlan of one DeletionSets"""
+    """Correct the deletion states of topics by the controller's state. -> DeletionPlan with one DeletionSets"""
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]

@@ -13,7 +13,7 @@ from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
-    """The records of a folder (columns: spark.columns), and what stands beside them. `close` frees what is kept."""
+    """The records of a folder (columns: spark.columns), and data about them. `close` frees cached data."""
 
     def __init__(self, records: DataFrame, manifest: Manifest, before: Facts | None = None, few: bool = False) -> None:
         self.records = records

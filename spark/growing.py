@@ -26,7 +26,7 @@ Offset = dict[str, int]
 
 
 class GrowingTraces(DataSourceStreamReader):
-    """Reads all runs below a folder, and what is added to them."""
+    """Reads all runs below a folder, and the records that are added to them."""
 
     def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder

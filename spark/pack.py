@@ -44,7 +44,7 @@ class PackedRun(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What stands beside the rows."""
+    """The manifest of packed traces: the runs, and the files that could not be read."""
 
     runs: tuple[PackedRun, ...]
     unreadable: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which records of a trace a reader wants: by node, run, actor and time."""
+"""The selection of trace records to read: by node, run, actor and time."""
 
 from __future__ import annotations
 

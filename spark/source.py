@@ -1,4 +1,4 @@
-"""Traces as a data source of Spark's; `spark.public` is what users' sessions register.
+"""Traces as a Spark data source; users register the one in `spark.public`.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`

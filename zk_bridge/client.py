@@ -1,4 +1,4 @@
-"""Blocking ZooKeeper questions for command-line tools and tests.
+"""Blocking ZooKeeper requests for command-line tools and tests.
 
     with connect("localhost:2181/kafka") as zk:
         topics = zk.ask(GetTopics(watch=False)).topics

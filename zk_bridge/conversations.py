@@ -1,4 +1,4 @@
-"""A question to the bridge is answered by a conversation: a generator of store requests that returns the result.
+"""The bridge handles each request with a generator that yields store requests and returns the result.
 
 Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `Forget` or `WhoAmI` and is sent the StoreReply (for
         WhoAmI a SessionIds); it returns a message, or raises an AskFailed, which becomes the Failure of that name.
@@ -49,7 +49,7 @@ class Write(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """Yielded for a StoreArm on behalf of the asker: the watch table has the event of each path."""
+    """Yielded for a StoreArm for the sender of the request: the watch table has the event of each path."""
 
     data: tuple[str, ...] = ()
     exists: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Arm(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """Yielded to drop the asker's watches of these events: those of `keys`, or all."""
+    """Yielded to drop the sender's watches of these events: those of `keys`, or all."""
 
     events: tuple[str, ...]
     keys: tuple[str, ...] | None

@@ -1,4 +1,4 @@
-"""The bridge's rules without an actor: questions, replies, watch events and session states in, messages out.
+"""The bridge's rules without an actor: it receives requests, store events and session states, and sends messages.
 
 Rule 1: several conversations go on at once, each with at most one request under way.
 Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,

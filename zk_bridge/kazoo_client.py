@@ -74,7 +74,7 @@ Done = Callable[[int, Any], None]
 
 
 class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """kazoo's logger, which leaves lines out (rule 4); the next one of their kind that is written counts them."""
+    """A rate limit for kazoo's log lines (rule 4); the next written line of a kind has the number of omitted ones."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, {})
@@ -203,7 +203,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and sockets, without its patience with who does not take a connection (rule 3)."""
+    """kazoo's threads and sockets, with a connection timeout of its own (rule 3)."""
 
     patience = 0.0
 
@@ -223,7 +223,7 @@ def _sense_expected() -> Iterator[None]:
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """A session with the servers of `hosts`, which tells `news` of its states in order with everything else.
+    """A session with the servers of `hosts`, which calls `news` with its states, in order with all other events.
 
     `gate` closes the gap in which a request could slip into a queue that kazoo is just throwing away. Raises
     ZooKeeperUnavailable where `hosts` is no address.

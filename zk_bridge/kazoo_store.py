@@ -218,7 +218,7 @@ class KazooStore:
 
 
 class _StoreReading:
-    """A StoreRead under way: its parts, a bounded number of them sent at a time, and what has come of them.
+    """A pending StoreRead: its parts, of which a bounded number are in flight, and their results.
 
     The submitting thread begins it, kazoo's connection thread goes on, both inside the client's gate (a lock of its own
     would be taken in the other order when a connection is lost).

@@ -92,7 +92,7 @@ class _Refused(Exception):
 
 
 class MemoryZooKeeper:
-    """The server: the tree and its sessions. Several MemoryStores may stand on one, all on one thread.
+    """The server: the tree and its sessions. Several MemoryStores may use one server, all on one thread.
 
     Without `call_later` no time passes here: sessions end by `stop` and `expire` only.
     """

@@ -1,4 +1,4 @@
-"""The table of conversations that handle the questions of messages.zookeeper."""
+"""The table of the generators that handle the requests of messages.zookeeper."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Rule 1 (asking): a poll that says nothing, and brings nothing, is followed by th
 Rule 2 (being asked): a session is idle when its reader received an empty response, and nothing is left to send.
         Its idle polls, in the order of their epochs, are held for as long as they would wait and then answered: with
         nothing. Any other request of the session wakes it, and so does its handler.
-Rule 3: a reader that does not poll any more is none that rests: after SILENCE its rest is over.
+Rule 3: an idle session expires SILENCE seconds after its last poll.
 Rule 4: with a rest's end comes what was held back: the session's epoch, when the last poll came, and a poll that waits.
 Rule 5: in a simulation, whose wires say when they change, a held poll may represent all that would follow (`stand`):
         it is held until something happens, and counts as if it had been made again each time that its wait was over.

@@ -66,7 +66,7 @@ class Wire(Protocol):
 
 
 class Watcher(Protocol):
-    """What watches the requests to all hosts. `connection` numbers each of them."""
+    """An observer of the requests to all hosts; `connection` is the number of a connection."""
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """A request arrived at a host, where an actor handles it."""

@@ -1,4 +1,4 @@
-"""A known bug that a simulation must find, patched into one process for a few runs: does the simulator still see?
+"""A known bug that a simulation must find, patched into one process for a few runs.
 
 The bug: a reassignment writes a new leader epoch but does not cache it, so an older one is sent (KAFKA-9212).
 """

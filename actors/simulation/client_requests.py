@@ -1,4 +1,4 @@
-"""Requests that clients send now and then while a cluster runs: valid ones, and such as a node must refuse.
+"""Requests that clients send at random times while a cluster runs: valid ones, and ones that a node must reject.
 
 Rule 1: a row of `REQUESTS` makes one request about a partition, or about a group. The request goes to every node, so
         that it meets the leader, followers, the controller, and nodes that have nothing to do with it.

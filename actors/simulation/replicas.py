@@ -1,4 +1,4 @@
-"""What the checker knows of the replicas: their logs as the disks have them, and how long each node has been healthy.
+"""The checker's view of the replicas: their logs on disk, and how long each node has been healthy.
 
 Rule 1: a log's offsets come from the calls of the port "logs" and their results, not from any actor's state.
 Rule 2: a log outlives the process that wrote it; it is forgotten when it is deleted.

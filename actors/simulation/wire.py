@@ -1,4 +1,4 @@
-"""The simulated network between hosts: when each message arrives, or whether it is held or lost.
+"""The simulated network between hosts: when each message arrives, and which are delayed or lost.
 
 Rule 1: messages of one stream keep their order, as in TCP; streams overtake each other.
 Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. Timeouts are the

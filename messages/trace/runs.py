@@ -1,4 +1,4 @@
-"""Finding runs below a folder, and reading them, so that nothing that was altered passes for what was written.
+"""Find the runs below a folder, and read them; altered or missing data is detected.
 
 Rule 1: the manifest says which segments there are, each segment's first frame is the one the manifest names, each
         frame follows the one before, and the run ends with the frame that the manifest names. Anything else is damage,
@@ -47,7 +47,7 @@ from messages.trace.text import batches, decompress, record_lines
 
 @attrs.frozen
 class Run:
-    """One run found: whose, and its segments' files in order, from segment `removed` on.
+    """A run that was found: its header, and the files of its segments in order, from segment `removed` on.
 
     `ended` is what the manifest or the last record says of its end, None if there is no end; `running`: a process is
     writing it.
@@ -176,7 +176,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
 
 
 class _Manifest:
-    """What a manifest says, and how what is there agrees with it."""
+    """The content of a manifest, compared with the files of its run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -363,7 +363,7 @@ def snapshots(run: Run) -> tuple[Snapshot, ...]:
 
 
 class _Sequence:
-    """What the next record of a run must be like."""
+    """The expected number and time of the next record of a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A whole snapshot found in a run: the frames that it is in, by file and offset."""
+    """A complete snapshot in a run: the file and offset of each of its frames."""
 
     after: int
     created: int

@@ -56,7 +56,7 @@ _TYPE, _PAYLOAD = 6, 10
 
 
 class FrameText(Apart):
-    """Turns deliveries into the compressed text of one frame: `take` some, `step` until there is nothing to do.
+    """Encodes deliveries as the compressed text of one frame: `take` them, then `step` until it is done.
 
     `inputs`: what actors sent is written without its payload (rule 3).
     """

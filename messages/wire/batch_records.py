@@ -63,7 +63,7 @@ _LOW, _HIGH = bytes(range(128)), bytes(range(128, 256))
 
 
 class InvalidRecords(ValueError):
-    """Records that are not what the batch's header or their own lengths say."""
+    """The records do not match the batch header or their own lengths."""
 
 
 class UnexpectedOffsets(InvalidRecords):

@@ -286,7 +286,7 @@ def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], 
 
 
 class _RequestReading(NamedTuple):
-    """How requests of one API are read in one version; `read` is None of a stranger's, of which the header is all."""
+    """How requests of one API are read in one version; `read` is None if only the header is decoded."""
 
     api: Api
     version: int

@@ -170,7 +170,7 @@ class _Class:
 
 
 class _Code:
-    """A function that is being written, and what it refers to."""
+    """A function that is being generated, and the names that it uses."""
 
     def __init__(self, layout: Layout, version: int, bindings: Bindings) -> None:
         self.flexible = layout.flexible
@@ -256,7 +256,7 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """What a struct and those around it hold: expressions by field, and defaults of the fields that are absent."""
+    """The fields in scope of a struct and its parents: their expressions, and the defaults of absent fields."""
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)

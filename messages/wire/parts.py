@@ -1,4 +1,4 @@
-"""A part's rows without the message that it goes in: what a trace writes of it, for the wire has them as well."""
+"""The encoded entries of a request part, without the request, as a trace stores them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 
 
 class PartRows(NamedTuple):
-    """The entries of a part as rows: whose part it is, in which version, rows by topic.
+    """The encoded entries of a part: its message and version, and the bytes by topic.
 
     `runs` is there where entries of a topic do not stand together: which topic's rows (by place) come next, how many.
     """

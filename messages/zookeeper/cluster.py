@@ -21,7 +21,7 @@ class GetClusterId(BridgeQuestion["ClusterId"]):
 
 @message
 class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
-    """Read /cluster/id and create nothing. -> ClusterId, or NoCluster where no broker has ever been"""
+    """Read /cluster/id without creating it. -> ClusterId, or NoCluster if no broker has ever started"""
 
 
 @message

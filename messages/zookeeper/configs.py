@@ -30,7 +30,7 @@ class TopicConfig(NamedTuple):
 
 @message
 class TopicConfigs:
-    """Overrides of the topics asked for, in the order asked."""
+    """The overrides of the requested topics, in the order of the request."""
 
     topics: tuple[TopicConfig, ...]
 
@@ -60,7 +60,7 @@ class BrokerConfig(NamedTuple):
 
 @message
 class BrokerConfigs:
-    """Overrides of the brokers asked for, in the order asked."""
+    """The overrides of the requested brokers, in the order of the request."""
 
     brokers: tuple[BrokerConfig, ...]
 

@@ -30,7 +30,7 @@ class PartitionStateRead(NamedTuple):
 
 @message
 class PartitionStates:
-    """States in the order asked."""
+    """The states in the order of the request."""
 
     states: tuple[PartitionStateRead, ...]
 

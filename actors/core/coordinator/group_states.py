@@ -65,7 +65,7 @@ class GroupAction(enum.Enum):
 
 
 class RequestTable(dict[GroupState, int | GroupAction]):
-    """What each state says to one kind of request: its `name`. Each look at a cell is a probe."""
+    """The reaction of each state to one kind of request, `name`. Each lookup counts as a probe."""
 
     def __init__(self, name: str, cells: Mapping[GroupState, int | GroupAction]) -> None:
         super().__init__(cells)
