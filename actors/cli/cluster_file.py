@@ -29,14 +29,16 @@ def write_cluster(directory: Path, description: dict[str, Any]) -> None:
 
 
 def read_cluster(directory: Path) -> dict[str, Any]:
-    """What the folder says. CommandFailed where it holds no cluster, or a torn file."""
+    """Read the description of the cluster. Raises CommandFailed if the folder has none, or an unreadable one."""
     file = directory / NAME
     try:
         description = json.loads(file.read_text())
     except FileNotFoundError:
-        raise CommandFailed(f"{directory} is not a cluster folder: it contains no {NAME}") from None
+        raise CommandFailed(
+            f"{directory} is not a cluster folder: it contains no {NAME}. Name the folder of `kafka-actors up --dir`."
+        ) from None
     except ValueError as error:
         raise CommandFailed(f"{file} cannot be read: {error}") from None
     if not isinstance(description, dict) or not isinstance(description.get("zookeeper"), str):
-        raise CommandFailed(f"{file} has no ZooKeeper address")
+        raise CommandFailed(f"{file} has no ZooKeeper address. Start the cluster again with `kafka-actors up --dir`.")
     return description

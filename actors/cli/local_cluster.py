@@ -317,14 +317,21 @@ def only_user_of(directory: Path) -> Iterator[None]:
 
 
 def runner(directory: Path) -> int | None:
-    """The process that runs the cluster in this folder; None if none does. Raises CommandFailed for another folder."""
+    """Return the id of the process that runs the cluster in this folder, None if there is none.
+
+    Raises CommandFailed for another folder.
+    """
     try:
         with (directory / LOCK).open("r") as lock:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
-        raise CommandFailed(f"{directory} is not a cluster folder: it contains no {LOCK}") from None
+        raise CommandFailed(
+            f"{directory} is not a cluster folder: it contains no {LOCK}. Name the folder of `kafka-actors up --dir`."
+        ) from None
     except ValueError:
-        raise CommandFailed(f"{directory / LOCK} is locked, but contains no process id") from None
+        raise CommandFailed(
+            f"{directory / LOCK} is locked by another program, but contains no process id. Stop that program."
+        ) from None
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -1,4 +1,4 @@
-"""FaultInjection of requests: `cluster.faults.error("Produce", 6, topic="orders").once()`."""
+"""Inject faults into requests: `cluster.faults.error("Produce", 6, topic="orders").once()`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Trigger:
 
 
 class FaultInjection:
-    """FaultInjection that brokers inject into requests of clients and of other brokers.
+    """Injects faults into requests of clients and of other brokers.
 
     Every method names an API as Kafka does ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`, whose methods
     inject the fault and return an `InjectedFault`, which counts its hits. The filters are optional: only requests that

@@ -95,7 +95,7 @@ class VirtualScheduler:
     def add(self, base: LocalBase) -> None:
         """See Scheduler.add. The base must be on this scheduler's clock, or on one that drifts from it."""
         if getattr(base.clock, "source", base.clock) is not self.clock:
-            raise ValueError("the base uses another clock than this scheduler")
+            raise ValueError("the actor system uses another clock than this scheduler")
         place = next(self._numbers)
         self._bases[place] = base
         self._awake.add(place)

@@ -21,7 +21,7 @@ class GetTopicConfigs(BridgeQuestion["TopicConfigs"]):
 
 
 class TopicConfig(NamedTuple):
-    """A topic's overrides; `readable` is False where the znode holds no valid JSON."""
+    """A topic's overrides; `readable` is False if the znode has no valid JSON."""
 
     topic: str
     entries: tuple[ConfigEntry, ...]
@@ -51,7 +51,7 @@ class GetBrokerConfigs(BridgeQuestion["BrokerConfigs"]):
 
 
 class BrokerConfig(NamedTuple):
-    """A broker's overrides; `readable` is False where the znode holds no valid JSON."""
+    """A broker's overrides; `readable` is False if the znode has no valid JSON."""
 
     broker: str
     entries: tuple[ConfigEntry, ...]

@@ -150,6 +150,9 @@ EXPRESSIONS = {
     r"\*names": "LeaderAndIsr",
     r"\*each": "orders-3",
     r"what": "elect a leader",
+    r"target": "/tmp/full-traces",
+    r"found": "12",
+    r"where or name": "ControllerActor.pending",
     r"new|ineligible": "orders",
     r"fresh": "orders-4",
     r"name_of\(code\)": "TOPIC_ALREADY_EXISTS",
@@ -239,6 +242,8 @@ def example(text: str) -> str:
         numeric = expression != found[1]
         if expression == "error" and re.search("unreadable|can be read", text):
             return "expected a JSON object, found b'x'"
+        if expression.endswith(("strerror", "why")) and re.search(r"bound|in use", text):
+            return "Address already in use"
         for pattern, words in EXPRESSIONS.items():
             if re.fullmatch(pattern, expression):
                 return words

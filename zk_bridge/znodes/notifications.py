@@ -1,4 +1,4 @@
-"""/isr_change_notification, /log_dir_event_notification, and what names partitions in the same form."""
+"""/isr_change_notification, /log_dir_event_notification, and other znodes that list partitions in the same format."""
 
 from __future__ import annotations
 
