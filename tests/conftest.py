@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import shutil
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +43,15 @@ def pytest_configure() -> None:
     finders = [module for name, module in sys.modules.items() if name.startswith("__editable___kafka_actors")]
     if any("actors" not in finder.MAPPING for finder in finders):
         pytest.exit("this environment has an older installation: run `make install` or `pip install --no-deps -e .`", 4)
+
+
+@pytest.fixture(autouse=True)
+def _log_level_as_before() -> Iterator[None]:
+    """Restore the root logger's level: commands that run inside a test lower it."""
+    root = logging.getLogger()
+    before = root.level
+    yield
+    root.setLevel(before)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

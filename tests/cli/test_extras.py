@@ -42,7 +42,7 @@ def test_a_command_names_the_extra_it_needs_and_how_to_install_it(
 def test_only_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
     with pytest.raises(
-        extras.Failed, match=r"summary needs plotly, of the extra 'spark'.*\n.* -m pip install .?plotly"
+        extras.CommandFailed, match=r"summary needs plotly, of the extra 'spark'.*\n.* -m pip install .?plotly"
     ):
         extras.need("spark", "summary")
 

@@ -69,7 +69,7 @@ def start_second_process(running: SimulatedCluster, broker: int) -> None:
     settings = simulated.machines[broker].settings
     listeners = (attrs.evolve(settings.listeners[0], host=host_of(key)),)
     changed = attrs.evolve(settings, listeners=listeners, advertised_listeners=listeners, log_dirs=disks.names)
-    simulated.machines[key] = Machine(broker, changed, disks)
+    simulated.machines[key] = Machine(broker, changed, disks, simulated.machines[broker].clock)
     simulated.start(key)
     simulated.machines[key].wanted = False
 

@@ -44,7 +44,7 @@ class Installed:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
             stdin=subprocess.DEVNULL,
         )

@@ -55,7 +55,7 @@ def test_an_unknown_message_is_an_error_each_time(caplog: pytest.LogCaptureFixtu
     world.tell(world.actor(Base), Stone(), Stone())
     error = "UnknownMessage: Base has no handler for Stone"
     assert [d.error for d in world.journal.deliveries] == [error, error]
-    assert caplog.text.count("Base.1 failed at Stone") == 2
+    assert caplog.text.count("Actor Base.1 failed to handle Stone") == 2
 
 
 def test_an_exit_request_needs_no_handler() -> None:

@@ -32,7 +32,9 @@ def test_a_failure_is_recorded_once_in_journal_and_log(caplog: pytest.LogCapture
     assert world.base.failures == 1
     assert world.heard == []
     records = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert [record.getMessage() for record in records] == ["Scripted.1 failed at function: ValueError: no good"]
+    assert [record.getMessage() for record in records] == [
+        "Actor Scripted.1 failed to handle function: ValueError: no good"
+    ]
 
 
 def test_what_a_failed_handler_sent_stays_sent() -> None:
@@ -85,7 +87,7 @@ def test_messages_and_errors_that_cannot_be_printed_break_nothing(caplog: pytest
     one = world.actor(Chokes)
     world.tell(one, Unprintable())
     assert world.journal.deliveries[0].error == "Bad: (its text cannot be had)"
-    assert "Chokes.1 failed at Unprintable" in caplog.text
+    assert "Actor Chokes.1 failed to handle Unprintable" in caplog.text
 
 
 def test_system_exit_ends_the_actor_alone() -> None:

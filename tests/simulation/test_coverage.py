@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import faulthandler
 import json
 import re
 from collections import Counter
@@ -130,7 +131,9 @@ def test_counting_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.long
 def test_two_hundred_seeds_reach_nearly_everything_and_the_rest_has_a_reason(tmp_path: Path) -> None:
+    faulthandler.cancel_dump_traceback_later()  # it takes longer than the limit of one test
     file = tmp_path / "coverage.json"
     arguments = ["--seeds", "200", "--duration", "60", "--faults", "all", "--records", "--require", "95%"]
     result = CliRunner().invoke(command, [*arguments, "--coverage", str(file)], standalone_mode=False)

@@ -343,5 +343,5 @@ def test_a_full_disk_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, node=0, free_bytes=1 << 62)
     recorder.delivered(delivery(1, None))
     recorder.close()
-    assert recorder.failed and "kept free" in recorder.reason
+    assert recorder.failed and "must stay free" in recorder.reason
     assert survey(run_in(tmp_path)) == (DISK_FULL, ())

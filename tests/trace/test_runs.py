@@ -231,14 +231,14 @@ def test_what_a_kill_left_without_a_name_goes_with_its_run(tmp_path: Path) -> No
 def test_space_that_is_to_be_left_alone_is_left_alone(tmp_path: Path) -> None:
     disk = os.statvfs(tmp_path)
     writer = RunWriter(tmp_path, header(), free_bytes=disk.f_blocks * disk.f_frsize)
-    with pytest.raises(OSError, match="kept free") as full:
+    with pytest.raises(OSError, match="must stay free") as full:
         writer.write(compress([line(1)]), 1, 0)
     assert full.value.errno == errno.ENOSPC
     writer.end(ended(0, DISK_FULL, 0, str(full.value), 0.0))
     writer.close()
     records = RunRecords(only_run(tmp_path))
     assert list(records) == [records.end]
-    assert records.end is not None and "kept free" in (records.end.error or "")
+    assert records.end is not None and "must stay free" in (records.end.error or "")
 
 
 def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
