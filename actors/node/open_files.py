@@ -13,7 +13,7 @@ from actors.storage.log_manager import number_of_logs
 MINIMUM = 64
 """Below it a node has no files left for ZooKeeper, other brokers and its trace."""
 
-_log = logging.getLogger("kafka_actors.cluster_process")
+_log = logging.getLogger("kafka_actors.process")
 
 
 def raise_limit() -> None:

@@ -24,7 +24,7 @@ from messages.vocabulary import Message
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import ZooKeeperUnavailable
 
-_log = logging.getLogger("kafka_actors.cluster_process")
+_log = logging.getLogger("kafka_actors.process")
 _server_log = logging.getLogger("kafka.server.KafkaServer")
 """Kafka's lines about the life of a broker, which tools read."""
 
