@@ -78,7 +78,7 @@ class EditableWheel(editable_wheel):
 class Sdist(sdist):
     """The sources, this file included."""
 
-    def add_defaults(self) -> None:
-        """Add the backend, which setuptools does not know about."""
-        super().add_defaults()
+    def make_distribution(self) -> None:
+        """Add the backend to the archive; setuptools collects only what the wheel takes."""
         self.filelist.append(".ci/build_backend.py")
+        super().make_distribution()
