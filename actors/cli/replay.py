@@ -54,7 +54,8 @@ def command(
 
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
     causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break and --state need
-    one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3, or a class with one actor.
+    one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
+    or a class name if the run has only one actor of that class.
     """
     try:
         if until is None and break_at is None and actor is None:

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console
-from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, invent, unfit
+from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, STALE, invent, unfit
 from actors.simulation.canary import NAME, SEEDS, run_with_bug
 from actors.simulation.coverage import Report
 from actors.simulation.explore import explore
@@ -109,9 +109,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"Faults to inject, separated by commas. Faults are {', '.join(FAULTS)}. `all` selects these, `none` none."
-    f" Not part of `all` are {ADMIN} (requests of newer admin tools), {GROUPS} (consumer groups) and {ABSENT}"
-    " (delete topics while they are reassigned to a broker that never exists).",
+    help=f"Faults to inject, separated by commas: {', '.join(FAULTS)}. Other groups of actions are {ADMIN} (requests of"
+    f" admin tools), {GROUPS} (consumer groups), {ABSENT} (topics are reassigned to a broker that never exists, and"
+    f" deleted) and {STALE} (requests with old epochs). `all` selects everything, `none` injects no faults.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(
@@ -154,7 +154,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the groups of violations to this file as JSON. If the file exists, compare with its groups first.",
+    help="Write the violations, grouped by invariant, to this JSON file. A file from an earlier run is compared first.",
 )
 @click.option(
     "--html",

@@ -15,7 +15,7 @@ def command() -> None:
     """Shorten the start of Spark, or pack the files that Spark workers need."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 stored, now or earlier, 1 Spark cannot be started, 2 usage error.")
+@command.command("prepare", epilog="Exit codes: 0 Spark is prepared, 1 Spark cannot be started, 2 usage error.")
 def prepared() -> int:
     """Store a class data archive of Spark (half a minute, 180 MB), so that `summary` needs half the CPU time.
 

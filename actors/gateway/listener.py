@@ -223,7 +223,9 @@ class ListenerGateway:
             except OSError as error:
                 if error.errno not in NO_RESOURCES:
                     raise
-                self.log.warning("Listener %s accepts no connections for %g s: %s", listener, PAUSE, error.strerror)
+                self.log.warning(
+                    "Listener %s accepts no connections for the next %g s: %s", listener, PAUSE, error.strerror
+                )
                 loop.remove_reader(bound)
                 self._timers["accept"] = loop.call_later(PAUSE, self._serve)
                 return

@@ -67,7 +67,7 @@ STALE = "stale"
 name."""
 
 NAMED = (ADMIN, GROUPS, ABSENT, STALE)
-"""The groups of actions that are included only if requested by name."""
+"""The groups of actions beside the faults; `all` includes them."""
 
 Replicas = tuple[tuple[int, ...], ...]
 """The replicas of each partition of a topic."""

@@ -244,7 +244,7 @@ def test_a_system_without_files_is_asked_again_after_a_pause(
 
     run_with_gateway(scenario)
     assert [r.getMessage() for r in caplog.records] == [
-        "Listener PLAINTEXT accepts no connections for 0.05 s: Too many open files"
+        "Listener PLAINTEXT accepts no connections for the next 0.05 s: Too many open files"
     ] * 3
 
 
