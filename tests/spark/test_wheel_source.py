@@ -34,7 +34,8 @@ print("NODE", session.read.format("kafka-actors").option("node", "1").load(sys.a
 
 def run(installed: Installed, cwd: Path, *command: str) -> str:
     """Run the venv's Python, also as the Python of Spark's workers."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ours = ("PYTHON", "PYSPARK", "SPARK")  # a session of this process sets some of them
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{installed.bin}{os.pathsep}{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
         [str(installed.bin / "python"), *command],
