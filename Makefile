@@ -12,7 +12,8 @@ DIR     = .cache/cluster
 # What the tests take: make soak SOAK_SECONDS=60 SOAK_SEED=7; make test WORKERS=4
 WORKERS      = 2
 SOAK_SECONDS = 600
-SEEDS        = 200
+SEEDS        = 100
+RECORD_SEEDS = 15
 SOAK_SEEDS   = 10000
 MUTANT_SEEDS = 20
 # Without the groups admin, groups, absent and stale, whose invariants are not settled yet (docs/simulation.md)
@@ -64,7 +65,7 @@ soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; 
 
 simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults $(FAULTS) --keep .cache/simulation
-	$(BIN)/kafka-actors simulate --records --seeds $(SEEDS) --duration 40 --faults $(FAULTS) --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --records --seeds $(RECORD_SEEDS) --duration 40 --faults $(FAULTS) --keep .cache/simulation
 
 test-spark: install ## the tests with Spark's executors, masters and workers
 	$(BIN)/python -m pytest $(PARALLEL) -m spark_cluster $(ARGS) tests/spark
