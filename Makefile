@@ -60,10 +60,10 @@ interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.
 
 soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants by MUTANT_SEEDS (20; 200 take a night)
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
-	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all,admin --keep .cache/simulation
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --seeds $(MUTANT_SEEDS)
 
-simulate: install ## simulate clusters under random faults: SEEDS=200 of them, and as many shorter ones with records
+simulate: install ## simulate clusters under random faults: SEEDS (100) of them, and RECORD_SEEDS (15) shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults $(FAULTS) --keep .cache/simulation
 	$(BIN)/kafka-actors simulate --records --seeds $(RECORD_SEEDS) --duration 40 --faults $(FAULTS) --keep .cache/simulation
 

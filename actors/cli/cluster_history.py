@@ -83,11 +83,12 @@ def _leaders(facts: TraceFacts) -> Iterator[Line]:
     for (_, before_id, after_id), changed in changes.items():
         first = changed[0][0]
         named = _names([str(partition) for _, partition in changed])
-        what = "lost its leader, " if after_id == NO_LEADER else "got a leader: "
-        many = what.replace("its leader", "their leader") if len(changed) > 1 else what
-        who = f"broker {before_id}" if after_id == NO_LEADER else f"broker {after_id}"
+        if after_id == NO_LEADER:
+            what = f"lost {'its' if len(changed) == 1 else 'their'} leader, broker {before_id}"
+        else:
+            what = f"got a leader: broker {after_id}"
         during = f", during {first.event}" if first.event else ""
-        yield Line(f"{named} {many}{who}{during}", first.place)
+        yield Line(f"{named} {what}{during}", first.place)
 
 
 def _names(names: list[str]) -> str:

@@ -212,10 +212,13 @@ class _Pass:
             self._to_controller(place, record)
         elif record.actor == PARTITION and record.effects:
             self._on_disk(place, record)
-        for mark, of in _TAKEN.get(record.type, ()):
+        taken = _TAKEN.get(record.type)
+        if taken is not None:
             payload = bytes(record.payload)
-            if mark.search(payload):
-                of(self, place, record, json.loads(payload))
+            wanted = [of for mark, of in taken if mark.search(payload)]
+            read = json.loads(payload) if wanted else None
+            for of in wanted:
+                of(self, place, record, read)
 
     # ------------------------------------------------------------------------------------------------ controllers
 

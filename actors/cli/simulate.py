@@ -252,7 +252,7 @@ def command(
                 broken.append(outcome)
                 out.print(f"seed {outcome.schedule.seed}: {outcome.violation}")
     out.print(f"{runs} seeds, {seconds:.0f} simulated seconds, {deliveries} messages, {len(broken)} broken")
-    exit_code = _report_coverage(Report(reached), coverage, require) if covered else 0
+    uncovered = covered and not _report_coverage(Report(reached), coverage, require)
     if check_determinism:
         numbers = range(seed, seed + runs, SAMPLE)
         checked = [_read(schedule)] if schedule is not None else list(map(made, numbers))
@@ -273,16 +273,11 @@ def command(
         for group in report["groups"]:
             seen = ", ".join(map(str, group["seeds"]))
             out.print(f"{group['status']}: {group['invariant']} ({group['shape']}): seeds {seen}", highlight=False)
-    if checks.get("determinism", EQUAL) != EQUAL:
-        exit_code = FAILED
-    if broken:
-        exit_code = FAILED
+    elif broken:
+        _keep(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
     if not checks.get("canary", FOUND).startswith(FOUND):
-        exit_code = NOT_FOUND
-    if not broken or json_file is not None or html_file is not None:
-        return exit_code
-    _keep(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
-    return exit_code
+        return NOT_FOUND
+    return FAILED if broken or uncovered or checks.get("determinism", EQUAL) != EQUAL else 0
 
 
 def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> str:
@@ -324,8 +319,8 @@ def _write(file: Path | None, text: str) -> None:
             raise CommandFailed(f"{file}: {error.strerror}. Name a file that can be written.") from error
 
 
-def _report_coverage(report: Report, file: Path | None, require: float | None) -> int:
-    """Write and print what was reached; return the exit code."""
+def _report_coverage(report: Report, file: Path | None, require: float | None) -> bool:
+    """Write and print what was reached; return whether that is as much as required."""
     out = console()
     if file is not None:
         _write(file, json.dumps(report.document(), indent=1) + "\n" if file.suffix == ".json" else report.text())
@@ -338,13 +333,12 @@ def _report_coverage(report: Report, file: Path | None, require: float | None) -
         for name in names:
             out.print(f"{what}: {name}", highlight=False, soft_wrap=True)
     if require is None:
-        return 0
+        return True
     if report.percent < require:
         out.print(f"{report.percent:.1f} % were reached, {require:g} % are required", highlight=False)
     for name in report.idle_actions:
         out.print(f"action that never ran: {name}", highlight=False)
-    red = report.percent < require or report.idle_actions or report.false_reasons or report.undeclared
-    return FAILED if red else 0
+    return report.percent >= require and not (report.idle_actions or report.false_reasons or report.undeclared)
 
 
 def _read(path: Path) -> Schedule:

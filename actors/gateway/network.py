@@ -185,9 +185,6 @@ class NetworkGateway:
         for channel in self._channels.values():
             channel.interrupted = True
 
-    def resume(self) -> None:
-        """Continue: the actors send their next requests themselves."""
-
     def sever(self) -> None:
         """Close the connections to unreachable hosts."""
         for channel in self._channels.values():

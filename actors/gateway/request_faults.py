@@ -80,9 +80,7 @@ class RequestFault:
         if self.client_id not in (None, client_id) or not self._names(request):
             return False
         self.calls += 1
-        hit = self.first <= self.calls <= self.last and (
-            self.probability >= 1 or self._random.random() < self.probability
-        )
+        hit = self.first <= self.calls <= self.last and self._random.random() < self.probability
         self.hits += hit
         return hit
 

@@ -257,8 +257,8 @@ class MemoryCluster:
             raise ClusterError(f"broker {id} is not paused")
         self._paused.discard(id)
         self._scheduler.add(node.base)
-        for gateway in _gateways(node):
-            gateway.resume()
+        _, listener = _gateways(node)
+        listener.resume()  # the network needs none: actors send their next requests themselves
         store.resume()
 
     async def _start(self, id: int) -> None:
@@ -266,7 +266,8 @@ class MemoryCluster:
         node = Node(
             self._settings[id], store, partial(self._network, id), ListenerGateway, RealClock(), self._scheduler
         )
-        _gateways(node)[1].faults = self.faults
+        _, listener = _gateways(node)
+        listener.faults = self.faults
         try:
             await node.start()
         except OSError as error:

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 __all__ = ["FaultInjection", "InjectedFault"]
+
+
+class Filters(TypedDict, total=False):
+    """Which requests can meet a fault: those that match all that is given."""
+
+    topic: str | None
+    """Requests that name this topic."""
+    partition: int | None
+    """Requests that name this partition."""
+    broker: int | None
+    """Requests that this broker receives."""
+    client_id: str | None
+    """Requests from this client id."""
 
 
 class InjectedFault:
@@ -80,9 +93,9 @@ class FaultInjection:
     """Injects faults into requests of clients and of other brokers.
 
     Every method names an API as Kafka does ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`, whose methods
-    inject the fault and return an `InjectedFault`, which counts its hits. The filters are optional: only requests that
-    name the topic (and partition), that this broker receives, or that come from this client id. A fetch session names
-    a partition only when it is new or has changed. If several faults match, the first one whose trigger fires is met.
+    inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic, partition,
+    broker, client_id) choose requests. A fetch session names a partition only when it is new or has changed. If several
+    faults match, the first one whose trigger fires is met.
 
     Raises ClusterError for an unknown API, and if the cluster does not run.
     """
@@ -90,80 +103,29 @@ class FaultInjection:
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
 
-    def error(
-        self,
-        api: str,
-        code: int,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger:
         """Answer with Kafka's error `code` for all that the request names. The broker does nothing else with it."""
-        return self._trigger("error", api, code, topic, partition, broker, client_id)
+        return self._trigger("error", api, code, filters)
 
-    def delay(
-        self,
-        api: str,
-        seconds: float,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger:
         """Handle the request after `seconds`."""
-        return self._trigger("delay", api, seconds, topic, partition, broker, client_id)
+        return self._trigger("delay", api, seconds, filters)
 
-    def disconnect(
-        self,
-        api: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger:
         """Close the connection instead of handling the request."""
-        return self._trigger("disconnect", api, None, topic, partition, broker, client_id)
+        return self._trigger("disconnect", api, None, filters)
 
-    def lose_response(
-        self,
-        api: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger:
         """Handle the request and send no response; nor to later requests on this connection, which stays open."""
-        return self._trigger("lose_response", api, None, topic, partition, broker, client_id)
+        return self._trigger("lose_response", api, None, filters)
 
-    def blackhole(
-        self,
-        api: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger:
         """Neither handle nor answer the request, nor answer later ones on this connection, which stays open."""
-        return self._trigger("blackhole", api, None, topic, partition, broker, client_id)
+        return self._trigger("blackhole", api, None, filters)
 
-    def throttle(
-        self,
-        api: str,
-        milliseconds: int,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        broker: int | None = None,
-        client_id: str | None = None,
-    ) -> Trigger:
+    def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger:
         """Answer with this throttle time, and read no further request of the connection meanwhile (KIP-219)."""
-        return self._trigger("throttle", api, milliseconds, topic, partition, broker, client_id)
+        return self._trigger("throttle", api, milliseconds, filters)
 
     def clear(self) -> None:
         """Remove all faults."""
@@ -173,6 +135,10 @@ class FaultInjection:
         """The faults that no request has met, in words."""
         return [str(each) for each in self._ask("faults_never_met")]
 
-    def _trigger(self, kind: str, api: str, value: float | None, *filters: object) -> Trigger:
-        names = ("topic", "partition", "broker", "client_id")
-        return Trigger(self._ask, {"kind": kind, "api": api, "value": value, **dict(zip(names, filters, strict=True))})
+    def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger:
+        unknown = filters.keys() - Filters.__annotations__.keys()
+        if unknown:
+            raise TypeError(
+                f"{kind}() has no filter {', '.join(sorted(unknown))}: {', '.join(Filters.__annotations__)}"
+            )
+        return Trigger(self._ask, {"kind": kind, "api": api, "value": value, **filters})

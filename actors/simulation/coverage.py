@@ -30,7 +30,7 @@ from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
-from actors.simulation.actions import KINDS, ActionKind
+from actors.simulation.actions import ACTIONS, KINDS
 from actors.simulation.api_error_codes import ANSWERS, NAMES
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
@@ -289,8 +289,7 @@ def _parameters(do: Any) -> inspect.Signature:
 
 def _arguments(action: Action) -> dict[str, str]:
     """Return an action's arguments by name; several values of one name are joined by spaces."""
-    kind: ActionKind = next(kind for kind in KINDS if kind.name == action.name)
-    bound = _parameters(kind.do).bind(None, *action.args).arguments
+    bound = _parameters(ACTIONS[action.name].do).bind(None, *action.args).arguments
     named = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in bound.items()}
     return {name: value for name, value in named.items() if isinstance(value, str)}
 
@@ -344,7 +343,8 @@ class Report:
     @property
     def missing(self) -> list[str]:
         """What was never reached and has no reason."""
-        return [name for name in self.everything if not self.counts.get(name) and name not in self.why]
+        why = self.why
+        return [name for name in self.everything if not self.counts.get(name) and name not in why]
 
     @property
     def why(self) -> Mapping[str, str]:
@@ -354,9 +354,9 @@ class Report:
     @property
     def idle_actions(self) -> list[str]:
         """Actions without a reason that were never run on any target."""
-        roles: dict[str, list[str]] = {}
+        why, roles = self.why, dict[str, list[str]]()
         for name, kind in self.everything.items():
-            if kind == ACTED and name not in self.why:
+            if kind == ACTED and name not in why:
                 roles.setdefault(name.partition(" ")[0], []).append(name)
         return [action for action, names in roles.items() if not any(self.counts.get(name) for name in names)]
 
@@ -404,9 +404,10 @@ class Report:
     def text(self) -> str:
         """As Markdown: what was never reached, then what was reached how often."""
         lines = ["# Coverage", "", self.summary(), "", "| never reached | kind | reason |", "| --- | --- | --- |"]
+        why = self.why
         for name, kind in self.everything.items():
             if not self.counts.get(name):
-                lines.append(f"| {name} | {kind} | {self.why.get(name, 'none')} |")
+                lines.append(f"| {name} | {kind} | {why.get(name, 'none')} |")
         lines += ["", "| reached | kind | times |", "| --- | --- | --- |"]
         lines += [f"| {name} | {self.everything[name]} | {self.counts[name]} |" for name in self.reached]
         return "\n".join(lines) + "\n"

@@ -63,7 +63,7 @@ def log_end_offset(cluster: KafkaCluster, topic: str) -> int:
 
 
 def delivered(cluster: KafkaCluster, topic: str, count: int) -> list[bool]:
-    """Whether each of so many messages was acknowledged; each is sent when the one before it is done."""
+    """Send `count` messages, each after the outcome of the one before it, and return which were acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

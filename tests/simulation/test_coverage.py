@@ -38,9 +38,9 @@ def test_the_codes_of_an_api_are_those_that_its_modules_name(handler: str) -> No
     named = {code for module in CODE_MODULES[handler] for code in named_codes(module)}
     apis = [api for api in APIS if api.answerer == handler]
     answered = {code for api in apis for code in ANSWERS[api.name]}
-    allowed = {code for who, code in NOT_ANSWERED if who == handler}
+    allowed = {code for its, code in NOT_ANSWERED if its == handler}
     assert not named - answered - allowed, "declare which API answers with these codes"
-    of_others = {NAMES[api.elsewhere] for api in apis} | {code for who, code in NOT_ANSWERED if who != handler}
+    of_others = {NAMES[api.elsewhere] for api in apis} | {code for its, code in NOT_ANSWERED if its != handler}
     assert not answered - named - of_others, "no module names these codes"
     assert not allowed - named, "these need no exception"
 
