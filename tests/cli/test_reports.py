@@ -164,7 +164,7 @@ def test_a_summary_in_tables_and_json(
     assert ["0", died, "", "0.000", "BrokerChange", "", "0", "", "2", "0", ""] in cells
     assert ["t", "3", "12.5%"] in cells
     assert killed in " ".join(out.replace("│", " ").split())
-    assert "damaged; not counted from here on: a/c.zst, byte 9: torn\n2 malformed" in out
+    assert "not counted after a damaged place: a/c.zst, byte 9: torn\n2 malformed" in out
     assert "2 malformed lines were not counted\nnot readable: a/b.zst: torn\n" in out
     assert len(json.loads((tmp_path / "out.json").read_text())["leadership"]) == 100
 

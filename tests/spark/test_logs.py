@@ -185,6 +185,6 @@ def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSes
 
 def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["summary", str(folder), "--logs", "--only", "queue"]) == 2
-    assert "--logs supports only these questions: runs, episodes" in capsys.readouterr().err
+    assert "supports only these sections: runs, episodes" in capsys.readouterr().err
     assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2
     assert "Nowhere/At_All is not a time zone" in capsys.readouterr().err
