@@ -186,6 +186,23 @@ class CheckExpiry:
 
 
 @message
+class TransactionEnded:
+    """From the handler of WriteTxnMarkers: a marker in a partition of __consumer_offsets is committed.
+
+    Args:
+        producer_id: The producer whose transaction ended.
+        partition: The number of the partition of __consumer_offsets.
+        committed: Whether the transaction was committed or aborted.
+        offset: The offset of the marker. The marker ends what its producer wrote to the partition before that offset.
+    """
+
+    producer_id: int
+    partition: int
+    committed: bool
+    offset: int
+
+
+@message
 class CountGroupPartitions:
     """To CoordinatorFinderActor: count the partitions of __consumer_offsets. -> GroupPartitions"""
 

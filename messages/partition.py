@@ -95,8 +95,13 @@ class Configure:
 # ---------------------------------------------------------------------------------------------------- producers
 
 
+FROM_CLIENT = 0
+FROM_COORDINATOR = 1
+"""Origins of a batch. Of a coordinator's the log checks the producer epoch, and no sequence numbers."""
+
+
 class AppendBatch(NamedTuple):
-    """A producer's batch to append, and its request."""
+    """A batch to append, its request and its origin (FROM_CLIENT or FROM_COORDINATOR)."""
 
     request: int
     place: int
@@ -104,12 +109,13 @@ class AppendBatch(NamedTuple):
     acks: int
     version: int
     timeout: float
+    origin: int = FROM_CLIENT
 
 
 @message
 class AppendBatches:
-    """Append these, in this order. -> BatchesAppended, once or in parts: with acks -1 a batch is answered when it is
-    committed, or `timeout` is over."""
+    """Append these, in this order; all have one origin. -> BatchesAppended, once or in parts: with acks -1 a batch is
+    answered when it is committed, or `timeout` is over."""
 
     batches: tuple[AppendBatch, ...]
 

@@ -69,6 +69,7 @@ from messages.network import (
 )
 from messages.node import StartPartitionRequests
 from messages.partition import (
+    FROM_CLIENT,
     AppendBatch,
     AppendBatches,
     BatchesAppended,
@@ -196,7 +197,7 @@ class PartitionRequestsActor(Dispatcher):
                 pending.results[index] = ProducedPartition(partition, INVALID_TOPIC)
                 pending.outstanding -= 1
             elif (actor := self._hosted.get(partition)) is not None:
-                batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout))
+                batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT))
                 of_partition = batches.get(partition)
                 if of_partition is None:
                     batches[partition] = actor, [batch]
