@@ -127,6 +127,28 @@ from messages.security_requests import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
+from messages.transaction_requests import (
+    AddedPartition,
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribedProducers,
+    DescribedTransaction,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WritableTxnMarkerResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from messages.vocabulary import Message
 
 REQUEST_HANDLER = "request_handler"
@@ -136,6 +158,7 @@ PARTITIONS = "partition_requests"
 PRODUCER_IDS = "producer_ids"
 CONFIGS = "configs"
 GROUPS = "group_coordinator"
+TRANSACTIONS = "transaction_coordinator"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
 
@@ -254,6 +277,23 @@ def _refuse_offset_fetch(request: OffsetFetchRequest, code: int) -> OffsetFetchR
     return OffsetFetchResponse(NONE, tuple([FetchedOffset(each, -1, error_code=code) for each in partitions]))
 
 
+def _refuse_add_partitions(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(tuple([AddedPartition(each, code) for each in request.partitions]))
+
+
+def _refuse_write_markers(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        tuple(
+            [
+                WritableTxnMarkerResult(
+                    each.producer_id, tuple([PartitionError(partition, code) for partition in each.partitions])
+                )
+                for each in request.markers
+            ]
+        )
+    )
+
+
 APIS: tuple[Api, ...] = (
     Api(
         *(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS),
@@ -342,6 +382,50 @@ APIS: tuple[Api, ...] = (
     Api(
         *(22, "InitProducerId", 0, 3, InitProducerIdRequest, InitProducerIdResponse, PRODUCER_IDS),
         refusal=lambda request, code: InitProducerIdResponse(code),
+    ),
+    Api(
+        *(24, "AddPartitionsToTxn", 0, 3, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, TRANSACTIONS),
+        refusal=_refuse_add_partitions,
+        advertised=False,
+    ),
+    Api(
+        *(25, "AddOffsetsToTxn", 0, 3, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, TRANSACTIONS),
+        refusal=lambda request, code: AddOffsetsToTxnResponse(code),
+        advertised=False,
+    ),
+    Api(
+        *(26, "EndTxn", 0, 3, EndTxnRequest, EndTxnResponse, TRANSACTIONS),
+        refusal=lambda request, code: EndTxnResponse(code),
+        advertised=False,
+    ),
+    Api(
+        *(27, "WriteTxnMarkers", 0, 1, WriteTxnMarkersRequest, WriteTxnMarkersResponse, TRANSACTIONS),
+        refusal=_refuse_write_markers,
+        advertised=False,
+    ),
+    Api(
+        *(28, "TxnOffsetCommit", 0, 3, TxnOffsetCommitRequest, TxnOffsetCommitResponse, TRANSACTIONS),
+        refusal=_partitions_with(TxnOffsetCommitResponse, PartitionError),
+        advertised=False,
+    ),
+    Api(
+        *(61, "DescribeProducers", 0, 0, DescribeProducersRequest, DescribeProducersResponse, TRANSACTIONS),
+        refusal=lambda request, code: DescribeProducersResponse(
+            tuple([DescribedProducers(each, code) for each in request.partitions])
+        ),
+        advertised=False,
+    ),
+    Api(
+        *(65, "DescribeTransactions", 0, 0, DescribeTransactionsRequest, DescribeTransactionsResponse, TRANSACTIONS),
+        refusal=lambda request, code: DescribeTransactionsResponse(
+            tuple([DescribedTransaction(code, each) for each in request.transactional_ids])
+        ),
+        advertised=False,
+    ),
+    Api(
+        *(66, "ListTransactions", 0, 1, ListTransactionsRequest, ListTransactionsResponse, TRANSACTIONS),
+        refusal=lambda request, code: ListTransactionsResponse(code),
+        advertised=False,
     ),
     Api(
         *(23, "OffsetForLeaderEpoch", 0, 3, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, PARTITIONS),

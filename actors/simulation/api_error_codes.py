@@ -85,6 +85,11 @@ _CODES: Mapping[str, str] = {
     "ExpireDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
     "DescribeDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
     "ApiVersions": "NONE UNSUPPORTED_VERSION INVALID_REQUEST",
+    **dict.fromkeys(
+        "AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit"
+        " DescribeProducers DescribeTransactions ListTransactions".split(),
+        "",
+    ),
 }
 
 ANSWERS: Mapping[str, tuple[str, ...]] = {

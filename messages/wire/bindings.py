@@ -11,6 +11,7 @@ Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, wher
         writes its v9 "all topics" with a four-byte zero count. Read as Apache Kafka reads it, that is a null list,
         false flags, one unknown tag and one byte too many, and neither of these matters (broker.md 6.2).
 Rule 6: before LeaveGroup v3 its one member has no struct of its own.
+Rule 7: `gathered` also names an array of int64, which is read and written as structs of one field are.
 """
 
 from __future__ import annotations
@@ -60,6 +61,19 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataBroker,
     UpdateMetadataRequest,
+)
+from messages.transaction_requests import (
+    AddedPartition,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribedTransaction,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    WritableTxnMarker,
+    WritableTxnMarkerResult,
 )
 from messages.wire.compiler import Binding
 
@@ -171,6 +185,26 @@ BINDINGS: dict[type, Binding] = {
     OffsetDeleteResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
     DeleteGroupsRequest: Binding(renamed={"groups": ("groups_names",)}),
     LeaveGroupRequest: Binding(written={"member_id": _leaving_member}, read={"members": _leaving_members}),
+    AddPartitionsToTxnRequest: Binding(
+        renamed={
+            "transactional_id": ("v3_and_below_transactional_id",),
+            "producer_id": ("v3_and_below_producer_id",),
+            "producer_epoch": ("v3_and_below_producer_epoch",),
+        },
+        gathered={"partitions": ("v3_and_below_topics.partitions",)},
+    ),
+    AddPartitionsToTxnResponse: Binding(
+        gathered={"partitions": ("results_by_topic_v3_and_below.results_by_partition",)}
+    ),
+    AddedPartition: Binding(renamed={"error_code": ("partition_error_code",)}),
+    TxnOffsetCommitRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
+    TxnOffsetCommitResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    WritableTxnMarker: Binding(gathered={"partitions": ("topics.partition_indexes",)}),
+    WritableTxnMarkerResult: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DescribeProducersRequest: Binding(gathered={"partitions": ("topics.partition_indexes",)}),
+    DescribeProducersResponse: Binding(gathered={"partitions": ("topics.partitions",)}),
+    DescribedTransaction: Binding(gathered={"partitions": ("topics.partitions",)}),
+    ListTransactionsRequest: Binding(gathered={"producer_id_filters": ("producer_id_filters",)}),
     LeaderAndIsrRequest: Binding(
         gathered={"partition_states": ("ungrouped_partition_states", "topic_states.partition_states")},
     ),

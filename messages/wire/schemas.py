@@ -7,6 +7,48 @@ follow it, indented by one space. Fields that are always tagged are left out.
 """
 
 SCHEMAS = {
+    "AddOffsetsToTxnRequest": """\
+3+
+transactional_id string 0+
+producer_id int64 0+
+producer_epoch int16 0+
+group_id string 0+""",
+    "AddOffsetsToTxnResponse": """\
+3+
+throttle_time_ms int32 0+
+error_code int16 0+""",
+    "AddPartitionsToTxnRequest": """\
+3+
+transactions []struct 4+
+ transactional_id string 4+
+ producer_id int64 4+
+ producer_epoch int16 4+
+ verify_only bool 4+
+ topics []struct 4+
+  name string 0+
+  partitions []int32 0+
+v3_and_below_transactional_id string 0-3
+v3_and_below_producer_id int64 0-3
+v3_and_below_producer_epoch int16 0-3
+v3_and_below_topics []struct 0-3
+ name string 0+
+ partitions []int32 0+""",
+    "AddPartitionsToTxnResponse": """\
+3+
+throttle_time_ms int32 0+
+error_code int16 4+
+results_by_transaction []struct 4+
+ transactional_id string 4+
+ topic_results []struct 4+
+  name string 0+
+  results_by_partition []struct 0+
+   partition_index int32 0+
+   partition_error_code int16 0+
+results_by_topic_v3_and_below []struct 0-3
+ name string 0+
+ results_by_partition []struct 0+
+  partition_index int32 0+
+  partition_error_code int16 0+""",
     "AlterConfigsRequest": """\
 2+
 resources []struct 0+
@@ -331,6 +373,44 @@ results []struct 0+
    is_future_key bool 0+
  total_bytes int64 4+ default=-1
  usable_bytes int64 4+ default=-1""",
+    "DescribeProducersRequest": """\
+0+
+topics []struct 0+
+ name string 0+
+ partition_indexes []int32 0+""",
+    "DescribeProducersResponse": """\
+0+
+throttle_time_ms int32 0+
+topics []struct 0+
+ name string 0+
+ partitions []struct 0+
+  partition_index int32 0+
+  error_code int16 0+
+  error_message string 0+ null=0+ default=null
+  active_producers []struct 0+
+   producer_id int64 0+
+   producer_epoch int32 0+
+   last_sequence int32 0+ default=-1
+   last_timestamp int64 0+ default=-1
+   coordinator_epoch int32 0+
+   current_txn_start_offset int64 0+ default=-1""",
+    "DescribeTransactionsRequest": """\
+0+
+transactional_ids []string 0+""",
+    "DescribeTransactionsResponse": """\
+0+
+throttle_time_ms int32 0+
+transaction_states []struct 0+
+ error_code int16 0+
+ transactional_id string 0+
+ transaction_state string 0+
+ transaction_timeout_ms int32 0+
+ transaction_start_time_ms int64 0+
+ producer_id int64 0+
+ producer_epoch int16 0+
+ topics []struct 0+
+  topic string 0+
+  partitions []int32 0+""",
     "ElectLeadersRequest": """\
 2+
 election_type int8 1+
@@ -348,6 +428,16 @@ replica_election_results []struct 0+
   partition_id int32 0+
   error_code int16 0+
   error_message string 0+ null=0+""",
+    "EndTxnRequest": """\
+3+
+transactional_id string 0+
+producer_id int64 0+
+producer_epoch int16 0+
+committed bool 0+""",
+    "EndTxnResponse": """\
+3+
+throttle_time_ms int32 0+
+error_code int16 0+""",
     "ExpireDelegationTokenRequest": """\
 2+
 hmac bytes 0+
@@ -609,6 +699,20 @@ topics []struct 0+
   replicas []int32 0+
   adding_replicas []int32 0+
   removing_replicas []int32 0+""",
+    "ListTransactionsRequest": """\
+0+
+state_filters []string 0+
+producer_id_filters []int64 0+
+duration_filter int64 1+ default=-1""",
+    "ListTransactionsResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+unknown_state_filters []string 0+
+transaction_states []struct 0+
+ transactional_id string 0+
+ producer_id int64 0+
+ transaction_state string 0+""",
     "MetadataRequest": """\
 9+
 topics []struct 0+ null=1+
@@ -831,6 +935,30 @@ error_code int16 0+
 protocol_type string 5+ null=5+ default=null
 protocol_name string 5+ null=5+ default=null
 assignment bytes 0+""",
+    "TxnOffsetCommitRequest": """\
+3+
+transactional_id string 0+
+group_id string 0+
+producer_id int64 0+
+producer_epoch int16 0+
+generation_id int32 3+ default=-1
+member_id string 3+
+group_instance_id string 3+ null=3+ default=null
+topics []struct 0+
+ name string 0+
+ partitions []struct 0+
+  partition_index int32 0+
+  committed_offset int64 0+
+  committed_leader_epoch int32 2+ default=-1
+  committed_metadata string 0+ null=0+""",
+    "TxnOffsetCommitResponse": """\
+3+
+throttle_time_ms int32 0+
+topics []struct 0+
+ name string 0+
+ partitions []struct 0+
+  partition_index int32 0+
+  error_code int16 0+""",
     "UpdateMetadataRequest": """\
 6+
 controller_id int32 0+
@@ -873,4 +1001,23 @@ live_brokers []struct 0+
     "UpdateMetadataResponse": """\
 6+
 error_code int16 0+""",
+    "WriteTxnMarkersRequest": """\
+1+
+markers []struct 0+
+ producer_id int64 0+
+ producer_epoch int16 0+
+ transaction_result bool 0+
+ topics []struct 0+
+  name string 0+
+  partition_indexes []int32 0+
+ coordinator_epoch int32 0+""",
+    "WriteTxnMarkersResponse": """\
+1+
+markers []struct 0+
+ producer_id int64 0+
+ topics []struct 0+
+  name string 0+
+  partitions []struct 0+
+   partition_index int32 0+
+   error_code int16 0+""",
 }

@@ -37,7 +37,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.wire import RequestHeader
-from tests.wire import admin_samples, data_samples, group_samples, security_samples
+from tests.wire import admin_samples, data_samples, group_samples, security_samples, transaction_samples
 
 Body = dict[str, Any]
 
@@ -52,6 +52,7 @@ _MODULES = {
     **admin_samples.MODULES,
     **group_samples.MODULES,
     **security_samples.MODULES,
+    **transaction_samples.MODULES,
 }
 _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
@@ -161,7 +162,7 @@ def _endpoint(endpoint: Endpoint) -> Body:
 
 def _words(message: Any) -> Body | None:
     """Of the messages that have a file of samples of their own."""
-    for file in (admin_samples, group_samples, security_samples):
+    for file in (admin_samples, group_samples, security_samples, transaction_samples):
         if file.is_mine(message):
             return file.words(message)
     return data_samples.words(message)

@@ -35,7 +35,7 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from tests.wire import admin_samples, data_samples, group_samples, security_samples
+from tests.wire import admin_samples, data_samples, group_samples, security_samples, transaction_samples
 
 METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
 
@@ -160,6 +160,12 @@ _security_requests, _security_responses = security_samples.samples(int32, texts,
 REQUESTS |= _security_requests
 RESPONSES |= _security_responses
 
+_transaction_requests, _transaction_responses = transaction_samples.samples(
+    int32, int64, texts, error_codes, partitions, several
+)
+REQUESTS |= _transaction_requests
+RESPONSES |= _transaction_responses
+
 
 def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
     """`states` in the order in which grouping by topic leaves them: topics as first seen, the rest as it was."""
@@ -214,6 +220,8 @@ def _of_other_files_as_read(message: Any, version: int) -> Any:
         return admin_samples.as_read(message, version)
     if security_samples.is_mine(message):
         return security_samples.as_read(message, version)
+    if transaction_samples.is_mine(message):
+        return transaction_samples.as_read(message, version)
     if group_samples.is_mine(message):
         return group_samples.as_read(message, version, by_topic)
     return data_samples.as_read(message, version, by_topic)

@@ -282,9 +282,19 @@ def test_supported_and_advertised() -> None:
         "RenewDelegationToken": (39, 0, 2),
         "ExpireDelegationToken": (40, 0, 2),
         "DescribeDelegationToken": (41, 0, 2),
+        "AddPartitionsToTxn": (24, 0, 3),
+        "AddOffsetsToTxn": (25, 0, 3),
+        "EndTxn": (26, 0, 3),
+        "WriteTxnMarkers": (27, 0, 1),
+        "TxnOffsetCommit": (28, 0, 3),
+        "DescribeProducers": (61, 0, 0),
+        "DescribeTransactions": (65, 0, 0),
+        "ListTransactions": (66, 0, 1),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)
+    not_served_yet = {name for name, (key, *_) in spans.items() if 24 <= key <= 28 or 61 <= key <= 66}
+    silent = control | not_served_yet
+    assert {ApiVersionRange(*span) for name, span in spans.items() if name not in silent} == set(ADVERTISED)
 
 
 def test_the_response_classes_of_kafka_python_stay_its_own() -> None:
