@@ -167,6 +167,9 @@ class Ticked:
 LATELY = 30.0
 """Seconds after which every node acts on a changed configuration."""
 
+LOADING = 4.0
+"""Seconds within which an elected controller has loaded its context."""
+
 Change = (
     PartitionStateWritten
     | ControllerEpochWritten
@@ -214,7 +217,8 @@ class Checker:
         self.moved_away: dict[tuple[int, TopicPartition], None] = {}
         """Replicas that a reassignment ended."""
         self.configs: dict[str, dict[str, str]] = {}
-        self.deleting: dict[str, None] = {}
+        self.deleting: dict[str, float] = {}
+        """The topics queued for deletion, and when each was queued."""
         self.registered: dict[int, int] = {}
         self.lapsed: dict[int, Node | None] = {}
         """Which process a broker was when its registration last went."""
@@ -248,7 +252,7 @@ class Checker:
         """When each partition state was last written."""
         self.free_at: dict[tuple[int, TopicPartition], float] = {}
         """When each former replica was last assigned, or being removed."""
-        self.queued_at: dict[str, float] = {}
+        self.deleted_at: dict[str, float] = {}
         """When each topic's deletion ended."""
         self.led_uncleanly: dict[TopicPartition, None] = {}
         """Partitions whose leader was not in the ISR when it was elected."""
@@ -356,10 +360,10 @@ class Checker:
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
                 if op.kind == CREATE:
-                    self.deleting[topic] = None
+                    self.deleting[topic] = self.cluster.now
                 elif op.kind == DELETE:
                     self.deleting.pop(topic, None)
-                    self.queued_at[topic] = self.cluster.now
+                    self.deleted_at[topic] = self.cluster.now
             elif path.startswith("/config/topics/") and op.kind in (CREATE, SET):
                 self._configured(path.rpartition("/")[2], dict(decode_config(path, op.data)))
             elif path.startswith("/brokers/ids/"):
@@ -416,7 +420,11 @@ class Checker:
 
     def is_forgotten(self, topic: str) -> bool:
         """Whether the topic was deleted before the present controller was elected."""
-        return topic not in self.topics and self.queued_at.get(topic, math.inf) < self._controlled_at
+        return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
+
+    def was_queued_before_term(self, topic: str) -> bool:
+        """Whether a topic was queued for deletion before the present controller had loaded its context."""
+        return self.deleting[topic] < self._controlled_at + LOADING
 
     def least_insync(self, partition: TopicPartition) -> int:
         """The smallest number of in-sync replicas with which its leader may commit records."""

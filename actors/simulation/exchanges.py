@@ -2,6 +2,7 @@
 
 Rule 1: a request is stale if the process that receives it has accepted a newer epoch or generation before, in a
         response that it has sent. What two requests do that are handled at once, their order decides.
+        An order that was decided on an older version of the state znode is answered without an error, and ignored.
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
 Rule 3: a member of a group counts as silent from its last request or response on, while no request of it waits, and
         only as long as one process coordinates the group: a new coordinator starts all session timeouts again.
@@ -64,6 +65,8 @@ class Accepted:
     """Of the partitions that it leads."""
     led_since: dict[TopicPartition, float] = attrs.field(factory=dict)
     """When it accepted that leader epoch."""
+    zk_versions: dict[TopicPartition, int] = attrs.field(factory=dict)
+    """The newest version of the state znode on which it was made leader."""
 
 
 @attrs.define
@@ -212,7 +215,9 @@ class Exchanges:
                 if isinstance(state, StopReplicaPartitionState):
                     if state.delete_partition:
                         mine.leader_epochs.pop(state.partition, None)
-                elif state.leader == process[0]:
+                        mine.zk_versions.pop(state.partition, None)
+                elif state.leader == process[0] and state.zk_version >= mine.zk_versions.get(state.partition, 0):
+                    mine.zk_versions[state.partition] = state.zk_version
                     if mine.leader_epochs.get(state.partition) != state.leader_epoch:
                         mine.led_since[state.partition] = now
                     mine.leader_epochs[state.partition] = state.leader_epoch

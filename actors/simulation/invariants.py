@@ -341,10 +341,15 @@ def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterat
 
 
 def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    """Check that only absent brokers delay a deletion, and that its partitions have no leader."""
+    """Check that only absent brokers delay a deletion, and that its partitions have no leader.
+
+    A controller that finds a queued topic with an absent replica at its election does not begin to delete it.
+    """
     for topic in law.deleting:
         if not _waits_for_absent(law, topic):
             yield f"{topic} is still queued for deletion"
+        elif law.was_queued_before_term(topic):
+            continue
         for tp in law.topics.get(topic, {}).values():
             if tp in law.states and law.states[tp].leader != NO_LEADER:
                 yield f"{tp} is queued for deletion and has leader {law.states[tp].leader}"
@@ -403,8 +408,12 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
             expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
             if context.partition_state(partition) is not expected:
                 yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
-            for broker in law.assigned.get(partition, Assigned(())).replicas:
+            replicas = law.assigned.get(partition, Assigned(()))
+            added = replicas.adding if partition in law.assigned and _waits_for_fault(law, partition) else ()
+            for broker in replicas.replicas:
                 known = context.replica_state(broker, partition)
+                if known is ReplicaState.NEW and broker in added:
+                    continue  # the reassignment moves its new replicas online when all of them are in the ISR
                 if broker in law.registered and broker in able and known is not ReplicaState.ONLINE:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 

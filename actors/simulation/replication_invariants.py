@@ -159,7 +159,7 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
             continue
         assigned = law.assigned.get(partition)
         free = assigned is None or target not in assigned.replicas or target in assigned.removing
-        since = max(law.free_at.get((target, partition), -LATE), law.queued_at.get(partition.topic, -LATE))
+        since = max(law.free_at.get((target, partition), -LATE), law.deleted_at.get(partition.topic, -LATE))
         if not free and partition.topic not in law.deleting and cluster.now - since > LATE:
             yield f"{change.target} is to delete {partition}, of which it is a replica: {assigned}"
 

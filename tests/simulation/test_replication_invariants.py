@@ -114,3 +114,41 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
     (DELETES if name == DELETES.name else BY_NAME[name]).apply(monkeypatch)
     violation = run(schedule).violation
     assert violation is not None and violation.invariant == invariant, violation
+
+
+LEGAL = {
+    "an order decided on an older state is answered without an error, and ignored": """
+        brokers 4
+        seed 13
+        duration 0
+        0 create t6 0
+        0 send-stale lead-old-controller,stop-old-epoch,follow-on-old-state,lead-on-old-state t6 0 g1
+        """,
+    "a controller that finds a queued topic with an absent replica does not begin to delete it": """
+        brokers 5
+        seed 110
+        duration 8
+        records no
+        validated yes
+        latency 0.02
+        0 create t4 0,1
+        8 cut 1 zk for inf
+        8 delete t4
+        """,
+    "new replicas of a reassignment stay in NewReplica until all of them are in the ISR": """
+        brokers 5
+        seed 17
+        duration 0.1
+        records yes
+        validated yes
+        0 create t0 4 1
+        0 cut 3 1 for inf
+        0.1 reassign t0 1 1,2,3
+        """,
+}
+"""What Kafka does too -> a schedule that leads to it."""
+
+
+@pytest.mark.parametrize("what", LEGAL)
+def test_an_invariant_allows_what_kafka_does_too(what: str) -> None:
+    assert run(parse(LEGAL[what])).violation is None, what
