@@ -11,7 +11,7 @@ Rule 3: a member of a group counts as silent from its last request or response o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -22,6 +22,7 @@ from messages.cluster import TopicPartition
 from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
 from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_COORDINATOR
 from messages.group_requests import (
+    DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
@@ -51,7 +52,7 @@ WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequ
 
 WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
-    *(*MEMBERS, OffsetFetchRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
+    *(*MEMBERS, OffsetFetchRequest, DeleteGroupsRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
 )
 
 
@@ -92,6 +93,8 @@ class Commit:
     acknowledged_at: float | None = None
     superseded_at: float = math.inf
     """When a later one was acknowledged that arrived after this one was."""
+    may_be_deleted: bool = False
+    """Whether somebody asked to delete the group meanwhile."""
 
 
 @attrs.frozen
@@ -168,6 +171,8 @@ class Exchanges:
                     for each in request.partitions:
                         commits = self.commits.setdefault((request.group_id, each.partition), [])
                         commits.append(Commit(each.committed_offset, now))
+            case DeleteGroupsRequest():
+                self._may_delete(request.groups)
             case ProduceRequest() | ControlledShutdownRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
@@ -197,6 +202,8 @@ class Exchanges:
                 self._obeyed(process, request, response, now)
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
                 self._took_part(process, connection, request, response, arrival.at, now)
+            case DeleteGroupsRequest():
+                self._may_delete(request.groups)
         return ResponseSent(
             process[0], process, request, response, arrival.at, arrival.accepted, arrival.generation, arrival.is_current
         )
@@ -254,6 +261,13 @@ class Exchanges:
             elif commit.acknowledged_at is not None and commit.acknowledged_at < arrived_at:
                 commit.superseded_at = min(commit.superseded_at, now)
         self.commits[key] = [commit for commit in commits if commit.superseded_at > now - LONGEST_FETCH]
+
+    def _may_delete(self, groups: Collection[str]) -> None:
+        """Mark the commits that a deletion removes if it takes effect now."""
+        for (group, _), commits in self.commits.items():
+            if group in groups:
+                for commit in commits:
+                    commit.may_be_deleted = True
 
     def _forget_groups(self, process: Process) -> None:
         for key in [key for key in self.groups if key[0] == process]:

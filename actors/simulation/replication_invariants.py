@@ -266,7 +266,8 @@ def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterat
             yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} is not the last commit"
         elif change.is_current and said.committed_offset < 0:
             for commit in commits:
-                if commit.acknowledged_at is not None and commit.acknowledged_at < change.at:
+                acknowledged = commit.acknowledged_at is not None and commit.acknowledged_at < change.at
+                if acknowledged and not commit.may_be_deleted:
                     yield f"{request.group_id}: commit {commit.offset} of {said.partition} is not found"
 
 

@@ -135,6 +135,16 @@ LEGAL = {
         8 cut 1 zk for inf
         8 delete t4
         """,
+    "a deleted group has no offsets": """
+        brokers 2
+        seed 27
+        duration 13.992
+        records no
+        validated yes
+        0 join g1 2
+        8 pause 0 for 8
+        8 send-group commit-outside,own-group,leave-nameless,delete-busy-group t0 0 g1
+        """,
     "new replicas of a reassignment stay in NewReplica until all of them are in the ISR": """
         brokers 5
         seed 17
