@@ -214,7 +214,7 @@ class Checker:
         self.states: dict[TopicPartition, State] = {}
         self.assigned: dict[TopicPartition, Assigned] = {}
         self.topics: dict[str, dict[int, TopicPartition]] = {}
-        self.moved_away: dict[tuple[int, TopicPartition], None] = {}
+        self.moved_away: dict[tuple[int, TopicPartition], float] = {}
         """Replicas that a reassignment ended."""
         self.configs: dict[str, dict[str, str]] = {}
         self.deleting: dict[str, float] = {}
@@ -422,6 +422,10 @@ class Checker:
         """Whether the topic was deleted before the present controller was elected."""
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
+    def was_assigned(self, node: int, partition: TopicPartition) -> bool:
+        """Whether a node was a replica of the partition so lately that its leader need not know the change yet."""
+        return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
+
     def was_queued_before_term(self, topic: str) -> bool:
         """Whether a topic was queued for deletion before the present controller had loaded its context."""
         return self.deleting[topic] < self._controlled_at + LOADING
@@ -519,7 +523,7 @@ class Checker:
                         if broker not in had or broker in removing:
                             self.free_at[broker, partition] = self.cluster.now
                     gone = [broker for broker in had if broker not in each.replicas]
-                    self.moved_away.update(dict.fromkeys((broker, partition) for broker in gone))
+                    self.moved_away.update(((broker, partition), self.cluster.now) for broker in gone)
         elif len(parts) == 7 and parts[6] == "state":
             partition = TopicPartition(topic, int(parts[5]))
             if op.kind == DELETE:

@@ -145,6 +145,17 @@ LEGAL = {
         8 pause 0 for 8
         8 send-group commit-outside,own-group,leave-nameless,delete-busy-group t0 0 g1
         """,
+    "a leader adds a replica to the ISR that a new reassignment has just removed": """
+        brokers 4
+        seed 96
+        duration 37.001
+        records no
+        validated yes
+        latency 0.002
+        1 create t3 1,0
+        1.047 create t4 1
+        37.001 reassign-again t4 0 2,0 3 2
+        """,
     "new replicas of a reassignment stay in NewReplica until all of them are in the ISR": """
         brokers 5
         seed 17
