@@ -59,7 +59,14 @@ from messages.data_requests import (
     ProduceRequest,
     ProduceResponse,
 )
-from messages.error_codes import NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_CONTROLLER,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+)
 from messages.group_requests import (
     DeletedGroup,
     DeleteGroupsRequest,
@@ -294,6 +301,16 @@ def _refuse_write_markers(request: WriteTxnMarkersRequest, code: int) -> WriteTx
     )
 
 
+LOADING_KNOWN_SINCE = 2
+"""The TxnOffsetCommit version whose clients know that a coordinator loads (14); those before are sent 15."""
+
+
+def _refuse_txn_offset_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+    if code == COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING_KNOWN_SINCE:
+        code = COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(tuple([PartitionError(each.partition, code) for each in request.partitions]))
+
+
 APIS: tuple[Api, ...] = (
     Api(
         *(0, "Produce", 3, 8, ProduceRequest, ProduceResponse, PARTITIONS),
@@ -404,9 +421,8 @@ APIS: tuple[Api, ...] = (
         advertised=False,
     ),
     Api(
-        *(28, "TxnOffsetCommit", 0, 3, TxnOffsetCommitRequest, TxnOffsetCommitResponse, TRANSACTIONS),
-        refusal=_partitions_with(TxnOffsetCommitResponse, PartitionError),
-        advertised=False,
+        *(28, "TxnOffsetCommit", 0, 3, TxnOffsetCommitRequest, TxnOffsetCommitResponse, GROUPS),
+        refusal=_refuse_txn_offset_commit,
     ),
     Api(
         *(61, "DescribeProducers", 0, 0, DescribeProducersRequest, DescribeProducersResponse, TRANSACTIONS),

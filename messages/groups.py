@@ -12,6 +12,7 @@ from thespian.actors import ActorAddress
 from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.conversation import Question
+from messages.data_requests import NO_OFFSET
 from messages.group_requests import DeletedGroup, DescribedGroup
 from messages.vocabulary import message
 
@@ -22,13 +23,17 @@ NO_TIME = -1
 
 @message
 class CommittedOffset:
-    """A committed offset; `expires_at_ms` is the client's expiry time, or NO_TIME."""
+    """A committed offset; `expires_at_ms` is the client's expiry time, or NO_TIME.
+
+    `log_offset` is the base offset of its batch in the log, NO_OFFSET before the log has it; records do not contain it.
+    """
 
     offset: int
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
     committed_at_ms: int = NO_TIME
     expires_at_ms: int = NO_TIME
+    log_offset: int = NO_OFFSET
 
 
 @message
@@ -81,6 +86,23 @@ class OffsetEntry(NamedTuple):
     value: CommittedOffset
 
 
+class PendingOffset(NamedTuple):
+    """An offset that counts when the transaction of its producer is committed."""
+
+    producer_id: int
+    partition: TopicPartition
+    value: CommittedOffset
+
+
+class LoadedGroup(NamedTuple):
+    """A group as loaded from its partition."""
+
+    group: str
+    record: RecordedGroup | None = None
+    offsets: tuple[OffsetEntry, ...] = ()
+    pending: tuple[PendingOffset, ...] = ()
+
+
 # ---------------------------------------------------------------------------------------------------- to a group
 
 
@@ -101,19 +123,17 @@ class GroupSettings:
 
 @message
 class StartGroup:
-    """First message of GroupActor: its group, its log, and its loaded state."""
+    """First message of GroupActor: its group as loaded, and its log."""
 
-    group: str
+    loaded: LoadedGroup
     settings: GroupSettings
     log: TopicPartition
     partition: ActorAddress
-    record: RecordedGroup | None = None
-    offsets: tuple[OffsetEntry, ...] = ()
 
 
 @message
 class CommitOffsets:
-    """An OffsetCommit or OffsetDelete; `unknown` partitions do not exist in the cluster."""
+    """An OffsetCommit, TxnOffsetCommit or OffsetDelete; `unknown` partitions do not exist in the cluster."""
 
     forwarded: Forwarded
     unknown: tuple[TopicPartition, ...] = ()
@@ -148,11 +168,15 @@ class UnloadGroup:
 
 @message
 class GroupChanged:
-    """To the coordinator: the new state of the group; "Dead" if it has ended."""
+    """To the coordinator: the new state of the group; "Dead" if it has ended.
+
+    `producer_ids`: the producers whose transactions have offsets of the group.
+    """
 
     group: str
     state: str
     protocol_type: str
+    producer_ids: tuple[int, ...] = ()
 
 
 # ---------------------------------------------------------------------------------------------------- a group's timers
@@ -215,14 +239,6 @@ class GroupPartitions:
 
 
 # ---------------------------------------------------------------------------------------------------- loading
-
-
-class LoadedGroup(NamedTuple):
-    """A group as loaded from its partition."""
-
-    group: str
-    record: RecordedGroup | None
-    offsets: tuple[OffsetEntry, ...]
 
 
 @message

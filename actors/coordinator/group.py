@@ -15,7 +15,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
-from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Reply
+from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Producer, Reply
 from actors.runtime import Answerer
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
@@ -43,16 +43,20 @@ from messages.groups import (
     RebalanceDue,
     StartGroup,
     SyncDue,
+    TransactionEnded,
     UnloadGroup,
 )
 from messages.network import ClientResponse
-from messages.partition import AppendBatch, AppendBatches, BatchesAppended
+from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
+from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
 PRODUCE_VERSION = 8
+OFFSETS_SEQUENCE = 0
+"""The base sequence of each batch of a transaction's offsets: the log does not check those of coordinators."""
 RECORDS_AT_ONCE = 500
-"""Records in one batch: of a group's many tombstones each batch is appended for itself."""
+"""Tombstones in one batch; a commit is one batch, which the log takes or refuses as a whole."""
 
 
 class GroupActor(Answerer):
@@ -65,14 +69,14 @@ class GroupActor(Answerer):
         self._log: TopicPartition
         self._partition: ActorAddress
         self._coordinator: ActorAddress
-        self._last_sent: tuple[str, str | None] | None = None
+        self._last_sent: GroupChanged | None = None
         """How the coordinator knows the group."""
 
     def receiveMsg_StartGroup(self, message: StartGroup, sender: ActorAddress) -> None:
         """Be the group that the log knows, or a new one."""
         self._coordinator, self._settings = sender, message.settings
         self._log, self._partition = message.log, message.partition
-        self._group = Group.loaded(message.group, message.settings, message.record, message.offsets)
+        self._group = Group.loaded(message.loaded, message.settings)
         self._carry_out()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -105,7 +109,7 @@ class GroupActor(Answerer):
         """A commit, or a request to forget offsets, with what is known of its partitions."""
         act = (
             self._group.commit
-            if isinstance(message.forwarded.request.request, OffsetCommitRequest)
+            if isinstance(message.forwarded.request.request, OffsetCommitRequest | TxnOffsetCommitRequest)
             else self._group.delete_offsets
         )
         act(message.forwarded, message.unknown, self._wall_ms())
@@ -138,7 +142,7 @@ class GroupActor(Answerer):
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """The log has answered."""
         for request, _, result in message.results:
-            self._group.stored(request, result.error_code, self._wall_ms())
+            self._group.stored(request, result.error_code, self._wall_ms(), result.base_offset)
         self._carry_out()
 
     def receiveMsg_ExpireOffsets(self, message: ExpireOffsets, sender: ActorAddress) -> None:
@@ -151,6 +155,11 @@ class GroupActor(Answerer):
         self._group.forget(message.partitions, self._wall_ms())
         self._carry_out()
 
+    def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
+        """A marker for offsets of this group is in the log."""
+        self._group.end_transaction(message)
+        self._carry_out()
+
     def receiveMsg_UnloadGroup(self, message: UnloadGroup, sender: ActorAddress) -> None:
         """Another broker has the group."""
         self._group.unload()
@@ -160,28 +169,32 @@ class GroupActor(Answerer):
 
     def _carry_out(self) -> None:
         """Do what the group wants done (rules 1, 2)."""
-        stands = self._group.state.value, self._group.protocol_type
-        if stands != self._last_sent:
-            self._last_sent = stands
-            self.send(self._coordinator, GroupChanged(self._group.name, stands[0], stands[1] or ""))
-        for step in self._group.take():
+        group = self._group
+        changed = GroupChanged(group.name, group.state.value, group.protocol_type or "", group.offsets.producer_ids)
+        if changed != self._last_sent:
+            self._last_sent = changed
+            self.send(self._coordinator, changed)
+        for step in group.take():
             match step:
                 case Reply(forwarded, response):
                     request = forwarded.request
                     self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
-                case AppendRecords(number, records):
+                case AppendRecords(0, records):
                     for part in slices(records, RECORDS_AT_ONCE):
-                        self._append(number, part)
+                        self._append(0, part, None)
+                case AppendRecords(number, records, producer):
+                    self._append(number, records, producer)
                 case ArmTimer(name, delay_ms, payload):
                     self.set_timer(name, delay_ms / 1000, payload)
                 case Disarm(name):
                     self.cancel_timer(name)
 
-    def _append(self, number: int, records: Sequence[Record]) -> None:
+    def _append(self, number: int, records: Sequence[Record], producer: Producer | None) -> None:
         pairs = [key_value(record, self._settings.format) for record in records]
-        part = ProducePartition(self._log, batch_of(pairs, self._wall_ms()))
+        header = () if producer is None else (producer.id, producer.epoch, OFFSETS_SEQUENCE, True)
+        part = ProducePartition(self._log, batch_of(pairs, self._wall_ms(), *header))
         timeout = self._settings.commit_timeout_ms / 1000
-        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout)
+        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout, FROM_COORDINATOR)
         self.send(self._partition, AppendBatches((batch,)))
 
     def _wall_ms(self) -> int:

@@ -8,6 +8,8 @@ Rule 2: a partition that comes to be led here is read to its end, by a child for
 Rule 3: a request passes the gates of `actors.core.coordinator.gates`, then goes to the group's actor. Where there is no
         such group it is answered here; a first JoinGroup makes it, and a commit of a client outside a group.
 Rule 4: what is asked of several groups goes to each, and is answered when all have answered.
+Rule 5: the end of a transaction goes to the groups of the marked partition that have offsets of its producer; while
+        they are loaded it waits, for the loader may have read the partition before the marker was there.
 
 Kafka: `GroupCoordinator`.
 """
@@ -57,6 +59,7 @@ from messages.groups import (
     LoadEnded,
     LoadGroups,
     StartGroup,
+    TransactionEnded,
     UnloadGroup,
 )
 from messages.network import ClientResponse
@@ -64,6 +67,7 @@ from messages.node import NodeSettings, StartCoordinatorFinder, StartGroupCoordi
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
 from messages.protocol_version import release_of
+from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
@@ -73,20 +77,22 @@ EXPIRY = "expiry"
 
 @attrs.define
 class _Hosted:
-    """A hosted group: its actor, its partition and its state."""
+    """A hosted group: its actor, its partition and its state; `producer_ids` as in GroupChanged."""
 
     actor: ActorAddress
     partition: int
+    producer_ids: tuple[int, ...] = ()
     state: str = ""
     protocol_type: str = ""
 
 
 @attrs.define
 class _Loader:
-    """The loader of a partition, and its start time."""
+    """The loader of a partition, its start time, and the transactions that ended meanwhile."""
 
     actor: ActorAddress
     began: float
+    ended: list[TransactionEnded] = attrs.field(factory=list)
 
 
 class GroupCoordinatorActor(Dispatcher):
@@ -140,7 +146,7 @@ class GroupCoordinatorActor(Dispatcher):
                 self._respond(message, self._list(request))
             case DescribeGroupsRequest() | DeleteGroupsRequest():
                 self._gather(message)
-            case OffsetCommitRequest() | OffsetDeleteRequest() as request:
+            case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetDeleteRequest() as request:
                 partitions = tuple([each.partition for each in request.partitions])
                 self._numbers += 1
                 self._asked[self._numbers] = message
@@ -169,7 +175,7 @@ class GroupCoordinatorActor(Dispatcher):
             return
         hosted = self._groups.get(request.group_id)
         if hosted is None and makes_group(request):
-            hosted = self._host(LoadedGroup(request.group_id, None, ()), self._places.partition_of(request.group_id))
+            hosted = self._host(LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
         if hosted is None:
             self._respond(forwarded, NOBODYS[type(request)](request))
         else:
@@ -177,9 +183,10 @@ class GroupCoordinatorActor(Dispatcher):
 
     def _host(self, loaded: LoadedGroup, partition: int) -> _Hosted:
         actor = self.createActor(GroupActor)
-        hosted = self._groups[loaded.group] = _Hosted(actor, partition)
+        producer_ids = tuple(dict.fromkeys(each.producer_id for each in loaded.pending))
+        hosted = self._groups[loaded.group] = _Hosted(actor, partition, producer_ids)
         place = TopicPartition(GROUP_METADATA, partition)
-        self.send(actor, StartGroup(loaded.group, self._group_settings, place, self._logs[partition], *loaded[1:]))
+        self.send(actor, StartGroup(loaded, self._group_settings, place, self._logs[partition]))
         return hosted
 
     def receiveMsg_GroupChanged(self, message: GroupChanged, sender: ActorAddress) -> None:
@@ -188,6 +195,7 @@ class GroupCoordinatorActor(Dispatcher):
         if hosted is None or hosted.actor != sender:
             return
         hosted.state, hosted.protocol_type = message.state, message.protocol_type
+        hosted.producer_ids = message.producer_ids
         if message.state == GroupState.DEAD.value:
             del self._groups[message.group]
             self.send(sender, ActorExitRequest())
@@ -285,7 +293,7 @@ class GroupCoordinatorActor(Dispatcher):
         partition = message.partition
         if not self._is_loading(partition, sender):
             return
-        began = self._loaders.pop(partition).began
+        loader = self._loaders.pop(partition)
         self.send(sender, ActorExitRequest())
         self._places.loading.discard(partition)
         if message.error_code != NONE:
@@ -295,11 +303,19 @@ class GroupCoordinatorActor(Dispatcher):
             )
             return
         self._places.serving.add(partition)
+        for ended in loader.ended:
+            self._end_transaction(ended)
         log.info(
             "[GroupMetadataManager brokerId=%d] Finished loading offsets and group metadata from %s-%d in "
             "%d milliseconds"
             " (%d records)",
-            *(self._settings.node_id, GROUP_METADATA, partition, round((self.now - began) * 1000), message.records),
+            *(
+                self._settings.node_id,
+                GROUP_METADATA,
+                partition,
+                round((self.now - loader.began) * 1000),
+                message.records,
+            ),
         )
 
     def _unload(self, partition: int) -> None:
@@ -314,6 +330,21 @@ class GroupCoordinatorActor(Dispatcher):
             actor = self._groups.pop(name).actor
             self.send(actor, UnloadGroup())
             self.send(actor, ActorExitRequest())
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
+        """A marker is in a partition: its groups have it at once, or once they are loaded (rule 5)."""
+        if message.partition in self._loaders:
+            probe("a transaction ends while the group of its offsets is loaded")
+            self._loaders[message.partition].ended.append(message)
+        else:
+            self._end_transaction(message)
+
+    def _end_transaction(self, ended: TransactionEnded) -> None:
+        for hosted in self._groups.values():
+            if hosted.partition == ended.partition and ended.producer_id in hosted.producer_ids:
+                self.send(hosted.actor, ended)
 
     # ------------------------------------------------------------------------------------------------ forgetting
 

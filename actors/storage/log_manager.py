@@ -396,11 +396,11 @@ class LogsPort:
             return NONE, EMPTY
         return NONE, body_of(read.data) if isinstance(read.data, bytes) else body(read.data, read.crc)
 
-    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None], ...]]:
+    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None, int], ...]]:
         """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
 
-        A row: producer id, -1 outside a transaction; whether it ends one; key, value. Bytes are characters of one byte
-        each, for effects hold no bytes. What cannot be read is left out.
+        A row: producer id, -1 outside a transaction; whether it ends one; key, value; base offset of the batch. Bytes
+        are characters of one byte each, for effects hold no bytes. What cannot be read is left out.
         """
         rows, data = [], memoryview(body.data)
         for position, header in whole_batches(data):
@@ -409,7 +409,8 @@ class LogsPort:
                 for record in records(data[position:], header, MAX_LOADED):
                     if record.offset >= offset and record.key is not None:
                         value = None if record.value is None else record.value.decode("latin-1")
-                        rows.append((producer, header.is_control, record.key.decode("latin-1"), value))
+                        key = record.key.decode("latin-1")
+                        rows.append((producer, header.is_control, key, value, header.base_offset))
             offset = max(offset, header.next_offset)
         return offset, tuple(rows)
 

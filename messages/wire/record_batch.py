@@ -20,6 +20,7 @@ from messages.records import (
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    TRANSACTION_BIT,
     BatchHeader,
     Body,
     Records,
@@ -67,12 +68,20 @@ def body_of(data: bytes | memoryview) -> Body:
     return body(data, crc32c(data)) if data else EMPTY
 
 
-def batch_of(pairs: Iterable[tuple[bytes, bytes | None]], timestamp: int) -> Records:
-    """One batch of these keys and values, written at `timestamp` (ms), as a producer without an id would send it."""
+def batch_of(
+    pairs: Iterable[tuple[bytes, bytes | None]],
+    timestamp: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+) -> Records:
+    """One batch of these keys and values, written at `timestamp` (ms)."""
     written = [_record(delta, key, value) for delta, (key, value) in enumerate(pairs)]
     rest = b"".join(written)
     last = len(written) - 1
-    fields = (0, last, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, len(written))
+    attributes = TRANSACTION_BIT if is_transactional else 0
+    fields = (attributes, last, timestamp, timestamp, producer_id, producer_epoch, base_sequence, len(written))
     after_crc = _AFTER_CRC.pack(*fields) + rest
     length = HEADER.size - LOG_OVERHEAD + len(rest)
     head = _TO_CRC.pack(0, length, NO_EPOCH, MAGIC, crc32c(after_crc))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from actors.core.coordinator.membership import leave_response
-from actors.core.coordinator.offsets import fetched
+from actors.core.coordinator.offsets import Offsets, fetched
 from actors.core.coordinator.placement import slot
 from messages.apis import API_BY_REQUEST
 from messages.error_codes import (
@@ -45,6 +45,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.groups import GroupSettings
+from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 
 MAY_BE_NAMELESS = frozenset({OffsetCommitRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest})
@@ -101,7 +102,7 @@ def makes_group(request: Message) -> bool:
             return request.member_id == NO_MEMBER
         case OffsetCommitRequest():
             return request.generation_id < 0
-    return False
+    return isinstance(request, TxnOffsetCommitRequest)
 
 
 def _leave_not_possible(request: LeaveGroupRequest) -> LeaveGroupResponse:
@@ -119,7 +120,7 @@ NOBODYS: Mapping[type, Callable[[Message], Message]] = {
     HeartbeatRequest: _refused(UNKNOWN_MEMBER_ID),
     LeaveGroupRequest: _leave_not_possible,
     OffsetCommitRequest: _refused(ILLEGAL_GENERATION),
-    OffsetFetchRequest: lambda request: fetched(request, {}),
+    OffsetFetchRequest: lambda request: fetched(request, Offsets()),
     OffsetDeleteRequest: _refused(GROUP_ID_NOT_FOUND),
 }
 """What is answered where there is no such group."""

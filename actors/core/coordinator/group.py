@@ -1,7 +1,8 @@
 """A consumer group: members (`membership`), committed offsets (`offsets`) and admin operations.
 
 Rule 1: offsets are committed by members of the present generation, or by anybody while the group is empty. They count
-        when the log has them.
+        when the log has them. In a transaction a producer that names no member and no generation commits too: older
+        versions of TxnOffsetCommit have neither.
 Rule 2: a group that is empty and has no offsets left is over.
 Rule 3: what the log says is how the group stands after a change of its coordinator: with members it is stable.
 """
@@ -15,6 +16,7 @@ import attrs
 from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.group_states import (
     COMMIT,
+    COMMIT_IN_TRANSACTION,
     DEAD,
     DELETE_GROUP,
     DELETE_OFFSETS,
@@ -22,14 +24,19 @@ from actors.core.coordinator.group_states import (
     STABLE,
     GroupAction,
 )
-from actors.core.coordinator.membership import COMMON_CODES, Member, Membership
-from actors.core.coordinator.offsets import CONSUMERS, Offsets, fetched, to_commit
+from actors.core.coordinator.membership import COMMON_CODES, Member, Membership, Producer
+from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
+from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
+from messages.data_requests import NO_OFFSET
 from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_SUBSCRIBED_TO_TOPIC,
     INVALID_COMMIT_OFFSET_SIZE,
+    INVALID_PRODUCER_EPOCH,
     MESSAGE_TOO_LARGE,
+    NETWORK_EXCEPTION,
     NON_EMPTY_GROUP,
     NONE,
     NOT_COORDINATOR,
@@ -43,21 +50,31 @@ from messages.group_requests import (
     DescribedMember,
     JoinProtocol,
     OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
 )
-from messages.groups import GroupRecord, GroupSettings, OffsetEntry, OffsetRecord, RecordedGroup
+from messages.groups import (
+    NO_TIME,
+    GroupRecord,
+    GroupSettings,
+    LoadedGroup,
+    OffsetRecord,
+    TransactionEnded,
+)
 from messages.probes import probe
 from messages.requests import PartitionError
+from messages.transaction_requests import TxnOffsetCommitRequest
+from messages.vocabulary import Message
 
 COMMIT_CODES = {
     **COMMON_CODES,
     MESSAGE_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
     RECORD_LIST_TOO_LARGE: INVALID_COMMIT_OFFSET_SIZE,
+    NETWORK_EXCEPTION: COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_PRODUCER_EPOCH: INVALID_PRODUCER_EPOCH,
 }
-"""Error codes for clients if offsets could not be stored."""
+"""Error codes for clients if offsets could not be stored; of a fenced producer the log's own."""
 
 
 @attrs.frozen
@@ -66,7 +83,6 @@ class Committing:
 
     forwarded: Forwarded
     codes: tuple[PartitionError, ...]
-    entries: tuple[OffsetEntry, ...]
 
 
 class Group(Membership):
@@ -77,12 +93,10 @@ class Group(Membership):
         self.offsets = Offsets()
 
     @classmethod
-    def loaded(
-        cls, name: str, settings: GroupSettings, record: RecordedGroup | None, offsets: Iterable[OffsetEntry]
-    ) -> Group:
+    def loaded(cls, loaded: LoadedGroup, settings: GroupSettings) -> Group:
         """The group as the log has it."""
-        group = cls(name, settings)
-        group.offsets.committed.update(offsets)
+        group, record = cls(loaded.group, settings), loaded.record
+        group.offsets = Offsets.loaded(loaded.offsets, loaded.pending)
         if record is None:
             return group
         group.state = STABLE if record.members else EMPTY
@@ -104,43 +118,59 @@ class Group(Membership):
     # ------------------------------------------------------------------------------------------------ offsets
 
     def commit(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
-        """An OffsetCommit; the `unknown` partitions do not exist."""
-        request: OffsetCommitRequest = forwarded.request.request
+        """An OffsetCommit or TxnOffsetCommit; the `unknown` partitions do not exist."""
+        request: OffsetCommitRequest | TxnOffsetCommitRequest = forwarded.request.request
+        retention_ms, producer = NO_TIME, None
+        if isinstance(request, TxnOffsetCommitRequest):
+            producer = Producer(request.producer_id, request.producer_epoch)
+        else:
+            retention_ms = request.retention_time_ms
         code = self._commit_verdict(request)
-        codes, entries = to_commit(request, unknown, self._settings.metadata_max_bytes, wall_ms)
+        codes, entries = to_commit(
+            request.partitions, unknown, self._settings.metadata_max_bytes, wall_ms, retention_ms
+        )
         if code != NONE:
             nowhere = UNKNOWN_TOPIC_OR_PARTITION
             codes = [each if each.error_code == nowhere else PartitionError(each.partition, code) for each in codes]
         if code != NONE or not entries:
-            self._reply(forwarded, OffsetCommitResponse(tuple(codes)))
+            self._reply(forwarded, _committed_response(forwarded, codes))
             return
-        if request.member_id in self.members:
+        if producer is None and request.member_id in self.members:
             self._expect(self.members[request.member_id])
-        self.offsets.begin(entries)
         records = [OffsetRecord(self.name, partition, value) for partition, value in entries]
-        self._store(Committing(forwarded, tuple(codes), tuple(entries)), *records)
+        number = self._store(Committing(forwarded, tuple(codes)), *records, producer=producer)
+        self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)
 
-    def _commit_verdict(self, request: OffsetCommitRequest) -> int:
-        if self.state is not DEAD:
-            if request.generation_id >= 0 or request.member_id != NO_MEMBER or request.group_instance_id is not None:
+    def _commit_verdict(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
+        in_transaction = isinstance(request, TxnOffsetCommitRequest)
+        names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
+        if in_transaction and self.state is EMPTY and request.generation_id < 0:
+            pass  # a producer that remembers its member may commit when the group has none left
+        elif self.state is not DEAD:
+            if request.generation_id >= 0 or names_member:
                 code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
                 if code != NONE:
                     return code
-            elif self.state is not EMPTY:
+            elif self.state is not EMPTY and not in_transaction:
                 return UNKNOWN_MEMBER_ID
-        cell = COMMIT[self.state]
+        cell = (COMMIT_IN_TRANSACTION if in_transaction else COMMIT)[self.state]
         return cell if isinstance(cell, int) else NONE
 
-    def _committed(self, done: Committing, error_code: int) -> None:
-        self.offsets.end(done.entries, error_code)
+    def _committed(self, number: int, error_code: int, log_offset: int = NO_OFFSET) -> None:
+        done: Committing = self._under_way.pop(number)
+        self.offsets.end(number, error_code, log_offset)
         code = COMMIT_CODES.get(error_code, error_code)
         codes = [PartitionError(each.partition, each.error_code or code) for each in done.codes]
-        self._reply(done.forwarded, OffsetCommitResponse(tuple(codes)))
+        self._reply(done.forwarded, _committed_response(done.forwarded, codes))
+
+    def end_transaction(self, ended: TransactionEnded) -> None:
+        """A transaction with offsets of the group has ended."""
+        self.offsets.end_transaction(ended)
 
     def fetch(self, forwarded: Forwarded) -> None:
         """An OffsetFetch."""
         request: OffsetFetchRequest = forwarded.request.request
-        self._reply(forwarded, fetched(request, {} if self.state is DEAD else self.offsets.committed))
+        self._reply(forwarded, fetched(request, Offsets() if self.state is DEAD else self.offsets))
 
     def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
         """An OffsetDelete."""
@@ -175,7 +205,7 @@ class Group(Membership):
     def forget(self, partitions: Iterable[TopicPartition], wall_ms: int) -> None:
         """Forget these offsets, and an empty group with the last of them."""
         records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
-        if self.state is EMPTY and not (self.offsets.committed or self.offsets.under_way or self.pending):
+        if self.state is EMPTY and not (self.offsets or self.pending):
             self._enter(DEAD, wall_ms)
             if self.generation > 0:  # generation 0 had no member and no record in the log
                 records.append(GroupRecord(self.name, None))
@@ -202,27 +232,32 @@ class Group(Membership):
         cell = DELETE_GROUP[self.state]
         if isinstance(cell, int):
             return cell
-        self.forget(list(self.offsets.committed), wall_ms)
+        self.forget(self.offsets.all_partitions(), wall_ms)
         return NONE
 
     # ------------------------------------------------------------------------------------------------ the log
 
-    def stored(self, number: int, error_code: int, wall_ms: int) -> None:
-        """What became of the Store of this number."""
+    def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int = NO_OFFSET) -> None:
+        """The log has answered the append of this number; `log_offset` is the base offset of its batch."""
         if isinstance(self._under_way.get(number), Committing):
-            self._committed(self._under_way.pop(number), error_code)
+            self._committed(number, error_code, log_offset)
         else:
-            super().stored(number, error_code, wall_ms)
+            super().stored(number, error_code, wall_ms, log_offset)
 
     def unload(self) -> None:
         """Another broker coordinates the group now: fail all waiting requests."""
         for member in self.members.values():
             self._end_join(member, NOT_COORDINATOR, member.id)
             self._answer_sync(member, NOT_COORDINATOR)
-        for done in self._under_way.values():
-            if isinstance(done, Committing):
-                probe("a group is unloaded while a commit is under way")
-                self._committed(done, NOT_COORDINATOR)
+        for number in [number for number, done in self._under_way.items() if isinstance(done, Committing)]:
+            probe("a group is unloaded while a commit is under way")
+            self._committed(number, NOT_COORDINATOR)
         self._under_way.clear()
         probe(f"group {self.state.value} to {DEAD.value}")
         self.state = DEAD
+
+
+def _committed_response(forwarded: Forwarded, codes: Sequence[PartitionError]) -> Message:
+    """The response to a commit of either kind."""
+    response: Message = API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))
+    return response

@@ -137,6 +137,16 @@ COMMIT = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
+COMMIT_IN_TRANSACTION = RequestTable(
+    "TxnOffsetCommit",
+    {
+        EMPTY: GroupAction.STORE,
+        PREPARING: GroupAction.STORE,
+        COMPLETING: GroupAction.STORE,
+        STABLE: GroupAction.STORE,
+        DEAD: COORDINATOR_NOT_AVAILABLE,
+    },
+)
 LEAVE = RequestTable(
     "LeaveGroup",
     {
@@ -170,6 +180,9 @@ DELETE_GROUP = RequestTable(
 
 TABLES: Mapping[str, RequestTable] = {
     table.name: table
-    for table in (JOIN_NEW, JOIN_AGAIN, JOIN_STATIC, SYNC, HEARTBEAT, COMMIT, LEAVE, DELETE_OFFSETS, DELETE_GROUP)
+    for table in (
+        *(JOIN_NEW, JOIN_AGAIN, JOIN_STATIC, SYNC, HEARTBEAT, COMMIT, COMMIT_IN_TRANSACTION, LEAVE),
+        *(DELETE_OFFSETS, DELETE_GROUP),
+    )
 }
 """Every table by what it answers; the documentation shows them."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -133,6 +133,13 @@ GROUP_CODES = {
 # -------------------------------------------------------------------------------------------------------- to do
 
 
+class Producer(NamedTuple):
+    """A transactional producer."""
+
+    id: int
+    epoch: int
+
+
 @attrs.frozen
 class Reply:
     """Instruction: respond to this request."""
@@ -143,10 +150,14 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """Instruction: append records to the log; the result carries `number`, 0 if no result is needed."""
+    """Instruction: append records to the log; the result carries `number`, 0 if no result is needed.
+
+    `producer`: the producer of the transaction that the records belong to.
+    """
 
     number: int
     records: tuple[Record, ...]
+    producer: Producer | None = None
 
 
 @attrs.frozen
@@ -641,8 +652,8 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------------ the log
 
-    def stored(self, number: int, error_code: int, wall_ms: int) -> None:
-        """What became of the Store of this number (rule 8)."""
+    def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int) -> None:
+        """The log has answered the append of this number (rule 8)."""
         code = GROUP_CODES.get(error_code, error_code)
         match self._under_way.pop(number, None):
             case Assigning() as done:
@@ -650,13 +661,15 @@ class Membership:
             case Replacing() as done:
                 self._replaced(done, code)
 
-    def _store(self, wanted: Any, *records: Record) -> None:
+    def _store(self, wanted: Any, *records: Record, producer: Producer | None = None) -> int:
+        """Append records; `wanted` is for the result. Return the number of the append, 0 without `wanted`."""
         if wanted is None:
             self._to_do.append(AppendRecords(0, records))
-            return
+            return 0
         self._stores += 1
         self._under_way[self._stores] = wanted
-        self._to_do.append(AppendRecords(self._stores, records))
+        self._to_do.append(AppendRecords(self._stores, records, producer))
+        return self._stores
 
     def _record(self, assignments: dict[str, bytes]) -> GroupRecord:
         """The group as it shall be remembered, with these assignments."""

@@ -1,10 +1,18 @@
-"""Committed offsets of a group: storage, fetching and expiry (broker.md 6.5).
+"""Committed offsets of a group: storage, transactions, fetching and expiry (broker.md 6.5, KIP-98, KIP-447).
 
-Rule 1: an offset counts when its record is committed, not before. Commits of one partition count in the order of their
-        records.
-Rule 2: an offset is over when its group has been empty for the retention time; in a stable group of consumers, when
+Rule 1: an offset counts when its record is committed, not before. Of one partition the value that is later in the log
+        counts, whichever commit the log answers first.
+Rule 2: an offset of a transaction is pending until the marker of its transaction: with a commit it counts from there,
+        unless a later record of its partition is in the log; with an abort it is dropped. A marker ends what is before
+        it in the log. A value that the log has not answered yet meets its marker with that answer.
+Rule 3: a commit that the log refuses leaves what its producer has pending (Kafka drops it).
+Rule 4: what is deleted is deleted with the values that are pending or being appended, and each gets a tombstone: a
+        load of the log must not bring one back when its transaction is committed later.
+Rule 5: an offset is over when its group has been empty for the retention time; in a stable group of consumers, when
         its topic has no subscriber and its commit is that old; in a group without a former member, when its commit is
-        that old. A time that its client gave is decisive instead. Nothing expires while a commit of it is under way.
+        that old. A time that its client gave is decisive instead. Nothing expires while a commit of it is under way or
+        pending.
+Rule 6: a stable fetch gets no offset of a partition of which a value is under way or pending (88).
 """
 
 from __future__ import annotations
@@ -16,48 +24,130 @@ import attrs
 from actors.core.coordinator.group_states import GroupState
 from messages.cluster import TopicPartition
 from messages.data_requests import NO_OFFSET
-from messages.error_codes import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_codes import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT
 from messages.group_requests import (
     CommittedPartition,
     FetchedOffset,
-    OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from messages.groups import NO_TIME, CommittedOffset, OffsetEntry
+from messages.groups import NO_TIME, CommittedOffset, OffsetEntry, PendingOffset, TransactionEnded
+from messages.probes import probe
 from messages.requests import PartitionError
 
 LAST_TIME = 2**63 - 1
 """Milliseconds: a record has no later time. Kafka's sum overflows, and the offset expires at once."""
 CONSUMERS = "consumer"
 """The protocol type of consumers' groups."""
+NO_TRANSACTION = -1
+"""The producer id of a plain commit."""
+
+
+@attrs.define
+class Writing:
+    """A commit that is being appended; `ends` are ends of its producer's transactions before the log's answer."""
+
+    producer_id: int
+    values: dict[TopicPartition, CommittedOffset]
+    ends: list[TransactionEnded] = attrs.field(factory=list)
 
 
 @attrs.define
 class Offsets:
-    """The committed and pending offsets of a group."""
+    """The offsets of a group: committed, pending in transactions, and being appended."""
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
-    under_way: dict[TopicPartition, int] = attrs.field(factory=dict)
-    """How many commits of a partition are not yet answered by the log."""
+    pending: dict[int, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict)
+    """By producer id; the log has all of them."""
+    under_way: dict[int, Writing] = attrs.field(factory=dict)
+    """By the number of the append."""
 
-    def begin(self, entries: Iterable[OffsetEntry]) -> None:
+    @classmethod
+    def loaded(cls, committed: Iterable[OffsetEntry], pending: Iterable[PendingOffset]) -> Offsets:
+        """The offsets as the log has them."""
+        offsets = cls(dict(committed))
+        for producer_id, partition, value in pending:
+            offsets.pending.setdefault(producer_id, {})[partition] = value
+        return offsets
+
+    def __bool__(self) -> bool:
+        return bool(self.committed or self.pending or self.under_way)
+
+    @property
+    def producer_ids(self) -> tuple[int, ...]:
+        """The producers whose transactions have offsets here, ascending."""
+        writing = {each.producer_id for each in self.under_way.values()}
+        return tuple(sorted((writing | self.pending.keys()) - {NO_TRANSACTION}))
+
+    def open_entries(self) -> tuple[PendingOffset, ...]:
+        """All pending offsets."""
+        return tuple(
+            [
+                PendingOffset(producer_id, *entry)
+                for producer_id, values in self.pending.items()
+                for entry in values.items()
+            ]
+        )
+
+    def begin(self, number: int, producer_id: int, entries: Iterable[OffsetEntry]) -> None:
         """These are on their way to the log."""
-        for partition, _ in entries:
-            self.under_way[partition] = self.under_way.get(partition, 0) + 1
+        self.under_way[number] = Writing(producer_id, dict(entries))
 
-    def end(self, entries: Iterable[OffsetEntry], error_code: int) -> None:
-        """The log has answered (rule 1)."""
-        for partition, value in entries:
-            self.under_way[partition] -= 1
-            if not self.under_way[partition]:
-                del self.under_way[partition]
-            if error_code == NONE:
-                self.committed[partition] = value
+    def end(self, number: int, error_code: int, log_offset: int) -> None:
+        """The log has answered (rules 1 to 3)."""
+        done = self.under_way.pop(number)
+        if error_code != NONE:
+            return
+        producer_id = done.producer_id
+        ended = next((each for each in done.ends if each.offset > log_offset), None)
+        if ended is not None:
+            probe("a transaction ends before the log has answered its offsets")
+            if not ended.committed:
+                return
+            producer_id = NO_TRANSACTION
+        for partition, value in done.values.items():
+            self.write(producer_id, partition, placed(value, log_offset))
+
+    def write(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
+        """The log has this value."""
+        if producer_id == NO_TRANSACTION:
+            _put(self.committed, partition, value)
+        else:
+            _put(self.pending.setdefault(producer_id, {}), partition, value)
+
+    def end_transaction(self, ended: TransactionEnded) -> None:
+        """A marker is committed to the log (rule 2)."""
+        for each in self.under_way.values():
+            if each.producer_id == ended.producer_id:
+                each.ends.append(ended)
+        values = self.pending.pop(ended.producer_id, {})
+        later = {}
+        for partition, value in values.items():
+            if value.log_offset > ended.offset:
+                later[partition] = value
+            elif ended.committed:
+                _put(self.committed, partition, value)
+        if later:
+            self.pending[ended.producer_id] = later
 
     def forget(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these; those that there were."""
-        return [partition for partition in partitions if self.committed.pop(partition, None) is not None]
+        """Forget these (rule 4); those that there were."""
+        values = [self.committed, *self.pending.values(), *(each.values for each in self.under_way.values())]
+        gone = list(dict.fromkeys(each for each in partitions if any(each in some for some in values)))
+        for some in values:
+            for partition in gone:
+                some.pop(partition, None)
+        self.pending = {producer_id: some for producer_id, some in self.pending.items() if some}
+        return gone
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Those of which there is any value."""
+        return list(dict.fromkeys([*self.committed, *self.unstable()]))
+
+    def unstable(self) -> dict[TopicPartition, None]:
+        """Those of which a value is pending or being appended, in order."""
+        values = [*self.pending.values(), *(each.values for each in self.under_way.values())]
+        return dict.fromkeys(partition for some in values for partition in some)
 
     def over(
         self,
@@ -68,7 +158,7 @@ class Offsets:
         wall_ms: int,
         retention_ms: int,
     ) -> list[TopicPartition]:
-        """The partitions whose offset is over, for a group that stands so since `since_ms` (rule 2)."""
+        """The partitions whose offset is over, for a group that is so since `since_ms` (rule 5)."""
         base: Callable[[CommittedOffset], int]
         kept: tuple[str, ...] = ()
         if protocol_type is None:
@@ -79,11 +169,12 @@ class Offsets:
             base, kept = _of_commit, subscribed
         else:
             return []
+        unstable = self.unstable()
         return [
             partition
             for partition, value in self.committed.items()
             if partition.topic not in kept
-            and partition not in self.under_way
+            and partition not in unstable
             and (
                 wall_ms >= value.expires_at_ms
                 if value.expires_at_ms != NO_TIME
@@ -92,24 +183,46 @@ class Offsets:
         ]
 
 
+def _put(values: dict[TopicPartition, CommittedOffset], partition: TopicPartition, value: CommittedOffset) -> None:
+    """Take the value, unless one that is later in the log is there (rule 1)."""
+    current = values.get(partition)
+    if current is None or current.log_offset <= value.log_offset:
+        values[partition] = value
+
+
+def placed(value: CommittedOffset, log_offset: int) -> CommittedOffset:
+    """The value as the log has it, with the base offset of its batch."""
+    return CommittedOffset(
+        value.offset, value.leader_epoch, value.metadata, value.committed_at_ms, value.expires_at_ms, log_offset
+    )
+
+
 def _of_commit(value: CommittedOffset) -> int:
     return value.committed_at_ms
 
 
 def to_commit(
-    request: OffsetCommitRequest, unknown: Iterable[TopicPartition], metadata_max_bytes: int, wall_ms: int
+    wanted: Iterable[CommittedPartition],
+    unknown: Iterable[TopicPartition],
+    metadata_max_bytes: int,
+    wall_ms: int,
+    retention_ms: int = NO_TIME,
 ) -> tuple[list[PartitionError], list[OffsetEntry]]:
-    """Each partition's code as far as the request alone says it, and the offsets that may be stored."""
+    """Each partition's code as far as the request alone says it, and the offsets that may be stored.
+
+    `retention_ms`: the client's time to keep them, negative if it gave none.
+    """
     nowhere = frozenset(unknown)
-    expires = NO_TIME if request.retention_time_ms < 0 else min(wall_ms + request.retention_time_ms, LAST_TIME)
-    codes = [PartitionError(each.partition, _verdict(each, nowhere, metadata_max_bytes)) for each in request.partitions]
-    entries = {
-        each.partition: CommittedOffset(
-            each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "", wall_ms, expires
-        )
-        for each, code in zip(request.partitions, codes, strict=True)
-        if code.error_code == NONE
-    }
+    expires = NO_TIME if retention_ms < 0 else min(wall_ms + retention_ms, LAST_TIME)
+    codes: list[PartitionError] = []
+    entries: dict[TopicPartition, CommittedOffset] = {}
+    for each in wanted:
+        code = _verdict(each, nowhere, metadata_max_bytes)
+        codes.append(PartitionError(each.partition, code))
+        if code == NONE:
+            entries[each.partition] = CommittedOffset(
+                each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "", wall_ms, expires
+            )
     return codes, [OffsetEntry(partition, value) for partition, value in entries.items()]
 
 
@@ -120,17 +233,22 @@ def _verdict(each: CommittedPartition, nowhere: frozenset[TopicPartition], metad
     return OFFSET_METADATA_TOO_LARGE if too_large else NONE
 
 
-def fetched(request: OffsetFetchRequest, committed: dict[TopicPartition, CommittedOffset]) -> OffsetFetchResponse:
-    """The answer to OffsetFetch: of what is asked, or of all there is."""
+def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
+    """The answer to OffsetFetch: of what is asked, or of all there is (rule 6)."""
     wanted = (
-        list(committed)
+        list(offsets.committed)
         if request.topics is None
         else [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
     )
-    return OffsetFetchResponse(NONE, tuple([_fetched(each, committed.get(each)) for each in wanted]))
+    unstable = offsets.unstable() if request.require_stable else {}
+    return OffsetFetchResponse(
+        NONE, tuple([_fetched(each, offsets.committed.get(each), each in unstable) for each in wanted])
+    )
 
 
-def _fetched(partition: TopicPartition, value: CommittedOffset | None) -> FetchedOffset:
+def _fetched(partition: TopicPartition, value: CommittedOffset | None, is_unstable: bool) -> FetchedOffset:
+    if is_unstable:
+        return FetchedOffset(partition, NO_OFFSET, error_code=UNSTABLE_OFFSET_COMMIT)
     if value is None:
         return FetchedOffset(partition, NO_OFFSET)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)

@@ -8,9 +8,11 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 from actors.core.coordinator.group import Group
-from actors.core.coordinator.group_metadata_records import Record
+from actors.core.coordinator.group_metadata_records import Record, key_value
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
+from actors.core.coordinator.loading import Loading, Row
 from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Reply
+from actors.core.coordinator.offsets import NO_TRANSACTION
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.group_requests import (
@@ -28,8 +30,9 @@ from messages.group_requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from messages.groups import GroupSettings, MemberExpired, RebalanceDue, SyncDue
+from messages.groups import GroupSettings, LoadedGroup, MemberExpired, RebalanceDue, SyncDue, TransactionEnded
 from messages.network import ClientRequest
+from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -41,9 +44,17 @@ RANGE = (JoinProtocol("range", b"\0\1\0\0\0\1\0\1t"),)
 
 
 class Life:
-    """One group's life. `log` is the code with which the log answers, None: it does not answer by itself."""
+    """One group's life. `log` is the code with which the log answers, None: it does not answer by itself.
+
+    `rows` are what the log has: what it refuses at once it does not have.
+    """
 
     def __init__(self, group: Group | None = None, **settings: Any) -> None:
+        self.rows: list[Row] = []
+        self._end = 0
+        """The log end offset."""
+        self._placed: dict[int, int] = {}
+        """By the number of the append: the base offset of its batch."""
         self.settings = GroupSettings(**settings)
         self.group = Group("g", self.settings) if group is None else group
         self.now = START_MS
@@ -70,16 +81,30 @@ class Life:
                     case AppendRecords():
                         self.stores.append(step)
                         self.written += step.records
-                        if self.log is not None:
-                            self.group.stored(step.number, self.log, self.now)
+                        self._append(step)
                     case ArmTimer(name, delay_ms, payload):
                         self.timers[name] = self.now + delay_ms, next(self._numbers), payload
                     case Disarm(name):
                         self.timers.pop(name, None)
 
+    def _append(self, step: AppendRecords) -> None:
+        if self.log:
+            self.group.stored(step.number, self.log, self.now)
+            return
+        producer = NO_TRANSACTION if step.producer is None else step.producer.id
+        for record in step.records:
+            key, value = key_value(record, self.settings.format)
+            text = None if value is None else value.decode("latin-1")
+            self.rows.append((producer, False, key.decode("latin-1"), text, self._end))
+        self._placed[step.number] = self._end
+        self._end += len(step.records)
+        if self.log is not None:
+            self.group.stored(step.number, self.log, self.now, self._placed[step.number])
+
     def stored(self, code: int = 0, which: int = -1) -> None:
         """The log answers one of the Stores that it left unanswered."""
-        self.group.stored(self.stores[which].number, code, self.now)
+        number = self.stores[which].number
+        self.group.stored(number, code, self.now, self._placed[number])
         self._settle()
 
     def wait(self, ms: int) -> None:
@@ -163,12 +188,47 @@ class Life:
         self._settle()
         return number
 
-    def fetch(self) -> dict[TopicPartition, int]:
-        """All offsets there are."""
-        number, forwarded = self._send(OffsetFetchRequest(7, "g", None))
+    def commit_in_transaction(
+        self,
+        producer: int = 1,
+        offset: int = 7,
+        member: str = "",
+        generation: int = -1,
+        instance: str | None = None,
+        unknown: tuple[TopicPartition, ...] = (),
+        partitions: tuple[CommittedPartition, ...] | None = None,
+    ) -> int:
+        """A TxnOffsetCommit; its number."""
+        wanted = (CommittedPartition(T0, offset),) if partitions is None else partitions
+        request = TxnOffsetCommitRequest(3, "id", "g", producer, 0, wanted, generation, member, instance)
+        number, forwarded = self._send(request)
+        self.group.commit(forwarded, unknown, self.now)
+        self._settle()
+        return number
+
+    def mark(self, producer: int = 1, committed: bool = True) -> TransactionEnded:
+        """A marker comes into the log; what the group is to receive of it."""
+        self.rows.append((producer, True, "\0\0\0" + chr(committed), "marker", self._end))
+        self._end += 1
+        return TransactionEnded(producer, 0, committed, self._end - 1)
+
+    def end_transaction(self, producer: int = 1, committed: bool = True) -> None:
+        """A marker comes into the log and to the group."""
+        self.group.end_transaction(self.mark(producer, committed))
+
+    def loaded(self) -> Group:
+        """The group as the next coordinator loads it."""
+        loading = Loading(0)
+        loading.take(self.rows)
+        [found] = [each for each in loading.groups() if each.group == "g"] or [LoadedGroup("g")]
+        return Group.loaded(found, self.settings)
+
+    def fetch(self, stable: bool = False) -> dict[TopicPartition, int]:
+        """All offsets there are; with `stable`, minus the code of each that has one."""
+        number, forwarded = self._send(OffsetFetchRequest(7, "g", None, stable))
         self.group.fetch(forwarded)
         self._settle()
-        return {each.partition: each.committed_offset for each in self.answer(number).partitions}
+        return {each.partition: -each.error_code or each.committed_offset for each in self.answer(number).partitions}
 
     def delete_offsets(self, *partitions: TopicPartition, unknown: tuple[TopicPartition, ...] = ()) -> Any:
         request = OffsetDeleteRequest(0, "g", tuple(ForgottenPartition(each) for each in partitions))

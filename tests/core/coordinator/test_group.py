@@ -40,7 +40,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import CommittedPartition, JoinProtocol
-from messages.groups import GroupRecord, GroupSettings, OffsetRecord
+from messages.groups import GroupRecord, GroupSettings, LoadedGroup, OffsetEntry, OffsetRecord
 from tests.core.coordinator.life import RANGE, REBALANCE_MS, SESSION_MS, START_MS, T0, T1, Life
 
 STATES = [EMPTY, PREPARING, COMPLETING, STABLE, DEAD]
@@ -775,7 +775,7 @@ def test_a_group_that_is_loaded_goes_on_where_it_was() -> None:
     life = static()
     life.commit("m1", generation=None)
     record = life.group._record({each.id: each.assignment for each in life.group.members.values()})
-    again = Life(Group.loaded("g", life.settings, record.value, [*_entries(life)]))
+    again = Life(Group.loaded(LoadedGroup("g", record.value, _entries(life)), life.settings))
     assert (again.group.state, again.group.generation, again.fetch()) == (STABLE, 1, {T0: 7})
     assert again.heartbeat("m2", instance="b") == NONE
     assert again.answer(again.sync("m1")).assignment == b"m1"
@@ -783,8 +783,8 @@ def test_a_group_that_is_loaded_goes_on_where_it_was() -> None:
     assert again.group.state is EMPTY, "sessions begin with the load"
 
 
-def _entries(life: Life) -> list[tuple[object, object]]:
-    return list(life.group.offsets.committed.items())
+def _entries(life: Life) -> tuple[OffsetEntry, ...]:
+    return tuple(OffsetEntry(*entry) for entry in life.group.offsets.committed.items())
 
 
 def test_waiting_members_are_answered_when_the_group_is_unloaded() -> None:

@@ -17,7 +17,8 @@ from actors.core.coordinator.group_metadata_records import (
     subscribed_topics,
     written_format,
 )
-from actors.core.coordinator.loading import NO_TRANSACTION, Loading, Row
+from actors.core.coordinator.loading import Loading, Row
+from actors.core.coordinator.offsets import NO_TRANSACTION
 from actors.core.coordinator.placement import slot
 from messages.cluster import TopicPartition
 from messages.groups import (
@@ -154,11 +155,11 @@ def test_partitions_of_assignments() -> None:
 
 def row(record: Record, producer: int = NO_TRANSACTION) -> Row:
     key, value = key_value(record, NEWEST)
-    return producer, False, key.decode("latin-1"), None if value is None else value.decode("latin-1")
+    return producer, False, key.decode("latin-1"), None if value is None else value.decode("latin-1"), 0
 
 
 def marker(producer: int, commits: bool) -> Row:
-    return producer, True, "\0\0\0" + chr(commits), "whatever"
+    return producer, True, "\0\0\0" + chr(commits), "whatever", 0
 
 
 def offset(number: int, partition: TopicPartition = TP, group: str = "g") -> OffsetRecord:
@@ -166,8 +167,9 @@ def offset(number: int, partition: TopicPartition = TP, group: str = "g") -> Off
 
 
 def load(*rows: Row) -> dict[str, LoadedGroup]:
+    """Load a partition of these rows, each in a batch of its own."""
     loading = Loading(0)
-    loading.take(rows)
+    loading.take([(*each[:4], log_offset) for log_offset, each in enumerate(rows)])
     return {loaded.group: loaded for loaded in loading.groups()}
 
 
@@ -180,7 +182,9 @@ def test_of_every_key_the_last_record_counts() -> None:
         *(row(offset(1)), row(GroupRecord("g", EMPTY_GROUP)), row(offset(2)), row(offset(9, group="h"))),
         *(row(GroupRecord("gone", EMPTY_GROUP)), row(GroupRecord("gone", None)), row(forgotten)),
     )
-    assert found == {"g": LoadedGroup("g", EMPTY_GROUP, (OffsetEntry(TP, CommittedOffset(2, -1, "", 1)),))}
+    assert found == {
+        "g": LoadedGroup("g", EMPTY_GROUP, (OffsetEntry(TP, CommittedOffset(2, -1, "", 1, log_offset=2)),))
+    }
 
 
 def test_offsets_without_a_group_are_an_empty_groups() -> None:
@@ -194,11 +198,15 @@ def test_what_a_transaction_wrote_counts_with_its_marker() -> None:
         *(row(offset(1), 7), row(offset(2, other), 8), marker(7, True), marker(8, False)),
         *(row(offset(5, group="open"), 9), marker(10, True)),
     )
-    assert {name: [entry.value.offset for entry in loaded.offsets] for name, loaded in found.items()} == {"g": [1]}
+    assert {name: [entry.value.offset for entry in loaded.offsets] for name, loaded in found.items()} == {
+        "g": [1],
+        "open": [],
+    }
+    assert [(each.producer_id, each.value.offset) for each in found["open"].pending] == [(9, 5)]
 
 
 def test_what_is_damaged_costs_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
-    found = load((NO_TRANSACTION, False, "\0\1\0", "x"), row(offset(1)))
+    found = load((NO_TRANSACTION, False, "\0\1\0", "x", 0), row(offset(1)))
     assert list(found) == ["g"]
     assert "Skipping a damaged record" in caplog.text
 
@@ -207,8 +215,8 @@ def test_what_is_damaged_costs_nothing_else(caplog: pytest.LogCaptureFixture) ->
 def test_a_marker_that_is_cut_costs_nothing_else(key: str, caplog: pytest.LogCaptureFixture) -> None:
     """Its transaction stays open, until a marker says what became of it."""
     other = TopicPartition("t", 3)
-    cut = (7, True, key, "whatever")
-    assert load(row(offset(1), 7), cut) == {}
+    cut = (7, True, key, "whatever", 0)
+    assert load(row(offset(1), 7), cut)["g"].offsets == ()
     assert "Skipping a damaged record in partition" in caplog.text and "is cut" in caplog.text
     [loaded] = load(row(offset(1), 7), cut, row(offset(2, other)), marker(7, True)).values()
     assert [entry.value.offset for entry in loaded.offsets] == [2, 1]

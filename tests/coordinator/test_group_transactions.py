@@ -1,0 +1,151 @@
+"""Offsets of transactions through the coordinator and its groups, on virtual time and real logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_GROUP_ID,
+    NONE,
+    NOT_COORDINATOR,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
+)
+from messages.group_requests import CommittedPartition, DeleteGroupsRequest, ListGroupsRequest, OffsetFetchRequest
+from messages.groups import HandOver, TransactionEnded
+from messages.transaction_requests import TxnOffsetCommitRequest
+from tests.broker.harness import known
+from tests.coordinator.world import T0, World
+
+PRODUCER = 5
+T1 = TopicPartition("t", 1)
+
+
+class TransactionWorld(World):
+    """Markers are noted as the handler of WriteTxnMarkers does it: the coordinator receives TransactionEnded."""
+
+    def commit_in_transaction(self, offset: int = 5, group: str = "g", version: int = 3, **fields: object) -> int:
+        """The code of a TxnOffsetCommit for t-0."""
+        partitions = (CommittedPartition(T0, offset),)
+        request = TxnOffsetCommitRequest(version, "id", group, PRODUCER, 0, partitions, **fields)
+        return int(self.ask(request).partitions[0].error_code)
+
+    def end_transaction(self, committed: bool = True, group: str = "g") -> None:
+        """A marker was appended behind all that the log has."""
+        ended = TransactionEnded(PRODUCER, self.partition_of(group), committed, 1_000)
+        self.base.inject(self.coordinator, ended)
+        self.run()
+
+    def stable(self, group: str = "g") -> dict[TopicPartition, int]:
+        """All offsets by a stable fetch; minus the code of each that has one."""
+        response = self.ask(OffsetFetchRequest(7, group, None, True))
+        return {each.partition: -each.error_code or each.committed_offset for each in response.partitions}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[TransactionWorld]:
+    world = TransactionWorld(tmp_path)
+    world.run()
+    yield world
+    assert world.base.failures == 0
+    world.base.shutdown()
+
+
+def test_offsets_count_with_the_marker(world: TransactionWorld) -> None:
+    world.coordinate(*range(4))
+    world.commit(offset=1)
+    assert world.commit_in_transaction(5) == NONE
+    assert (world.fetch(), world.stable()) == ({T0: 1}, {T0: -UNSTABLE_OFFSET_COMMIT})
+    world.end_transaction()
+    assert (world.fetch(), world.stable()) == ({T0: 5}, {T0: 5})
+    world.commit_in_transaction(6)
+    world.end_transaction(committed=False)
+    assert world.stable() == {T0: 5}
+
+
+def test_the_group_is_made_and_stays_while_a_transaction_is_open(world: TransactionWorld) -> None:
+    world.coordinate(*range(4))
+    assert world.commit_in_transaction(generation_id=3, member_id="somebody") == UNKNOWN_MEMBER_ID
+    assert [(each.group_id, each.group_state) for each in world.ask(ListGroupsRequest(4)).groups] == [("g", "Empty")]
+    assert world.commit_in_transaction() == NONE
+    world.pass_time(600)
+    assert len(world.ask(ListGroupsRequest(4)).groups) == 1
+    world.end_transaction(committed=False)
+    world.pass_time(600)
+    assert world.ask(ListGroupsRequest(4)).groups == ()
+
+
+def test_what_is_refused_before_the_group(world: TransactionWorld) -> None:
+    world.coordinate(world.partition_of("g"))
+    assert world.commit_in_transaction(group="") == INVALID_GROUP_ID
+    other = next(name for name in "abcdefgh" if world.partition_of(name) != world.partition_of("g"))
+    assert world.commit_in_transaction(group=other) == NOT_COORDINATOR
+    nowhere = CommittedPartition(T0._replace(topic="nowhere"), 1)
+    request = TxnOffsetCommitRequest(3, "id", "g", PRODUCER, 0, (nowhere, CommittedPartition(T0, 2)))
+    assert [each.error_code for each in world.ask(request).partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NONE]
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(0, COORDINATOR_NOT_AVAILABLE), (1, COORDINATOR_NOT_AVAILABLE), (2, COORDINATOR_LOAD_IN_PROGRESS)],
+)
+def test_older_clients_do_not_know_that_a_coordinator_loads(
+    world: TransactionWorld, monkeypatch: pytest.MonkeyPatch, version: int, code: int
+) -> None:
+    monkeypatch.setattr("actors.coordinator.group_loader.GroupLoaderActor._read_on", lambda self: None)
+    world.coordinate(*range(4))
+    assert world.commit_in_transaction(version=version) == code
+
+
+def test_the_next_leader_loads_pending_offsets(world: TransactionWorld) -> None:
+    world.coordinate(*range(4))
+    world.commit_in_transaction(5)
+    world.coordinate(*range(4), leader=1)
+    assert world.commit_in_transaction(6) == NOT_COORDINATOR
+    world.end_transaction()
+    world.coordinate(*range(4))
+    assert (world.fetch(), [each.group_id for each in world.ask(ListGroupsRequest(4)).groups]) == ({}, ["g"])
+    world.end_transaction()
+    assert world.fetch() == {T0: 5}
+
+
+def test_a_transaction_that_ends_during_the_load_ends(world: TransactionWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loader may have read the partition before the marker was there."""
+    world.coordinate(*range(4))
+    world.commit_in_transaction(5)
+    world.coordinate(*range(4), leader=1)
+    monkeypatch.setattr("actors.coordinator.group_loader.GroupLoaderActor._hand_over", lambda self: None)
+    world.coordinate(*range(4))
+    loaders = [ref.actor for ref in world.base.register if type(ref.actor).__name__ == "GroupLoaderActor"]
+    world.end_transaction()
+    monkeypatch.undo()
+    for loader in loaders:
+        world.base.inject(loader.myAddress, HandOver())
+    world.run()
+    assert world.fetch() == {T0: 5}
+
+
+def test_a_deleted_group_does_not_come_back_with_the_commit(world: TransactionWorld) -> None:
+    world.coordinate(*range(4))
+    world.commit_in_transaction(5)
+    [deleted] = world.ask(DeleteGroupsRequest(2, ("g",))).results
+    assert deleted.error_code == NONE
+    world.coordinate(*range(4), leader=1)
+    world.coordinate(*range(4))
+    world.end_transaction()
+    assert world.fetch() == {}
+
+
+def test_pending_offsets_of_a_deleted_topic_are_forgotten(world: TransactionWorld) -> None:
+    world.coordinate(*range(4))
+    world.commit_in_transaction(5)
+    world.update(known("t", leader=LEADER_DURING_DELETE))
+    world.end_transaction()
+    assert world.fetch() == {}
