@@ -94,7 +94,7 @@ class Commit:
     superseded_at: float = math.inf
     """When a later one was acknowledged that arrived after this one was."""
     may_be_deleted: bool = False
-    """Whether somebody asked to delete the group meanwhile."""
+    """Whether a client requested the deletion of the group meanwhile."""
 
 
 @attrs.frozen
