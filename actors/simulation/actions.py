@@ -66,7 +66,10 @@ STALE = "stale"
 """Requests with old epochs, and requests of controllers for partitions that are not there; only if requested by
 name."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE)
+PRODUCERS = "producers"
+"""Idempotent producers, in runs with records; included only if requested by name."""
+
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS)
 """The groups of actions beside the faults; `all` includes them."""
 
 Replicas = tuple[tuple[int, ...], ...]
@@ -242,6 +245,16 @@ def _burst(cluster: Cluster, topic: str, number: str, batches: str, size: str) -
 def _delete_records(cluster: Cluster, topic: str, number: str) -> None:
     """Delete the first records of a partition by a DeleteRecords request to its leader."""
     cluster.delete_records(TopicPartition(topic, int(number)))
+
+
+def _produce(cluster: Cluster, topic: str, number: str) -> None:
+    """Start an idempotent producer that writes to a partition, and stop it."""
+    cluster.start_stream(TopicPartition(topic, int(number)))
+
+
+def _end_stream(cluster: Cluster, topic: str, number: str) -> None:
+    """Stop the producer."""
+    cluster.end_stream(TopicPartition(topic, int(number)))
 
 
 def _ask_delete(cluster: Cluster, topic: str) -> None:
@@ -848,6 +861,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("burst", RECORDS, 8, _choose_burst, _burst),
     ActionKind("delete-records", RECORDS, 5, _choose_election, _delete_records),
     ActionKind("recreate", RECORDS, 5, _choose_again, _recreate),
+    ActionKind("produce", PRODUCERS, 10, _choose_election, _produce, _end_stream, (5.0, 40.0)),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     ActionKind("put", WORK, 0, _never, _put),
     ActionKind("remove", WORK, 0, _never, _remove),

@@ -24,6 +24,7 @@ from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
 from actors.simulation.replicas import Committed, Replicas
 from actors.simulation.simulated_cluster import CLIENT, Cluster, node_of
+from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.node import NodeSettings
@@ -184,6 +185,7 @@ Change = (
     | ClusterQueried
     | ResponseSent
     | Committed
+    | StreamBroken
     | Ticked
 )
 
@@ -246,6 +248,8 @@ class Checker:
         """The live brokers that each node's controller last sent to each broker, by the broker's epoch."""
         self.seen: dict[TopicPartition, dict[int, bytes]] = {}
         """What consumers have read, by offset."""
+        self.streams: dict[int, ProducerStream] = {}
+        """What idempotent producers have written, by producer id."""
         self.replicas = Replicas()
         self.exchanges = Exchanges()
         self.written_at: dict[TopicPartition, float] = {}
@@ -376,6 +380,16 @@ class Checker:
 
     def dealt(self, change: AssignmentReceived) -> None:
         """A member of a group received its assignment."""
+        self._look(change)
+
+    def stream_began(self, stream: ProducerStream) -> None:
+        """A broker gave a producer id to a stream."""
+        before = self.streams.setdefault(stream.producer_id, stream)
+        if before is not stream:
+            self._look(StreamBroken(f"{stream.name} has producer id {stream.producer_id}, as {before.name} has"))
+
+    def stream_broke(self, change: StreamBroken) -> None:
+        """A producer received a response that contradicts what it has sent."""
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:

@@ -112,6 +112,7 @@ from messages.security_requests import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
+from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
 from zk_bridge import paths
@@ -493,6 +494,21 @@ def _commit(
     )
 
 
+def _commit_in_transaction(
+    group: str = OWN_GROUP,
+    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    member: str = NO_MEMBER,
+    metadata: str = "",
+) -> Make:
+    """A commit that is refused before it reaches the log: its transaction would never end."""
+    generation = NO_GENERATION if member == NO_MEMBER else 1
+    return lambda about: TxnOffsetCommitRequest(
+        *(3, "transaction", group, 1, 0),
+        (CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+        *(generation, member),
+    )
+
+
 def _join(
     session_ms: int = 6000,
     member: str = NO_MEMBER,
@@ -573,6 +589,10 @@ GROUPS: Mapping[str, Wanted] = {
     "commit-long": _commit(metadata="x" * 5000),
     "commit-stranger": _commit("", generation=1, member="stranger"),
     "commit-outside": _commit(""),
+    "commit-in-transaction-absent": _commit_in_transaction(partition=_absent),
+    "commit-in-transaction-long": _commit_in_transaction(metadata="x" * 5000),
+    "commit-in-transaction-stranger": _commit_in_transaction(member="stranger"),
+    "commit-in-transaction-nameless": _commit_in_transaction(""),
     "fetch-offsets": lambda about: OffsetFetchRequest(7, OWN_GROUP, None),
     "fetch-one-offset": lambda about: OffsetFetchRequest(
         1, about.group, (OffsetFetchTopic(about.topic, (about.number,)),)

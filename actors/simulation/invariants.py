@@ -33,6 +33,7 @@ from actors.simulation.checker import (
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup
 from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
+from actors.simulation.producer_invariants import responses_to_streams_agree, streams_are_whole
 from actors.simulation.replicas import Committed
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
@@ -47,6 +48,7 @@ from actors.simulation.replication_invariants import (
     stale_requests_are_refused,
 )
 from actors.simulation.simulated_cluster import UP, host_of
+from actors.simulation.streams import StreamBroken
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
@@ -687,6 +689,9 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", ResponseSent, stale_requests_are_refused),
     Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
     Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
+    Invariant(
+        "responses to idempotent producers agree", "broker.md 5.3, KIP-98", StreamBroken, responses_to_streams_agree
+    ),
     Invariant("leaders are elected in time", "controller.md 7.1, 7.5", Ticked, leaders_are_elected_in_time),
     Invariant(
         "all brokers are registered with one active controller",
@@ -722,6 +727,12 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("no acknowledged record is lost", "broker.md 3.5, 3.6", ClusterQueried, _no_acknowledged_record_is_lost),
     Invariant("consumed records stay", "broker.md 3.5", ClusterQueried, _consumed_records_stay),
+    Invariant(
+        "idempotent producers write each record once, in order",
+        "broker.md 5.3, KIP-98",
+        ClusterQueried,
+        streams_are_whole,
+    ),
     Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
     Invariant(
         "group members match the live consumers",

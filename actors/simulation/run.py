@@ -28,6 +28,7 @@ from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
+from actors.simulation.simulated_producers import IdempotentProducers
 from actors.simulation.story import Story
 from messages.probes import collecting
 from messages.requests import MetadataRequest
@@ -154,6 +155,8 @@ class _Run:
         self.now = 0.0
         """The schedule's time."""
         self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
+        if schedule.records:
+            IdempotentProducers(checker, schedule.seed + 3)
         self._undo: list[tuple[float, int, partial[None]]] = []
         self._undone = 0
 

@@ -137,6 +137,9 @@ class Cluster:
         """Delete the first records of a partition; what does it is set by the clients that write some."""
         self.burst: Callable[[TopicPartition, int, int], None] = lambda partition, batches, size: None
         """Produce many batches of a number of bytes to a partition; the producers of a run set it."""
+        self.start_stream: Callable[[TopicPartition], None] = lambda partition: None
+        self.end_stream: Callable[[TopicPartition], None] = lambda partition: None
+        """Start and end an idempotent producer of a partition; the producers of a run set both."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
         rates = dict(clocks)
         for node_id in range(brokers):

@@ -26,6 +26,7 @@ WHEN = {
     "ClusterAtRest": "the cluster is at rest",
     "ResponseSent": "a node responds to a request",
     "Committed": "a leader raises its high watermark",
+    "StreamBroken": "an idempotent producer receives a response",
     "Ticked": "half a second has passed",
     "ClusterQueried": "the cluster is at rest and has been queried",
 }

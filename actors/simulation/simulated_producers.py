@@ -1,0 +1,215 @@
+"""Idempotent producers: they send numbered batches, several at once, and try again until each is acknowledged.
+
+Rule 1: a producer keeps up to WINDOW batches in flight. It sends the ones that were not acknowledged again, in their
+        order, once all of a round have a response or none comes, as Kafka's producers do.
+Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch agree.
+Rule 3: a stream ends where nothing can be said of it any more: its topic was deleted, records may be lost, or a broker
+        refuses a batch for another reason than its sequence. It goes on where records before it were deleted.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from actors.simulation.checker import Acknowledged, Checker
+from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
+from messages.cluster import TopicPartition
+from messages.data_requests import (
+    ACKS_ALL,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from messages.error_codes import (
+    INVALID_PRODUCER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.vocabulary import Message
+from messages.wire.record_batch import batch_of
+
+WINDOW = 5
+"""Maximum number of batches in flight; Kafka's brokers remember as many."""
+
+MOST_RECORDS = 3
+"""Maximum number of records of a batch."""
+
+EVERY = 0.4
+"""Seconds between two rounds, on the average."""
+
+REPEATED = 0.2
+"""The share of batches that are sent twice."""
+REPEATED_LATE = 0.5
+"""Seconds after which such a batch is sent again, on the average."""
+
+TIMEOUT_MS = 3000
+PATIENCE = 8.0
+"""Seconds that a producer waits for a response."""
+
+RETRIABLE = frozenset(
+    {
+        UNKNOWN_TOPIC_OR_PARTITION,
+        LEADER_NOT_AVAILABLE,
+        NOT_LEADER_OR_FOLLOWER,
+        REQUEST_TIMED_OUT,
+        NOT_ENOUGH_REPLICAS,
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KAFKA_STORAGE_ERROR,
+    }
+)
+"""Error codes after which a producer sends a batch again."""
+
+OF_SEQUENCES = frozenset({OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH})
+"""Error codes that say that a producer's batches do not follow each other."""
+
+
+class IdempotentProducers:
+    """The idempotent producers of a cluster, with a seed of their own."""
+
+    def __init__(self, law: Checker, seed: int) -> None:
+        self.law = law
+        self.chance = random.Random(seed)
+        self._count = 0
+        self._writing: dict[TopicPartition, StreamWriter] = {}
+        law.cluster.start_stream = self.start
+        law.cluster.end_stream = self.end
+
+    def start(self, partition: TopicPartition) -> None:
+        """Begin a stream to a partition, where none is."""
+        law = self.law
+        if partition in self._writing or partition not in law.states:
+            return
+        self._count += 1
+        stream = ProducerStream(f"stream {self._count}", partition, law.born.get(partition.topic, 0))
+        self._writing[partition] = writer = StreamWriter(self, stream)
+        writer.begin()
+
+    def end(self, partition: TopicPartition) -> None:
+        """End the stream to a partition; what is in flight may arrive."""
+        writer = self._writing.pop(partition, None)
+        if writer is not None:
+            writer.is_over = True
+
+
+class StreamWriter:
+    """Writes one stream; see the module's rules."""
+
+    def __init__(self, producers: IdempotentProducers, stream: ProducerStream) -> None:
+        self.is_over = False
+        self._producers = producers
+        self._law = producers.law
+        self._chance = producers.chance
+        self._stream = stream
+        self._next = 0
+        """The number of the next record."""
+        self._unacknowledged: list[SentBatch] = []
+        self._round = 0
+        self._outstanding = 0
+        """Number of responses that this round waits for."""
+        self._is_known = False
+        """Whether a batch was acknowledged: a broker takes any sequence of a producer that it does not know."""
+
+    def begin(self) -> None:
+        """Request a producer id."""
+        if self.is_over:
+            return
+        law, nodes = self._law, sorted(self._law.cluster.machines)
+        request = InitProducerIdRequest(3, None, 60_000)
+        law.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
+
+    def _begun(self, response: Message | None) -> None:
+        law, stream = self._law, self._stream
+        if not isinstance(response, InitProducerIdResponse) or response.error_code != NONE:
+            law.cluster.scheduler.call_later(EVERY, self.begin)
+            return
+        stream.producer_id = response.producer_id
+        law.stream_began(stream)
+        self._later()
+
+    def _later(self) -> None:
+        self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._send_round)
+
+    def _send_round(self) -> None:
+        """Send what was not acknowledged again, in order, and new batches behind it (rule 1)."""
+        law, partition = self._law, self._stream.partition
+        self.is_over |= law.born.get(partition.topic) != self._stream.born or law.is_lossy(partition)
+        if self.is_over:
+            self._producers.end(partition)
+            return
+        state = law.states.get(partition)
+        if state is None or state.leader not in law.cluster.machines:
+            self._later()
+            return
+        wanted = self._chance.choice((1, WINDOW)) if self._is_known else 1
+        while len(self._unacknowledged) < wanted:
+            batch = SentBatch(self._next, self._chance.randint(1, MOST_RECORDS))
+            self._next += batch.size
+            self._unacknowledged.append(batch)
+            self._stream.batches.append(batch)
+        self._round += 1
+        head = self._unacknowledged[0]
+        for batch in tuple(self._unacknowledged):
+            self._outstanding += 1
+            report = partial(self._answered, self._round, batch, batch is head)
+            law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+            if self._chance.random() < REPEATED:
+                late = partial(self._send_again, batch)
+                law.cluster.scheduler.call_later(self._chance.expovariate(1 / REPEATED_LATE), late)
+
+    def _send_again(self, batch: SentBatch) -> None:
+        """Send a copy of a batch, whose response counts for no round."""
+        law, state = self._law, self._law.states.get(self._stream.partition)
+        if state is not None and state.leader in law.cluster.machines and not self.is_over:
+            report = partial(self._answered, 0, batch, False)
+            law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+
+    def _request(self, batch: SentBatch) -> ProduceRequest:
+        stream = self._stream
+        pairs = [(b"key", stream.value(number)) for number in range(batch.first, batch.first + batch.size)]
+        records = batch_of(pairs, self._law.cluster.wall_ms(), stream.producer_id, 0, batch.first)
+        return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
+
+    def _answered(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
+        law, stream = self._law, self._stream
+        code, offset = None, NOWHERE
+        if isinstance(response, ProduceResponse):
+            code, offset = response.partitions[0].error_code, response.partitions[0].base_offset
+        if law.born.get(stream.partition.topic) != stream.born:
+            self.is_over = True
+        elif code == NONE:
+            self._acknowledge(batch, offset)
+        elif code in OF_SEQUENCES and is_head and round == self._round and batch.offset == NOWHERE:
+            text = (
+                f"{stream.partition}: {stream.name} sends {batch.first} after {batch.first - 1}, and is refused: {code}"
+            )
+            law.stream_broke(StreamBroken(text))
+            self.is_over = True
+        elif code is not None and code not in RETRIABLE and code not in OF_SEQUENCES:
+            self.is_over = True
+        if round == self._round:
+            self._outstanding -= 1
+            if not self._outstanding:
+                self._later()
+
+    def _acknowledge(self, batch: SentBatch, offset: int) -> None:
+        law, stream = self._law, self._stream
+        if batch.offset not in (NOWHERE, offset):
+            text = f"{stream.partition}: {stream.name} has {batch.first} at offset {batch.offset} and at {offset}"
+            law.stream_broke(StreamBroken(text))
+        if batch in self._unacknowledged:
+            self._unacknowledged.remove(batch)
+        batch.offset = offset
+        self._is_known = True
+        for place in range(batch.size if offset >= law.deleted.get(stream.partition, 0) else 0):
+            kept = law.acknowledged.setdefault(stream.partition, {})
+            kept[offset + place] = Acknowledged(stream.value(batch.first + place), stream.born, law.cluster.now)

@@ -1,0 +1,51 @@
+"""Streams: what one producer id has written to one partition, and what was acknowledged of it.
+
+Rule 1: the values of a stream are numbered from 0 on, one record after the other; a number is also the record's
+        sequence. So the log alone shows a duplicate, a gap or a wrong order.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from messages.cluster import TopicPartition
+
+NOWHERE = -1
+"""The offset of a batch that was not acknowledged."""
+
+
+@attrs.define(eq=False)
+class SentBatch:
+    """A batch of a stream: its first number, its size in records, and where it was acknowledged."""
+
+    first: int
+    size: int
+    offset: int = NOWHERE
+
+
+@attrs.define(eq=False)
+class ProducerStream:
+    """The batches of one producer id in one partition; `born` is the transaction that created the topic."""
+
+    name: str
+    partition: TopicPartition
+    born: int
+    producer_id: int = -1
+    batches: list[SentBatch] = attrs.field(factory=list)
+    """All batches, in the order of their numbers."""
+
+    def value(self, number: int) -> bytes:
+        """The value of the record with this number."""
+        return f"{self.name}:{number}".encode()
+
+    def numbers(self, read: dict[int, bytes]) -> list[int]:
+        """The numbers of the stream's records among these values by offset, in the order of the log."""
+        prefix = f"{self.name}:".encode()
+        return [int(value.removeprefix(prefix)) for _, value in sorted(read.items()) if value.startswith(prefix)]
+
+
+@attrs.frozen
+class StreamBroken:
+    """A response contradicts what a stream has sent and received; `text` says how."""
+
+    text: str
