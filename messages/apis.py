@@ -416,20 +416,18 @@ APIS: tuple[Api, ...] = (
         advertised=False,
     ),
     Api(
-        *(27, "WriteTxnMarkers", 0, 1, WriteTxnMarkersRequest, WriteTxnMarkersResponse, TRANSACTIONS),
+        *(27, "WriteTxnMarkers", 0, 1, WriteTxnMarkersRequest, WriteTxnMarkersResponse, PARTITIONS),
         refusal=_refuse_write_markers,
-        advertised=False,
     ),
     Api(
         *(28, "TxnOffsetCommit", 0, 3, TxnOffsetCommitRequest, TxnOffsetCommitResponse, GROUPS),
         refusal=_refuse_txn_offset_commit,
     ),
     Api(
-        *(61, "DescribeProducers", 0, 0, DescribeProducersRequest, DescribeProducersResponse, TRANSACTIONS),
+        *(61, "DescribeProducers", 0, 0, DescribeProducersRequest, DescribeProducersResponse, PARTITIONS),
         refusal=lambda request, code: DescribeProducersResponse(
             tuple([DescribedProducers(each, code) for each in request.partitions])
         ),
-        advertised=False,
     ),
     Api(
         *(65, "DescribeTransactions", 0, 0, DescribeTransactionsRequest, DescribeTransactionsResponse, TRANSACTIONS),

@@ -60,6 +60,7 @@ class NodeSettings:
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_min_isr: int = 2
     transaction_state_log_segment_bytes: int = 104857600
+    producer_id_expiration_ms: int = 86400000
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -189,13 +190,16 @@ class StartPartitionRequests:
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware`, consumers are sent to replicas in their
-    racks.
+    racks. `group_coordinator` receives the ends of transactions with offsets. `request_timeout` is the number of
+    seconds after which a marker that is not committed is answered (`request.timeout.ms`).
     """
 
     metadata_cache: ActorAddress
     fetch_sessions: int = 1000
     rack_aware: bool = False
     metrics: ActorAddress | None = None
+    group_coordinator: ActorAddress | None = None
+    request_timeout: float = 30.0
 
 
 @message

@@ -13,6 +13,8 @@ from thespian.actors import ActorAddress
 from messages.cluster import Endpoint, TopicPartition
 from messages.conversation import Done, Question
 from messages.data_requests import (
+    ACKS_ALL,
+    READ_UNCOMMITTED,
     DeletedRecords,
     EpochEnd,
     EpochQuery,
@@ -24,6 +26,7 @@ from messages.data_requests import (
     ProducePartition,
 )
 from messages.records import PRODUCER, Body
+from messages.transaction_requests import DescribedProducers
 from messages.vocabulary import message
 
 ISR_KEEPER = "isr_keeper"
@@ -120,8 +123,33 @@ class AppendBatches:
     batches: tuple[AppendBatch, ...]
 
 
+class AppendMarker(NamedTuple):
+    """A marker to append, and its request: it ends the transaction of the producer, with a commit or an abort."""
+
+    request: int
+    place: int
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    timeout: float
+
+    @property
+    def acks(self) -> int:
+        """A marker is answered when it is committed."""
+        return ACKS_ALL
+
+
+@message
+class AppendMarkers:
+    """Append these, in this order. -> BatchesAppended, once or in parts: each is answered when it is committed, or
+    `timeout` is over."""
+
+    markers: tuple[AppendMarker, ...]
+
+
 class BatchAppended(NamedTuple):
-    """The result of an AppendBatch."""
+    """The result of an AppendBatch or AppendMarker."""
 
     request: int
     place: int
@@ -130,7 +158,7 @@ class BatchAppended(NamedTuple):
 
 @message
 class BatchesAppended:
-    """The results of some batches of AppendBatches."""
+    """The results of some batches of AppendBatches or AppendMarkers."""
 
     results: tuple[BatchAppended, ...]
 
@@ -139,13 +167,28 @@ class BatchesAppended:
 
 
 class LogState(NamedTuple):
-    """The state of a partition for readers: its epoch, whether it leads, and its offsets."""
+    """The state of a partition for readers: its epoch, whether it leads, and its offsets.
+
+    `stable` is the last stable offset: up to there consumers read that read committed data only.
+    """
 
     leader_epoch: int
     leads: bool
     start: int
     high_watermark: int
+    stable: int
     end: int
+
+
+def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> int:
+    """The offset up to which committed data is read: before the earliest unfinished transaction (transactions.md 3.1).
+
+    Args:
+        first_unstable: The first offset of that transaction, -1 if there is none. The log may begin after it.
+        start: The log start offset.
+        high_watermark: The high watermark.
+    """
+    return max(first_unstable, start) if 0 <= first_unstable < high_watermark else high_watermark
 
 
 @message
@@ -217,6 +260,7 @@ class FindOffset:
     query: OffsetQuery
     replica_id: int
     version: int
+    isolation_level: int = READ_UNCOMMITTED
 
 
 @message
@@ -253,6 +297,24 @@ class EpochEndFound:
     request: int
     index: int
     result: EpochEnd
+
+
+@message
+class FindProducers:
+    """Describe the producers of the partition. -> ProducersFound"""
+
+    request: int
+    index: int
+    partition: TopicPartition
+
+
+@message
+class ProducersFound:
+    """The result of FindProducers."""
+
+    request: int
+    index: int
+    result: DescribedProducers
 
 
 @message

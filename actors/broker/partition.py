@@ -18,9 +18,10 @@ Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import Any, cast
 
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
@@ -62,6 +63,7 @@ from messages.data_requests import (
     LATEST,
     NO_REPLICA,
     READ_COMMITTED,
+    AbortedTransaction,
     DeletedRecords,
     EpochEnd,
     FetchedPartition,
@@ -83,11 +85,15 @@ from messages.error_codes import (
     POLICY_VIOLATION,
     REQUEST_TIMED_OUT,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.partition import (
+    FROM_CLIENT,
     AppendBatch,
     AppendBatches,
+    AppendMarker,
+    AppendMarkers,
     BatchAppended,
     BatchesAppended,
     CaughtUp,
@@ -97,6 +103,7 @@ from messages.partition import (
     ExpireLog,
     FindEpochEnd,
     FindOffset,
+    FindProducers,
     IsrChanged,
     LogMoved,
     LogRead,
@@ -105,6 +112,7 @@ from messages.partition import (
     LogTrimmed,
     LookAtFollowers,
     OffsetFound,
+    ProducersFound,
     QueryIdleFollowers,
     ReadLog,
     Reconcile,
@@ -114,9 +122,11 @@ from messages.partition import (
     SearchOn,
     TrimLog,
     WatchFollowers,
+    last_stable_offset,
 )
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
+from messages.transaction_requests import DescribedProducer, DescribedProducers
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.cluster.Partition")
@@ -157,6 +167,7 @@ class PartitionActor(Answerer):
         self._log_end_offset = 0
         self._latest_epoch = -1
         self._high_watermark = 0
+        self._first_unstable = -1
         self._leader: Leader | None = None
         self._health_flags: tuple[str, ...] = ()
         """What the replica manager knows to be the matter."""
@@ -281,7 +292,7 @@ class PartitionActor(Answerer):
         if place is None:
             return KAFKA_STORAGE_ERROR
         opened = self.port("logs").open(place.path, place.missing, config)
-        self._log_start_offset, self._log_end_offset, self._latest_epoch, high_watermark = opened
+        self._log_start_offset, self._log_end_offset, self._latest_epoch, high_watermark, self._first_unstable = opened
         self._high_watermark = min(max(high_watermark, self._log_start_offset), self._log_end_offset)
         self._log_path = place.path
         return NONE
@@ -361,15 +372,37 @@ class PartitionActor(Answerer):
             return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
         return None
 
-    def _append(self, batches: list[AppendBatch], leader: Leader, sender: ActorAddress) -> list[BatchAppended]:
-        """What became of the batches, but for those that wait to be committed."""
+    def receiveMsg_AppendMarkers(self, message: AppendMarkers, sender: ActorAddress) -> None:
+        """End transactions, and answer when that is committed (transactions.md 1.6)."""
+        done, leader = [], self._leader
+        for marker in message.markers:
+            error_code = UNKNOWN_TOPIC_OR_PARTITION if leader is None else leader.may_append(ACKS_ALL)
+            if error_code != NONE or leader is None:
+                refused = ProducedPartition(self._known.partition, error_code)
+                done.append(BatchAppended(marker.request, marker.place, refused))
+            else:
+                done += self._append((marker,), leader, sender)
+        if leader is not None:
+            self._carry_out(leader)
+        if done:
+            self.send(sender, BatchesAppended(tuple(done)))
+
+    def _append(
+        self, batches: Sequence[AppendBatch] | Sequence[AppendMarker], leader: Leader, sender: ActorAddress
+    ) -> list[BatchAppended]:
+        """What became of the batches of one origin, or of a marker, but for those that wait to be committed."""
         logs, partition, epoch = self.port("logs"), self._known.partition, self._known.leader_epoch
         alone, append_time = leader.is_alone, self._settings.append_time
-        bodies = [batch.part.records.body for batch in batches]
+        appending: Iterable[Any]
+        if isinstance(batches[0], AppendMarker):
+            append, appending = logs.append_marker, batches[0][2:6]
+        else:
+            append = logs.append if batches[0].origin == FROM_CLIENT else logs.append_as_coordinator
+            appending = [batch.part.records.body for batch in cast("Sequence[AppendBatch]", batches)]
         try:
             if not self._log_end_offset:
                 logs.begin_epoch(self._log_path, epoch)  # rule 5
-            end, *appended = logs.append(self._log_path, epoch, append_time, alone, *bodies)
+            end, self._first_unstable, *appended = append(self._log_path, epoch, append_time, alone, *appending)
         except OSError as error:
             failed = ProducedPartition(partition, self._log_failed(error))
             return [BatchAppended(batch.request, batch.place, failed) for batch in batches]
@@ -379,7 +412,7 @@ class PartitionActor(Answerer):
             if alone:
                 self._high_watermark = end  # and noted by the append
         done = []
-        for batch, (error_code, first, last, time_ms) in zip(batches, appended, strict=True):
+        for batch, (error_code, first, last, time_ms) in zip(cast("Sequence[Any]", batches), appended, strict=True):
             result = produced_partition(partition, error_code, first, time_ms, self._log_start_offset)
             if batch.acks == ACKS_ALL and error_code == NONE:
                 waiting = (sender, batch.request, batch.place, result)
@@ -418,9 +451,9 @@ class PartitionActor(Answerer):
             error_code = UNSUPPORTED_COMPRESSION_TYPE
         if error_code != NONE:
             return FetchedPartition(tp, error_code)
-        limit = self._limit(message.replica_id)
-        aborted = () if message.isolation_level == READ_COMMITTED else None
-        before = (self._high_watermark, self._high_watermark, self._log_start_offset, aborted)
+        committed = message.isolation_level == READ_COMMITTED
+        limit = self._limit(message.replica_id, committed)
+        before = (self._high_watermark, self._last_stable_offset, self._log_start_offset, () if committed else None)
         offset, leader_end = part.fetch_offset, self._log_end_offset
         if message.near and leader is not None and self._known.broker_id not in message.near:
             nearer = leader.preferred_read_replica(message.near, offset)
@@ -432,20 +465,20 @@ class PartitionActor(Answerer):
         if offset >= limit or held_back or not (message.max_bytes or message.at_least_one):
             result = FetchedPartition(tp, NONE, *before)
         else:
+            logs, most = self.port("logs"), min(part.partition_max_bytes, message.max_bytes)
+            wanted = (self._log_path, offset, most, limit, message.at_least_one)
+            aborted: tuple[AbortedTransaction, ...] | None = None
             try:
-                error_code, body = self.port("logs").read(
-                    self._log_path,
-                    offset,
-                    min(part.partition_max_bytes, message.max_bytes),
-                    limit,
-                    message.at_least_one,
-                    message.replica_id != self._known.broker_id,
-                )
+                if committed:
+                    error_code, body, found = logs.read_committed(*wanted)
+                    aborted = tuple([AbortedTransaction(*each) for each in found])
+                else:
+                    error_code, body = logs.read(*wanted, message.replica_id != self._known.broker_id)
             except OSError as error:
                 return FetchedPartition(tp, self._log_failed(error))
             if error_code != NONE:
                 return FetchedPartition(tp, error_code)
-            result = FetchedPartition(tp, NONE, *before, body=body)
+            result = FetchedPartition(tp, NONE, *before[:3], aborted, body=body)
         if follower and leader is not None:
             if message.idle_until >= 0:
                 leader.caught_up(message.replica_id, message.idle_until)
@@ -454,14 +487,25 @@ class PartitionActor(Answerer):
             self._look_at_trims()
         return result
 
-    def _limit(self, replica_id: int) -> int:
-        """Up to where a reader may read: a follower everything, a consumer what is committed."""
-        return self._high_watermark if replica_id == CONSUMER else self._log_end_offset
+    def _limit(self, replica_id: int, committed: bool) -> int:
+        """Up to where a reader may read: a broker everything, a consumer by its isolation level."""
+        if replica_id != CONSUMER:
+            return self._log_end_offset
+        return self._last_stable_offset if committed else self._high_watermark
+
+    @property
+    def _last_stable_offset(self) -> int:
+        return last_stable_offset(self._first_unstable, self._log_start_offset, self._high_watermark)
 
     def _state(self) -> LogState:
         known = self._known
         return LogState(
-            known.leader_epoch, known.leads, self._log_start_offset, self._high_watermark, self._log_end_offset
+            known.leader_epoch,
+            known.leads,
+            self._log_start_offset,
+            self._high_watermark,
+            self._last_stable_offset,
+            self._log_end_offset,
         )
 
     def _tell_reader(self) -> None:
@@ -500,7 +544,7 @@ class PartitionActor(Answerer):
                 self.port("logs").end_search(search)
             return ListedOffset(tp, error_code)
         epoch = self._known.leader_epoch
-        limit = self._high_watermark if consumer else self._log_end_offset
+        limit = self._limit(message.replica_id, message.isolation_level == READ_COMMITTED)
         behind = consumer and self._high_watermark < leader.epoch_start
         not_available = OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else LEADER_NOT_AVAILABLE
         if query.timestamp == EARLIEST:
@@ -533,6 +577,16 @@ class PartitionActor(Answerer):
             except OSError as error:
                 result = EpochEnd(query.partition, self._log_failed(error))
         self.send(sender, EpochEndFound(message.request, message.index, result))
+
+    def receiveMsg_FindProducers(self, message: FindProducers, sender: ActorAddress) -> None:
+        """Describe the producers of the log (transactions.md 1.8)."""
+        if self._leader is None:
+            found = DescribedProducers(message.partition, NOT_LEADER_OR_FOLLOWER)
+        else:
+            rows = self.port("logs").producers(self._log_path)
+            states = tuple([DescribedProducer(*row) for row in rows])
+            found = DescribedProducers(message.partition, NONE, None, states)
+        self.send(sender, ProducersFound(message.request, message.index, found))
 
     # ------------------------------------------------------------------------------------------------ trimming
 
@@ -601,7 +655,7 @@ class PartitionActor(Answerer):
                 if message.fetch_offset != self._log_end_offset:
                     self._replicated(sender, message.leader_epoch, CORRUPT_MESSAGE)
                     return
-                error_code, self._log_end_offset = logs.replicate(self._log_path, message.body)
+                error_code, self._log_end_offset, self._first_unstable = logs.replicate(self._log_path, message.body)
             if message.log_start_offset > self._log_start_offset and message.log_start_offset <= self._log_end_offset:
                 self._log_start_offset = logs.advance_start(self._log_path, message.log_start_offset)
         except OSError as error:
@@ -618,7 +672,8 @@ class PartitionActor(Answerer):
             target, ask = self._parting(message)
             if target < self._log_end_offset:
                 probe("a follower truncates its log")
-                self._log_start_offset, self._log_end_offset = self.port("logs").truncate(self._log_path, target)
+                cut = self.port("logs").truncate(self._log_path, target)
+                self._log_start_offset, self._log_end_offset, self._first_unstable = cut
                 self._move_high_watermark(min(self._high_watermark, self._log_end_offset))
         except OSError as error:
             error_code = self._log_failed(error)
@@ -646,7 +701,8 @@ class PartitionActor(Answerer):
         probe("a follower begins its log anew")
         error_code = NONE
         try:
-            self._log_start_offset, self._log_end_offset = self.port("logs").restart(self._log_path, message.offset)
+            begun = self.port("logs").restart(self._log_path, message.offset)
+            self._log_start_offset, self._log_end_offset, self._first_unstable = begun
             self._move_high_watermark(message.offset)
         except OSError as error:
             error_code = self._log_failed(error)
@@ -786,7 +842,7 @@ class PartitionActor(Answerer):
     def _move_high_watermark(self, offset: int) -> None:
         if offset != self._high_watermark:
             self._high_watermark = offset
-            self.port("logs").note_high_watermark(self._log_path, offset)
+            self._first_unstable = self.port("logs").note_high_watermark(self._log_path, offset)
 
     def _wake(self, at: float) -> None:
         if self._alarm is None or self._alarm > at:

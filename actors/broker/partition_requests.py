@@ -14,6 +14,9 @@ Rule 6: who is let go answers no more, and what it has answered to fetches since
 Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_figures`), and
         so is how fast throttled replicas are served, until they are served nothing.
 
+Rule 8: a marker of a transaction is committed before its result counts. The group coordinator is notified of a marker
+        in its topic at once, whatever the other partitions of the request wait for (`core.broker.partition_markers`).
+
 Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """
 
@@ -28,9 +31,11 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
+from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
+from actors.core.broker.produce import lacks_transactional_id
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
-from actors.core.topic_name import INTERNAL_TOPICS
+from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, is_valid_name
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
@@ -53,8 +58,11 @@ from messages.error_codes import (
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.groups import TransactionEnded
 from messages.metrics import Counts, Gauge, Gauges, TellFigures
 from messages.network import (
     ClientGone,
@@ -72,23 +80,28 @@ from messages.partition import (
     FROM_CLIENT,
     AppendBatch,
     AppendBatches,
+    AppendMarker,
+    AppendMarkers,
     BatchesAppended,
     CaughtUp,
     CheckPartitionsExist,
     EpochEndFound,
     FindEpochEnd,
     FindOffset,
+    FindProducers,
     LogMoved,
     LogRead,
     LogTrimmed,
     OffsetFound,
     PartitionsExist,
     PartitionsHosted,
+    ProducersFound,
     QueryIdleFollowers,
     ThrottleReplicas,
     ThrottleReplication,
     TrimLog,
 )
+from messages.transaction_requests import DescribedProducers, DescribeProducersRequest, WriteTxnMarkersRequest
 from messages.vocabulary import Message, maker
 
 ADMIN_CLIENT = "__admin_client"
@@ -108,6 +121,8 @@ class _Pending:
     outstanding: int
     lost: list[int]
     """Partitions not hosted here, of which the metadata cache was asked."""
+    markers: tuple[PartitionMarker, ...] = ()
+    """Of WriteTxnMarkers: what is appended."""
 
 
 class PartitionRequestsActor(Dispatcher):
@@ -117,8 +132,10 @@ class PartitionRequestsActor(Dispatcher):
         super().__init__()
         self._metadata_cache: ActorAddress
         self._hosted: dict[TopicPartition, ActorAddress | None] = {}
+        self._group_coordinator: ActorAddress | None = None
         self._metrics: ActorAddress | None = None
         self._rack_aware = False
+        self._marker_timeout = 0.0
         self._requests = 0
         self._figures = TopicFigures()
         self._telling = False
@@ -138,7 +155,8 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Set the actors that know partitions hosted elsewhere."""
         self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
-        self._metrics = message.metrics
+        self._metrics, self._group_coordinator = message.metrics, message.group_coordinator
+        self._marker_timeout = message.request_timeout
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
@@ -188,6 +206,13 @@ class PartitionRequestsActor(Dispatcher):
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
+        if lacks_transactional_id(request):
+            number, pending = self._begin(forwarded, 0)
+            pending.results += [
+                ProducedPartition(part.partition, TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for part in request.partitions
+            ]
+            self._refuse(number, pending, ())
+            return
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
         number, pending = self._begin(forwarded, len(request.partitions))
         unhosted = []
@@ -216,12 +241,55 @@ class PartitionRequestsActor(Dispatcher):
             for actor, of_partition in batches.values():
                 self.send(actor, AppendBatches(tuple(of_partition)))
 
+    def _write_markers(self, forwarded: Forwarded, request: WriteTxnMarkersRequest) -> None:
+        """Give each partition its markers (rule 8)."""
+        markers = partition_markers(request)
+        number, pending = self._begin(forwarded, len(markers))
+        pending.markers = markers
+        of_actors: dict[TopicPartition, tuple[ActorAddress, list[AppendMarker]]] = {}
+        for index, (marker, partition) in enumerate(markers):
+            actor = self._hosted.get(partition)
+            if marker.producer_epoch < 0 or actor is None:
+                code = UNKNOWN_SERVER_ERROR if marker.producer_epoch < 0 else UNKNOWN_TOPIC_OR_PARTITION
+                pending.results[index] = ProducedPartition(partition, code)
+                pending.outstanding -= 1
+                continue
+            what = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
+            append = AppendMarker(number, index, *what, self._marker_timeout)
+            of_actors.setdefault(partition, (actor, []))[1].append(append)
+        for actor, appends in of_actors.values():
+            self.send(actor, AppendMarkers(tuple(appends)))
+        if not pending.outstanding:
+            self._refuse(number, pending, ())
+
+    def _marked(self, pending: _Pending, index: int, result: ProducedPartition) -> None:
+        """A marker is answered (rule 8)."""
+        marker, partition = pending.markers[index]
+        if result.error_code == NONE and partition.topic == GROUP_METADATA and self._group_coordinator is not None:
+            ended = (marker.producer_id, partition.partition, marker.transaction_result, result.base_offset)
+            self.send(self._group_coordinator, TransactionEnded(*ended))
+
+    def _describe_producers(self, forwarded: Forwarded, request: DescribeProducersRequest) -> None:
+        number, pending = self._begin(forwarded, len(request.partitions))
+        unhosted = []
+        for index, partition in enumerate(request.partitions):
+            actor = self._hosted.get(partition)
+            if actor is not None:
+                self.send(actor, FindProducers(number, index, partition))
+            elif not is_valid_name(partition.topic):
+                pending.results[index] = DescribedProducers(partition, INVALID_TOPIC)
+                pending.outstanding -= 1
+            else:
+                unhosted.append((index, partition))
+        if unhosted or not pending.outstanding:
+            self._refuse(number, pending, unhosted)
+
     def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
         self._ask(
             forwarded,
             [query.partition for query in request.partitions],
             lambda number, index: FindOffset(
-                number, index, request.partitions[index], request.replica_id, request.version
+                number, index, request.partitions[index], request.replica_id, request.version, request.isolation_level
             ),
         )
 
@@ -303,7 +371,11 @@ class PartitionRequestsActor(Dispatcher):
         done = []
         for number, index, result in message.results:
             pending = self._noted(number, index, result)
-            if pending is not None:
+            if pending is None:
+                continue
+            if pending.markers:
+                self._complete(pending)
+            else:
                 done.append(pending)
         self._count_produced(done)
         for client, of_client in groupby(done, lambda pending: pending.forwarded.client):
@@ -317,6 +389,10 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
         """A partition has found an epoch's end."""
+        self._answered(message.request, message.index, message.result)
+
+    def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
+        """A partition has described its producers."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
@@ -335,6 +411,8 @@ class PartitionRequestsActor(Dispatcher):
             return None
         pending.results[index] = result
         pending.outstanding -= 1
+        if pending.markers:
+            self._marked(pending, index, result)
         if pending.outstanding:
             return None
         del self._pending[number]
@@ -359,7 +437,9 @@ class PartitionRequestsActor(Dispatcher):
         asked = pending.forwarded.request
         request, results = asked.request, tuple(pending.results)
         response: Message | None = None
-        if not isinstance(request, ProduceRequest) or request.acks != 0:
+        if pending.markers:
+            response = markers_response(request, results)
+        elif not isinstance(request, ProduceRequest) or request.acks != 0:
             response = _RESPONSES[type(request)](results)
         elif (failed := next((result for result in results if result.error_code != NONE), None)) is not None:
             reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
@@ -481,6 +561,11 @@ class PartitionRequestsActor(Dispatcher):
 
 
 def _partitions(request: Any) -> list[TopicPartition]:
+    match request:
+        case WriteTxnMarkersRequest():
+            return [entry.partition for entry in partition_markers(request)]
+        case DescribeProducersRequest():
+            return list(request.partitions)
     return [entry.partition for entry in request.partitions]
 
 
@@ -490,6 +575,8 @@ _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
     ListOffsetsRequest: PartitionRequestsActor._list_offsets,
     OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
     DeleteRecordsRequest: PartitionRequestsActor._delete_records,
+    WriteTxnMarkersRequest: PartitionRequestsActor._write_markers,
+    DescribeProducersRequest: PartitionRequestsActor._describe_producers,
 }
 
 _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
@@ -498,6 +585,8 @@ _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
     ListOffsetsRequest: ListedOffset,
     OffsetForLeaderEpochRequest: EpochEnd,
     DeleteRecordsRequest: DeletedRecords,
+    WriteTxnMarkersRequest: ProducedPartition,
+    DescribeProducersRequest: DescribedProducers,
 }
 """Request -> how one of its partitions is refused, with a code."""
 

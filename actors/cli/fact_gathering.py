@@ -514,7 +514,15 @@ def _refusals(asked: Any, answer: Any) -> Iterator[tuple[Any, ...]]:
             yield each["name"], each["error_code"], each.get("error_message") or ""
 
 
-_LOG_END = {"open": 1, "append": 0, "replicate": 1, "truncate": 1, "restart": 1}
+_LOG_END = {
+    "open": 1,
+    "append": 0,
+    "append_as_coordinator": 0,
+    "append_marker": 0,
+    "replicate": 1,
+    "truncate": 1,
+    "restart": 1,
+}
 """Where the result of a call of the port "logs" says where the log ends now."""
 
 _ANY = re.compile(b"")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from actors.cli.app import CommandFailed
 from actors.storage.log.index import OFFSET_ENTRY, TIME_ENTRY
+from actors.storage.log.transaction_index import AbortedTxn, read_entries
 from messages.records import CODEC_MASK, LOG_APPEND_TIME_BIT, LOG_OVERHEAD, BatchHeader
 from messages.wire.batch_records import Record, records
 from messages.wire.compression import decompressed
@@ -36,8 +37,6 @@ _LEGACY_HEAD = struct.Struct(">Ibb")
 _TIMESTAMP = struct.Struct(">q")
 _SIZE = struct.Struct(">i")
 _NO_TIMESTAMP = -1
-
-_ABORTED = struct.Struct(">hqqqq")
 
 
 class DefaultRecordBatch(NamedTuple):
@@ -124,16 +123,6 @@ class TimeIndexEntry(NamedTuple):
 
     timestamp: int
     offset: int
-
-
-class AbortedTxn(NamedTuple):
-    """An entry of a transaction index."""
-
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
 
 
 # ---------------------------------------------------------------------------------------------------- segments
@@ -279,4 +268,4 @@ def _check_size(what: str, file: Path, size: int, entry: int) -> None:
 
 def transaction_index(file: Path) -> list[AbortedTxn]:
     """The entries of a transaction index. Raises OSError, CommandFailed."""
-    return [AbortedTxn(*entry) for entry in _ABORTED.iter_unpack(_whole(file, _ABORTED.size))]
+    return read_entries(file.read_bytes())

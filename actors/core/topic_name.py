@@ -42,6 +42,15 @@ def check_name(topic: str) -> None:
     raise InvalidTopic(f"Topic name is invalid: {problem}")
 
 
+def is_valid_name(topic: str) -> bool:
+    """Whether this can be a topic's name."""
+    try:
+        check_name(topic)
+    except InvalidTopic:
+        return False
+    return True
+
+
 def can_collide(topic: str) -> bool:
     """Whether the name has a character that metric names do not keep."""
     return "." in topic or "_" in topic

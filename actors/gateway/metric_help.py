@@ -61,6 +61,13 @@ HELP = {
     "kafka_log_log_logstartoffset": "First offset of a log.",
     "kafka_log_log_logendoffset": "Log end offset of a log.",
     "kafka_log_log_numlogsegments": "Number of segments of a log.",
+    "kafka_cluster_partition_laststableoffsetlag": (
+        "Number of records between the last stable offset and the high watermark of a partition."
+    ),
+    "kafka_server_replicamanager_produceridcount": "Number of producer ids in all logs.",
+    "kafka_server_replicamanager_partitionswithlatetransactionscount": (
+        "Number of partitions with a transaction that is open for longer than a coordinator permits."
+    ),
     "kafka_actors_controller_failed_events": "Number of times that an event raised an unexpected exception.",
     "kafka_actors_controller_event_ms": "Time that the controller took for an event, in ms.",
     "kafka_actors_controller_event_queue_ms": "Time of an event in the controller's queue, in ms.",

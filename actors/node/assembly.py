@@ -11,7 +11,7 @@ Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener,
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -35,10 +35,15 @@ from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogsPort
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
+from messages.partition import last_stable_offset
 from messages.vocabulary import Message
 from zk_bridge.store import Store
 
-LOG_GAUGES = tuple(f"kafka_log_log_{what}" for what in ("size", "logstartoffset", "logendoffset", "numlogsegments"))
+LOG_GAUGES = (
+    *(f"kafka_log_log_{what}" for what in ("size", "logstartoffset", "logendoffset", "numlogsegments")),
+    "kafka_cluster_partition_laststableoffsetlag",
+)
+PRODUCER_IDS = "kafka_server_replicamanager_produceridcount"
 
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
@@ -144,7 +149,8 @@ class Node:
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
         flusher = ThreadPoolExecutor(1, "fsync")
-        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, Files.of_process().logs)
+        open_files, expiration = Files.of_process().logs, settings.producer_id_expiration_ms
+        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, open_files, expiration)
         self._ports = {"disk": DiskPort(), "logs": logs, **(ports or {})}
         self._disk, self._logs = self._ports["disk"], self._ports["logs"]
         self._watch_metrics()
@@ -257,8 +263,14 @@ class Node:
         metrics.watch_table(CONNECTIONS, ("listener",), self.listener.connection_counts)
         metrics.watch_process()
         metrics.begin(COUNTERS)
-        metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._logs.figures)
+        metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_figures)
+        metrics.watch(PRODUCER_IDS, help_of(PRODUCER_IDS), self._logs.producer_count)
         metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
+
+    def _log_figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
+        for place, (size, start, end, segments, high_watermark, first_unstable) in self._logs.figures():
+            lag = high_watermark - last_stable_offset(first_unstable, start, high_watermark)
+            yield place, (size, start, end, segments, lag)
 
 
 def _recorder(settings: NodeSettings, clock: Clock) -> Recorder | FlightRecorder:

@@ -206,7 +206,11 @@ class NodeActor(FlowActor):
         if self._partition_requests is not None:
             slots = start.settings.max_incremental_fetch_session_cache_slots
             rack_aware = start.settings.replica_selector_class != ""
-            requests = StartPartitionRequests(metadata_cache, slots, rack_aware, start.metrics)
+            self._group_coordinator = self.createActor(GroupCoordinatorActor)
+            timeout = start.settings.request_timeout_ms / 1000
+            requests = StartPartitionRequests(
+                metadata_cache, slots, rack_aware, start.metrics, self._group_coordinator, timeout
+            )
             self.send(self._partition_requests, requests)
             self._producer_ids = self.createActor(ProducerIdsActor)
             self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
@@ -216,7 +220,6 @@ class NodeActor(FlowActor):
             self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"], start.metrics))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
             self.send(fetcher_manager, StartFetcherManager(start.settings, start.network, start.metrics))
-            self._group_coordinator = self.createActor(GroupCoordinatorActor)
             self.send(
                 self._group_coordinator,
                 StartGroupCoordinator(start.settings, self.peers["bridge"], metadata_cache, topic_creation),

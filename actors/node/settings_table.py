@@ -195,6 +195,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("group.min.session.timeout.ms", _integer(0), "6000", "group_min_session_timeout_ms"),
     Setting("group.max.session.timeout.ms", _integer(0), "1800000", "group_max_session_timeout_ms"),
     Setting("group.initial.rebalance.delay.ms", _integer(0), "3000", "group_initial_rebalance_delay_ms"),
+    Setting("producer.id.expiration.ms", _integer(1), "86400000", "producer_id_expiration_ms"),
     Setting("group.max.size", _integer(1), "2147483647", "group_max_size"),
     Setting("transaction.state.log.num.partitions", _integer(1), "50", "transaction_state_log_num_partitions"),
     Setting(
@@ -328,7 +329,7 @@ KNOWN = frozenset(
     offsets.topic.compression.codec
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
-    producer.id.expiration.check.interval.ms producer.id.expiration.ms producer.purgatory.purge.interval.requests
+    producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num

@@ -46,7 +46,7 @@ _CONTROLLERS = (ControllerActor.__name__, BrokerChannelActor.__name__)
 _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
 """What ends what was known of a log's high watermark: a leader begins with that of the follower which it was."""
 
-_FILLING = ("append", "replicate")
+_FILLING = ("append", "append_as_coordinator", "append_marker", "replicate")
 """What writes to a log."""
 
 

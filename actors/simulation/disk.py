@@ -24,7 +24,7 @@ from messages.wire.record_batch import whole_batches
 FULL = "full"
 FAILING = "failing"
 
-_WRITES = frozenset("append replicate make_directory write_text open".split())
+_WRITES = frozenset("append append_as_coordinator append_marker replicate make_directory write_text open".split())
 """The calls of both ports that need disk space."""
 
 _MEMORY = frozenset("configure lose note_high_watermark unlock".split())
@@ -84,7 +84,7 @@ class Disks:
             raise OSError(_ERRNO[fault], os.strerror(_ERRNO[fault]))
         if method in _WRITES and directory in self.delays:
             self._hold_up(self.delays[directory])
-        if method == "read" and directory in self.read_delays:
+        if method in ("read", "read_committed") and directory in self.read_delays:
             self._hold_up(self.read_delays[directory])
 
     def logs(self) -> list[str]:

@@ -88,7 +88,7 @@ class Replicas:
         views = self.logs.setdefault(name, {})
         view = views.get(node)
         if method == "open":
-            start, end, _, high_watermark = result
+            start, end, _, high_watermark, _ = result
             view = views[node] = LogView(start, end, min(max(high_watermark, start), end))
             view.ends.append((now, end))
         elif method == "close":
@@ -96,7 +96,7 @@ class Replicas:
                 views.pop(node, None)
         elif view is None:
             return None
-        elif method == "append":
+        elif method in ("append", "append_as_coordinator", "append_marker"):
             self._grow(view, result[0], now)
             if effect.args[3]:
                 view.high_watermark = view.end

@@ -20,6 +20,8 @@ Rule 7: a checkpoint never speaks of an earlier log of the same name, whenever t
         deleted logs leave the files with the answer to the deletion, and at the latest before any log is made in their
         directory; lines of logs that have no folder are forgotten at the start. A log start that moves back is written
         before the log is cut.
+Rule 8: whatever may move the first unstable offset of a log returns it: the first offset of its earliest unfinished
+        transaction, -1 if there is none. A partition computes its last stable offset from that alone.
 
 Kafka: `LogManager`.
 """
@@ -29,7 +31,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -43,20 +45,25 @@ from actors.storage.log import (
     Checkpoint,
     Handles,
     InvalidProducerEpoch,
+    InvalidTxnState,
     Log,
     LogConfig,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    TransactionCoordinatorFenced,
     UnsupportedFormat,
     opening,
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
+from actors.storage.log.producers import EXPIRATION_MS
+from actors.storage.log.transactions import NO_OFFSET
 from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times, records
+from messages.wire.control_batch import EndTransactionMarker, marker_batch
 from messages.wire.record_batch import body_of, whole_batches
 
 log = logging.getLogger("kafka.log.LogManager")
@@ -68,6 +75,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
+INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED = 48, 52
 """Kafka's error codes for what may go wrong here."""
 
 MAX_RECOMPRESSED = 16 << 20
@@ -84,6 +92,8 @@ MAX_LOADED = 16 << 20
 _FAULTS: dict[type, tuple[int, int, int, int]] = {
     OutOfOrderSequence: (OUT_OF_ORDER_SEQUENCE, -1, -1, -1),
     InvalidProducerEpoch: (INVALID_PRODUCER_EPOCH, -1, -1, -1),
+    InvalidTxnState: (INVALID_TXN_STATE, -1, -1, -1),
+    TransactionCoordinatorFenced: (TRANSACTION_COORDINATOR_FENCED, -1, -1, -1),
 }
 """What becomes of a batch that its producer's others do not fit."""
 
@@ -93,7 +103,7 @@ _OLD_FORMAT = (
     "Kafka version that reads the format."
 )
 
-_BLANK = 0, 0, UNDEFINED, 0
+_BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
 """What there is to say of a log that holds nothing."""
 
 Partition = tuple[str, int]
@@ -199,7 +209,8 @@ class LogsPort:
     """The logs in the log directories of this process; `wall_ms` returns the time in ms.
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
-    are made durable by `flusher`; without one, at once. At most `open_files` files are open.
+    are made durable by `flusher`; without one, at once. At most `open_files` files are open. A producer expires after
+    `producer_expiration_ms` without a batch.
     """
 
     def __init__(
@@ -208,11 +219,13 @@ class LogsPort:
         region_from: int | None = None,
         flusher: Flusher | None = None,
         open_files: int = LIMIT,
+        producer_expiration_ms: int = EXPIRATION_MS,
     ) -> None:
         self._wall_ms = wall_ms
         self._region_from = region_from
         self._flusher = flusher or AtOnce()
         self._handles = Handles(open_files)
+        self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[str, Log | tuple[int, ...]] = {}
         """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
@@ -229,11 +242,11 @@ class LogsPort:
 
     # ------------------------------------------------------------------------------------------------ life
 
-    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
+    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int, int]:
         """Open the log at `path`, which is made here if it `is_new`; `config` are the fields of LogConfig.
 
-        (start, end, latest leader epoch, checkpointed high watermark). Raises OSError; its errno is UNSUPPORTED_FORMAT
-        for a log of format 0 or 1, which is left as it is.
+        (start, end, latest leader epoch, checkpointed high watermark, first unstable offset). Raises OSError; its errno
+        is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is left as it is.
         """
         if is_new:  # a hundred thousand times at a failover: so it goes straight through
             self._directory(path.rpartition("/")[0]).write_forgotten()
@@ -246,7 +259,9 @@ class LogsPort:
         if isinstance(known, tuple):
             return _BLANK
         directory, partition = self._place(path)
-        return known.start, known.end, known.epochs.latest, directory.high_watermarks.get(partition)
+        high_watermark = directory.high_watermarks.get(partition)
+        known.replicated(high_watermark)
+        return known.start, known.end, known.epochs.latest, high_watermark, known.first_unstable
 
     def _settings(self, config: tuple[int, ...]) -> LogConfig:
         """Topics that are configured the same share them."""
@@ -344,8 +359,26 @@ class LogsPort:
 
         `committed`: the high watermark goes with the log's end, and is noted for the next checkpoint.
 
-        (log end, and for each batch (error code, first offset, last offset, time of the append or -1))
+        (log end, first unstable offset, and for each batch (error code, first offset, last offset, time of the append
+        or -1))
         """
+        return self._append(path, leader_epoch, append_time, committed, batches, from_client=True)
+
+    def append_as_coordinator(
+        self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
+    ) -> tuple[int | tuple[int, int, int, int], ...]:
+        """As `append`, the batches of a group coordinator: of their producers the epoch alone is checked."""
+        return self._append(path, leader_epoch, append_time, committed, batches, from_client=False)
+
+    def _append(
+        self,
+        path: str,
+        leader_epoch: int,
+        append_time: bool,
+        committed: bool,
+        batches: Sequence[Body],
+        from_client: bool,
+    ) -> tuple[int | tuple[int, int, int, int], ...]:
         log, now_ms = self._changing(path), self._wall_ms()
         config, bodies = log.config, [memoryview(batch.data) for batch in batches]
         refused = {}
@@ -363,22 +396,46 @@ class LogsPort:
                     bodies[place] = memoryview(fresh)
         became = iter(
             log.append_as_leader(
-                [batch for place, batch in enumerate(bodies) if place not in refused], leader_epoch, now_ms, append_time
+                [batch for place, batch in enumerate(bodies) if place not in refused],
+                leader_epoch,
+                now_ms,
+                append_time,
+                from_client,
             )
         )
         done = [refused.get(place) or _said_of(next(became)) for place in range(len(bodies))]
         if committed:
             self.note_high_watermark(path, log.end)
-        return log.end, *done
+        return log.end, log.first_unstable, *done
 
-    def replicate(self, path: str, body: Body) -> tuple[int, int]:
-        """Append what the leader sent, byte for byte. (error code, log end)"""
+    def append_marker(
+        self,
+        path: str,
+        leader_epoch: int,
+        append_time: bool,
+        committed: bool,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+    ) -> tuple[int | tuple[int, int, int, int], ...]:
+        """As `append`, the marker that ends a producer's transaction; it is made here, of the current time."""
+        log, now_ms = self._changing(path), self._wall_ms()
+        marker = EndTransactionMarker(commit, coordinator_epoch)
+        batch = memoryview(marker_batch(producer_id, producer_epoch, marker, now_ms))
+        [became] = log.append_as_leader([batch], leader_epoch, now_ms, append_time, from_client=False)
+        if committed:
+            self.note_high_watermark(path, log.end)
+        return log.end, log.first_unstable, _said_of(became)
+
+    def replicate(self, path: str, body: Body) -> tuple[int, int, int]:
+        """Append what the leader sent, byte for byte. (error code, log end, first unstable offset)"""
         log = self._changing(path)
         try:
             log.append_as_follower(memoryview(body.data), self._wall_ms())
         except (ValueError, WireError):
-            return CORRUPT_MESSAGE, log.end
-        return NONE, log.end
+            return CORRUPT_MESSAGE, log.end, log.first_unstable
+        return NONE, log.end, log.first_unstable
 
     def read(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool, to_be_sent: bool = True
@@ -395,6 +452,22 @@ class LogsPort:
         if read.first_is_cut:
             return NONE, EMPTY
         return NONE, body_of(read.data) if isinstance(read.data, bytes) else body(read.data, read.crc)
+
+    def read_committed(
+        self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool
+    ) -> tuple[int, Body, tuple[tuple[int, int], ...]]:
+        """As `read`, and the aborted transactions among those batches: (producer id, first offset) of each."""
+        error_code, read = self.read(path, offset, max_bytes, limit, at_least_one)
+        log = self._log(path)
+        if error_code != NONE or not (read.size and log.has_aborted):
+            return error_code, read, ()
+        aborted = log.aborted(offset, max_bytes, limit, at_least_one)
+        return NONE, read, tuple([(each.producer_id, each.first_offset) for each in aborted])
+
+    def producers(self, path: str) -> tuple[tuple[int, int, int, int, int, int], ...]:
+        """The producers of a log, each with the fields of ProducerState."""
+        log = self._logs[path]
+        return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None, int], ...]]:
         """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
@@ -478,19 +551,19 @@ class LogsPort:
         """(the largest leader epoch up to `epoch`, where the next begins); (-1, -1) where that is not known."""
         return tuple(self._log(path).end_offset_for(epoch))  # type: ignore[return-value]
 
-    def truncate(self, path: str, offset: int) -> tuple[int, int]:
-        """Drop everything from `offset` on. (start, end)"""
+    def truncate(self, path: str, offset: int) -> tuple[int, int, int]:
+        """Drop everything from `offset` on. (start, end, first unstable offset)"""
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        return log.start, log.end
+        return log.start, log.end, log.first_unstable
 
-    def restart(self, path: str, offset: int) -> tuple[int, int]:
-        """Drop everything and begin at `offset`. (start, end)"""
+    def restart(self, path: str, offset: int) -> tuple[int, int, int]:
+        """Drop everything and begin at `offset`. (start, end, first unstable offset)"""
         log = self._changing(path)
         self._lower_start(path, offset)
         log.restart(offset)
-        return log.start, log.end
+        return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
         """The log is about to end at `offset`: a later start in the checkpoint would cut what is appended (rule 7)."""
@@ -509,8 +582,10 @@ class LogsPort:
         """The bytes of the logs at these paths, opened or not; -1 where one is gone, or its disk failed."""
         return tuple(map(self._size, paths))
 
-    def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int]]]:
-        """((topic, partition), (bytes, start, end, segments)) of each open log that ever held anything.
+    def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
+        """((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)) of each open log.
+
+        Logs that never held anything are left out.
 
         A log in a directory that has failed has no figures any more, as in Kafka.
 
@@ -519,7 +594,19 @@ class LogsPort:
         for path, log in list(self._logs.items()):
             if isinstance(log, Log) and path.rpartition("/")[0] not in self._lost:
                 topic, partition, _ = parse_name(os.path.basename(path))  # noqa: PTH119  (text in, text out)
-                yield (topic, str(partition)), (log.size, log.start, log.end, len(log.segments))
+                points = self._directories[path.rpartition("/")[0]].high_watermarks
+                high_watermark = min(max(points.get((topic, partition)), log.start), log.end)
+                sizes = (log.size, log.start, log.end, len(log.segments))
+                yield (topic, str(partition)), (*sizes, high_watermark, log.first_unstable)
+
+    def producer_count(self) -> int:
+        """The number of producer ids in all open logs. No effect, as `figures`."""
+        return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
+
+    def late_transactions(self, since_ms: int) -> int:
+        """The number of logs whose earliest open transaction has had no batch since this time (ms). No effect."""
+        logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]
+        return sum(0 <= log.producers.oldest_transaction_ms < since_ms for log in logs)
 
     def _size(self, path: str) -> int:
         log = self._logs.get(path)
@@ -532,10 +619,15 @@ class LogsPort:
 
     # ------------------------------------------------------------------------------------------------ housekeeping
 
-    def note_high_watermark(self, path: str, offset: int) -> None:
-        """Remember the high watermark for the next checkpoint; nothing is written yet (rule 2)."""
+    def note_high_watermark(self, path: str, offset: int) -> int:
+        """Remember the high watermark for the next checkpoint (rule 2). The first unstable offset (rule 8)."""
         directory, partition = self._place(path)
         directory.high_watermarks.set(partition, offset)
+        log = self._logs.get(path)
+        if not isinstance(log, Log):
+            return NO_OFFSET
+        log.replicated(offset)
+        return log.first_unstable
 
     def checkpoint_high_watermarks(self) -> Failures:
         """Write those checkpoints of high watermarks that changed."""
@@ -574,14 +666,18 @@ class LogsPort:
             return 0, 0
         log = self._changing(path)
         log.remove_deleted()
-        gone = log.expire(high_watermark, self._wall_ms())
+        gone = log.expire(high_watermark, self._wall_ms(), self._producer_expiration_ms)
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
         """Among a number of logs from `position` on, those with removable segments; and the next position, or -1."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
-        now_ms = self._wall_ms()
-        due = tuple(self._place(path)[1] for path, log in looked_at if isinstance(log, Log) and log.may_expire(now_ms))
+        now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
+        due = tuple(
+            self._place(path)[1]
+            for path, log in looked_at
+            if isinstance(log, Log) and log.may_expire(now_ms, expiration)
+        )
         return position + count if len(looked_at) == count else -1, due
 
     def _changing(self, path: str) -> Log:

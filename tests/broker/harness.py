@@ -133,7 +133,11 @@ class FaultyLogs(LogsPort):
         self._check(path)
         super().begin_epoch(path, epoch)
 
-    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int]:
+    def append_marker(self, path: str, *args: Any) -> tuple[Any, ...]:
+        self._check(path)
+        return super().append_marker(path, *args)
+
+    def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int, int]:
         self._disk.check(path)
         return super().open(path, is_new, config)
 
@@ -236,7 +240,8 @@ class Broker:
         self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
         rack_aware = bool(self.settings.replica_selector_class)
         figures = self._metrics if counted else None
-        self.base.inject(self.partition_requests, StartPartitionRequests(self.cache, 1000, rack_aware, figures))
+        requests = StartPartitionRequests(self.cache, 1000, rack_aware, figures, self._coordinator)
+        self.base.inject(self.partition_requests, requests)
         self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge, self._metrics))
         self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network, figures))
         self.base.inject(

@@ -106,7 +106,7 @@ def record(folder: Path) -> int:
     _append(node, SECOND, 1, 1000)
     node.deliver(
         READERS,
-        LogRead(1, FetchedPartition(FIRST, 0, body=body(bytes(500), 1)), LogState(0, True, 0, 30, 30)),
+        LogRead(1, FetchedPartition(FIRST, 0, body=body(bytes(500), 1)), LogState(0, True, 0, 30, 30, 30)),
         PARTITION,
     )
     # the ISR

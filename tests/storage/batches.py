@@ -20,15 +20,33 @@ def batch(
     sequence: int = -1,
     base_offset: int = 0,
     leader_epoch: int = -1,
+    transactional: bool = False,
 ) -> bytes:
     """A batch of format 2 with these values, its records one ms apart."""
-    builder = DefaultRecordBatchBuilder(2, 0, False, producer, epoch, sequence, 1 << 30)
+    builder = DefaultRecordBatchBuilder(2, 0, transactional, producer, epoch, sequence, 1 << 30)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp + offset, None, value, [])
     data = bytearray(builder.build())
     struct.pack_into(">q", data, 0, base_offset)
     struct.pack_into(">i", data, 12, leader_epoch)
     return bytes(data)
+
+
+def end_marker(
+    producer: int,
+    epoch: int,
+    committed: bool,
+    coordinator_epoch: int = 0,
+    timestamp: int = 1_000,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """A marker, written field by field from Kafka's definition (transactions.md 3.7)."""
+    key, value = struct.pack(">hh", 0, committed), struct.pack(">hi", 0, coordinator_epoch)
+    record = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
+    rest = struct.pack(">hiqqqhii", 0x30, 0, timestamp, timestamp, producer, epoch, -1, 1)
+    rest += bytes([2 * len(record)]) + record
+    return struct.pack(">qiibI", base_offset, len(rest) + 9, leader_epoch, 2, crc32c(rest)) + rest
 
 
 def header_of(data: bytes) -> BatchHeader:

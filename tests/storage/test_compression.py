@@ -36,7 +36,7 @@ def test_batches_are_stored_with_the_topics_codec(tmp_path: Path, target: int, a
         bad_batches.batch(compressed(THREE, codec), 3, codec, producer=7, epoch=1, sequence=3 * codec)
         for codec in range(len(CODECS))
     ]
-    end, *results = logs.append(path, 2, append_time, True, *map(body_of, sent), body_of(sent[-1]))
+    end, _, *results = logs.append(path, 2, append_time, True, *map(body_of, sent), body_of(sent[-1]))
     assert end == 3 * len(CODECS)
     assert [result[:3] for result in results] == [(NONE, 3 * n, 3 * n + 2) for n in (0, 1, 2, 3, 4, 4)]
     data, position = bytes(logs.read(path, 0, 1 << 20, end, True)[1].data), 0
@@ -69,7 +69,7 @@ def test_a_batch_that_becomes_too_large_is_refused_and_those_around_it_are_not(t
     ):
         (tmp_path / str(code)).mkdir()
         logs, path = opened(tmp_path / str(code), compression=0, **fields)
-        end, *results = logs.append(path, 0, False, True, *map(body_of, (small, large, small, huge)))
+        end, _, *results = logs.append(path, 0, False, True, *map(body_of, (small, large, small, huge)))
         assert (end, [result[0] for result in results]) == (4, [NONE, code, NONE, MESSAGE_TOO_LARGE])
         assert [result[1] for result in results] == [0, -1, 2, -1]
 

@@ -37,7 +37,7 @@ def port() -> LogsPort:
 def append(logs: LogsPort, path: str, number: int) -> int:
     """Append two records, numbered; the error code."""
     data = batch(b"x" * 30, b"%d" % number, timestamp=1000 + number, producer=7, epoch=0, sequence=2 * number)
-    _, (error_code, *_) = logs.append(path, 1 + number // 5, False, False, body_of(data))
+    *_, (error_code, *_) = logs.append(path, 1 + number // 5, False, False, body_of(data))
     return error_code
 
 
@@ -107,7 +107,7 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
             shutil.copytree(whole, copy)
             (copy / file.relative_to(whole)).write_bytes(damaged)
             again, name = port(), str(copy / "t-0")
-            start, end, _, high_watermark = again.open(name, False, CONFIG)
+            start, end, _, high_watermark, _ = again.open(name, False, CONFIG)
             found = offsets(again, name, start, end)
             what = f"{file.name} {'cut at' if len(damaged) < file.stat().st_size else 'changed'} ({number})"
             assert found == sorted(set(found)), what

@@ -133,7 +133,7 @@ class Life:
         """Another process opens it: nothing acknowledged is lost, nothing is there twice, and it goes on."""
         logs = port()
         exists = Path(self.path).exists()
-        start, end, epoch, high_watermark = logs.open(self.path, not exists, CONFIG)
+        start, end, epoch, high_watermark, _ = logs.open(self.path, not exists, CONFIG)
         assert end in self.ends
         assert start in self.starts
         assert high_watermark in self.high_watermarks
@@ -199,7 +199,7 @@ class Recreation:
         for _ in range(2):
             logs = port()
             if Path(self.path).exists():
-                start, end, _, high_watermark = logs.open(self.path, False, CONFIG)
+                start, end, _, high_watermark, _ = logs.open(self.path, False, CONFIG)
                 if self.made_again:
                     assert (start, high_watermark) == (0, 0)
                     assert end in (2 * self.acknowledged, 2 * self.acknowledged + 2)

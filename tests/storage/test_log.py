@@ -26,10 +26,9 @@ from actors.storage.log import (
     UnsupportedFormat,
 )
 from actors.storage.log.producers import EXPIRATION_MS
-from messages.records import CONTROL_BIT, TRANSACTION_BIT
 from messages.wire.record_batch import whole_batches
 from tests.cluster.apache_java import apache_java
-from tests.storage.batches import batch, header_of, message, with_header
+from tests.storage.batches import batch, end_marker, header_of, message
 
 NOW = 2_000
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -271,10 +270,7 @@ def test_a_snapshot_beyond_the_end_is_removed_at_the_start(folder: str) -> None:
 def test_a_producer_known_by_a_marker_alone_begins_at_sequence_0(folder: str, known_by: str) -> None:
     """Kafka's checkSequence: its last sequence counts as -1. What it wrote was removed, its epoch is known."""
     log = opened(folder)
-    marker = with_header(
-        batch(b"commit", base_offset=0, leader_epoch=0, producer=9, epoch=3), attributes=TRANSACTION_BIT | CONTROL_BIT
-    )
-    log.append_as_follower(memoryview(marker), NOW)
+    log.append_as_follower(memoryview(end_marker(9, 3, committed=True, leader_epoch=0)), NOW)
     if known_by == "snapshot":
         log.close()
         log = opened(folder)
@@ -290,13 +286,11 @@ def test_a_producer_known_by_a_marker_alone_begins_at_sequence_0(folder: str, kn
 def test_a_marker_of_the_same_epoch_leaves_a_producers_sequence(folder: str) -> None:
     log = opened(folder)
     append(log, b"a", b"b", producer=9, epoch=3, sequence=0)
-    marker = batch(b"commit", base_offset=2, leader_epoch=0, producer=9, epoch=3)
-    log.append_as_follower(memoryview(with_header(marker, attributes=TRANSACTION_BIT | CONTROL_BIT)), NOW)
+    log.append_as_follower(memoryview(end_marker(9, 3, True, base_offset=2, leader_epoch=0)), NOW)
     with pytest.raises(OutOfOrderSequence):
         append(log, b"c", producer=9, epoch=3, sequence=0)
     assert append(log, b"c", producer=9, epoch=3, sequence=2).first_offset == 3
-    newer = batch(b"abort", base_offset=4, leader_epoch=0, producer=9, epoch=4)
-    log.append_as_follower(memoryview(with_header(newer, attributes=TRANSACTION_BIT | CONTROL_BIT)), NOW)
+    log.append_as_follower(memoryview(end_marker(9, 4, False, base_offset=4, leader_epoch=0)), NOW)
     with pytest.raises(OutOfOrderSequence):
         append(log, b"d", producer=9, epoch=4, sequence=3)
     assert append(log, b"d", producer=9, epoch=4, sequence=0).first_offset == 5
@@ -364,7 +358,7 @@ def test_apaches_index_of_aborted_transactions_goes_with_its_segment(folder: str
     filled(folder).close()
     bases = {int(path.stem) for path in Path(folder).glob("*.log")}
     for base in bases:
-        (Path(folder) / f"{base:020d}.txnindex").write_bytes(b"aborted")
+        (Path(folder) / f"{base:020d}.txnindex").write_bytes(struct.pack(">hqqqq", 0, 7, base, base + 1, base + 2))
     log = opened(folder)
     if cut == "truncated":
         log.truncate_to(30)

@@ -31,9 +31,9 @@ from actors.storage.log_manager import (
     _Points,
     recover,
 )
-from messages.records import CONTROL_BIT, TRANSACTION_BIT
+from messages.wire.control_batch import EndTransactionMarker
 from messages.wire.record_batch import body_of
-from tests.storage.batches import batch, header_of, message, with_header
+from tests.storage.batches import batch, end_marker, header_of, message
 from tests.waiting import until
 
 SMALL = attrs.astuple(LogConfig(segment_bytes=200, retention_ms=-1, retention_bytes=0))
@@ -47,7 +47,7 @@ def port() -> LogsPort:
 
 def append(port: LogsPort, path: str, value: bytes = b"x" * 60) -> None:
     data = batch(value)
-    assert port.append(path, 0, False, False, body_of(data))[1][0] == 0
+    assert port.append(path, 0, False, False, body_of(data))[2][0] == 0
 
 
 def test_what_was_not_closed_in_order_is_recovered_before_a_start(
@@ -85,7 +85,7 @@ def test_batches_that_come_again_after_a_new_start_are_known(tmp_path: Path, end
 
     def tried(port: LogsPort, is_new: bool = False) -> list[int]:
         port.open(path, is_new, SMALL)
-        return [port.append(path, 1, False, False, body_of(each))[1][0] for each in batches]
+        return [port.append(path, 1, False, False, body_of(each))[2][0] for each in batches]
 
     first = LogsPort(lambda: 1_000)
     assert tried(first, True) == [NONE] * count
@@ -188,7 +188,7 @@ def test_a_producer_silent_for_a_week_is_forgotten_when_retention_looks(tmp_path
 
     def produce(producer: int, sequence: int) -> int:
         data = batch(b"a", timestamp=now[0], producer=producer, epoch=1, sequence=sequence)
-        [(error_code, *_)] = port.append(path, 0, False, False, body_of(data))[1:]
+        [(error_code, *_)] = port.append(path, 0, False, False, body_of(data))[2:]
         return error_code
 
     def opened() -> LogsPort:
@@ -219,14 +219,13 @@ def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) ->
     """Apache's snapshot has such producers: the marker is still due."""
     now = 1_000 + EXPIRATION_MS
     producers = Producers(str(tmp_path))
-    producers.add(header_of(batch(b"a", producer=9, epoch=1, sequence=0)))
-    producers._producers[9].first_of_transaction = 0
+    producers.add(header_of(batch(b"a", producer=9, epoch=1, sequence=0, transactional=True)))
     producers.write_snapshot(1)
     assert producers.load_snapshot(1)
     producers.expire(now)
     assert (len(producers), producers.may_expire(now)) == (1, False)
-    marker = batch(b"commit", producer=9, epoch=1)
-    producers.add(header_of(with_header(marker, attributes=TRANSACTION_BIT | CONTROL_BIT)))
+    end = end_marker(producer=9, epoch=1, committed=True, base_offset=1)
+    producers.end(header_of(end), EndTransactionMarker(committed=True, coordinator_epoch=0))
     producers.expire(now)
     assert len(producers) == 0
 
@@ -276,20 +275,20 @@ def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_pa
     port.open(path, True, SMALL)
     good, damaged = batch(b"a", leader_epoch=0), bytearray(batch(b"b", base_offset=1, leader_epoch=0))
     damaged[-1] ^= 1
-    assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1)
+    assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1, -1)
 
 
 def test_a_follower_takes_no_message_of_an_old_format(port: LogsPort, tmp_path: Path) -> None:
     """A leader with `message.format.version` below 0.11 sends them; the fetcher backs off."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
-    assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1)
+    assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1, -1)
 
 
 def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogsPort, tmp_path: Path) -> None:
     """Rule 1: a broker may host a hundred thousand of them; each answers as an open one would."""
     path, other = f"{tmp_path}/t-0", f"{tmp_path}/t-1"
-    assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0)
+    assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0, -1)
     roomy = attrs.astuple(LogConfig(segment_bytes=10_000, retention_ms=-1, retention_bytes=-1))
     port.configure(path, roomy)
     assert port.expire(path, 0) == (0, 0)
@@ -398,7 +397,7 @@ def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: P
         for offset, time in enumerate(times):
             builder.append(offset, time, None, b"a", [])
         data = bytes(builder.build())
-        assert port.append(path, 0, False, False, body_of(data))[1][0] == 0
+        assert port.append(path, 0, False, False, body_of(data))[2][0] == 0
     assert port.find_time(path, 0, 4)[1:3] == (1000, 0)
     port.advance_start(path, 2)
     assert port.find_time(path, 0, 4)[1:3] == (2000, 2)
@@ -413,7 +412,7 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tm
     filled(port, path, 6)
     port.advance_start(path, 5)
     assert port.checkpoint() == ()
-    assert port.truncate(path, 3) == (3, 3)
+    assert port.truncate(path, 3) == (3, 3, -1)
     append(port, path)
     port.abandon()
     again = LogsPort(lambda: 1_000)
@@ -421,7 +420,7 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tm
     append(again, path)
     again.advance_start(path, 5)
     assert again.checkpoint() == ()
-    assert again.restart(path, 2) == (2, 2)
+    assert again.restart(path, 2) == (2, 2, -1)
     append(again, path)
     again.abandon()
     assert LogsPort(lambda: 1_000).open(path, False, SMALL)[:2] == (2, 3)

@@ -10,7 +10,10 @@ Rule 3: there are `slots` sessions. Another takes the place of the one that was 
         worth more than consumers', then the larger more than the smaller. Who is younger than two minutes is safe,
         but a consumer's session not from a follower. A session that rests is used all the time.
 Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
-        start differs from the one last sent to the reader.
+        start differs from the one last sent to the reader. A last stable offset that moves names none by itself: a
+        reader that waits for it gets records.
+Rule 5: the isolation level is that of the session's last request. When it changes, there may be something for the
+        reader in every partition.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
 """
@@ -23,6 +26,7 @@ from messages.cluster import TopicPartition
 from messages.data_requests import (
     CONSUMER,
     NO_REPLICA,
+    READ_UNCOMMITTED,
     FetchedPartition,
     FetchPartition,
     FetchRequest,
@@ -92,6 +96,7 @@ class Session:
     replica_id: int
     created_at: float
     partitions: dict[TopicPartition, CachedPartition]
+    isolation_level: int = READ_UNCOMMITTED
     epoch: int = INITIAL_EPOCH + 1
     """That of the next request."""
     used_at: float = 0.0
@@ -117,6 +122,9 @@ class Session:
 
     def update(self, request: FetchRequest) -> None:
         """Take over what an incremental request says."""
+        if self.isolation_level != request.isolation_level:
+            self.isolation_level = request.isolation_level
+            self.unread.update(dict.fromkeys(self.partitions))
         for part in request.partitions:
             place = self.partitions.get(part.partition)
             if place is None or place.part.current_leader_epoch != part.current_leader_epoch:
@@ -149,7 +157,9 @@ class FetchSessions:
                 self._end(self._sessions[request.session_id])
             places = {part.partition: CachedPartition(part) for part in request.partitions}
             session = Session(
-                NO_SESSION, number, request.replica_id, now, places, used_at=now, unread=dict.fromkeys(places)
+                *(NO_SESSION, number, request.replica_id, now, places, request.isolation_level),
+                used_at=now,
+                unread=dict.fromkeys(places),
             )
             if request.session_epoch == INITIAL_EPOCH and places and self._evict(session, now):
                 session.id = self._next_id

@@ -245,7 +245,7 @@ class Fetches:
             return False
         if epoch_verdict(part.current_leader_epoch, last_sent.leader_epoch) != NONE:
             return False
-        return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= last_sent.high_watermark
+        return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= _limit(session, last_sent)
 
     def _go_on(self, session: Session, fetch: DelayedFetch, now: float) -> None:
         """Read the next wave (rule 4); when all is read, answer or wait."""
@@ -375,18 +375,19 @@ class Fetches:
         if known is None:
             return None
         state, aborted = known[1], () if request.isolation_level == READ_COMMITTED else None
-        watermark = state.high_watermark
-        return FetchedPartition(partition, NONE, watermark, watermark, state.start, aborted)
+        return FetchedPartition(partition, NONE, state.high_watermark, state.stable, state.start, aborted)
 
 
 def _limit(session: Session, state: LogState) -> int:
-    """Up to where a reader may read: a follower everything, a consumer what is committed."""
-    return state.end if session.is_follower else state.high_watermark
+    """Up to where a reader may read: a follower everything, a consumer by its isolation level."""
+    if session.is_follower:
+        return state.end
+    return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark
 
 
-def _figures(state: LogState) -> tuple[int, int]:
+def _figures(state: LogState) -> tuple[int, int, int]:
     """The result for a reader without a read of the log."""
-    return state.high_watermark, state.start
+    return state.high_watermark, state.stable, state.start
 
 
 def _is_satisfied(session: Session, fetch: DelayedFetch) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.cluster import NO_EPOCH
+from messages.data_requests import ProduceRequest
 from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
@@ -47,6 +48,16 @@ class Refusal(NamedTuple):
 
 
 TAKEN = Refusal(NONE)
+
+
+def lacks_transactional_id(request: ProduceRequest) -> bool:
+    """Whether a batch is transactional and the request has no transactional id: each partition is refused (53)."""
+    if request.transactional_id is None:
+        for part in request.partitions:
+            for header in part.records.batches:
+                if header.attributes & TRANSACTION_BIT:
+                    return True
+    return False
 
 
 def acks_verdict(acks: int) -> int:

@@ -4,7 +4,12 @@ from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening
 from actors.storage.log.log import Appended, FetchDataInfo, Log, LogConfig, OffsetOutOfRange
 from actors.storage.log.old_formats import UNSUPPORTED_FORMAT, UnsupportedFormat
-from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence
+from actors.storage.log.producers import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    TransactionCoordinatorFenced,
+)
 
 __all__ = [
     "UNSUPPORTED_FORMAT",
@@ -15,11 +20,13 @@ __all__ = [
     "DamagedCheckpoint",
     "Handles",
     "InvalidProducerEpoch",
+    "InvalidTxnState",
     "Log",
     "LogConfig",
     "OffsetOutOfRange",
     "OutOfOrderSequence",
     "FetchDataInfo",
+    "TransactionCoordinatorFenced",
     "UnsupportedFormat",
     "opening",
 ]

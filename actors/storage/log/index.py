@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +62,11 @@ class OffsetIndex:
         """The position of a batch that begins at or before the relative `offset`: where to search from."""
         at = bisect_right(self._offsets, offset)
         return self._positions[at - 1] if at else 0
+
+    def offset_after(self, position: int) -> int:
+        """The relative offset of the first entry from `position` on; -1 if there is none."""
+        at = bisect_left(self._positions, position)
+        return self._offsets[at] if at < len(self._offsets) else -1
 
     def truncate(self, offset: int) -> None:
         """Drop the entries from the relative `offset` on. Raises OSError."""

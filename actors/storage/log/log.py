@@ -10,6 +10,8 @@ Rule 4: whole segments go, oldest first, never one that holds an offset at or ab
         renamed at once and removed later.
 Rule 5: after a clean stop the log is taken as it lies. After any other, every segment that holds offsets from the
         recovery point on is recovered; what follows a damaged batch is dropped.
+Rule 6: an append moves the end first, then the producers, then the index of aborted transactions: what fails after the
+        records are in the file gives no offset away twice. A reader sees the result of all of it.
 
 Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 """
@@ -28,13 +30,27 @@ from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
 from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
-from actors.storage.log.producers import InvalidProducerEpoch, OutOfOrderSequence, Producers
+from actors.storage.log.producers import (
+    EXPIRATION_MS,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    Producers,
+    TransactionCoordinatorFenced,
+)
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment
-from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from actors.storage.log.transaction_index import AbortedTxn, aborted_in
+from messages.records import CONTROL_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
 
 log = logging.getLogger("kafka.log")
+
+
+Refusal = InvalidProducerEpoch | OutOfOrderSequence | InvalidTxnState | TransactionCoordinatorFenced
+"""The reason why a batch does not fit what its producer wrote before."""
+_REFUSALS = (InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, TransactionCoordinatorFenced)
 
 
 class OffsetOutOfRange(Exception):
@@ -83,7 +99,7 @@ class Log:
 
     __slots__ = (
         *("_dropped", "_flushing", "_handles", "_segments", "config", "end"),
-        *("epochs", "folder", "producers", "recovery_point", "start"),
+        *("epochs", "folder", "has_aborted", "producers", "recovery_point", "start"),
     )
 
     def __init__(self, folder: str, handles: Handles, config: LogConfig) -> None:
@@ -94,6 +110,8 @@ class Log:
         self.recovery_point = 0
         self.epochs = LeaderEpochs(folder)
         self.producers = Producers(folder)
+        self.has_aborted = False
+        """Whether there may be an aborted transaction: without one no index is asked."""
         self._handles = handles
         self._segments: list[Segment] = []
         self._dropped: list[str] = []
@@ -155,6 +173,7 @@ class Log:
         self.producers.remove_snapshots(0, self.end)
         if clean:
             self._load_producers(self.end, missing_is_none=True)
+        self.has_aborted = any(len(segment.aborted) for segment in self._segments)
 
     def close(self) -> None:
         """Make everything durable and close the files; the caller writes the checkpoints and the marker."""
@@ -179,7 +198,7 @@ class Log:
         self._take_flushed()
         if self._flushing is None and len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
             doubtful = [part for part in self._segments[:-1] if part.size and self._end_of(part) > self.recovery_point]
-            paths = [segment.path for segment in doubtful]
+            paths = [path for segment in doubtful for path in segment.durable_files]
             self._flushing = flusher.submit(make_durable, paths), self.active.base_offset
             self._take_flushed()
         return self._flushing is None
@@ -223,7 +242,7 @@ class Log:
                 end = header.next_offset
                 if header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
-                self.producers.add(header)
+                self._note_producer(segment, BatchPosition(segment.size - header.size, header))
             if segment.size < before:
                 log.warning(
                     "%s: truncating %d damaged bytes from offset %d on", segment.path, before - segment.size, end
@@ -234,22 +253,43 @@ class Log:
         return end
 
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
-        """The producers as of `offset`: the newest usable snapshot up to it, and what was appended since."""
+        """The producers as of `offset`: the newest usable snapshot up to it, and what was appended since.
+
+        That is read from the first segment on that lost its aborted transactions, which are added again.
+        """
         self.producers.clear()
+        lacking = [segment for segment in self._segments if segment.lacks_aborted]
+        latest = min([offset, *(segment.base_offset for segment in lacking)])
         since, snapshots = None, self.producers.snapshots()
         for snapshot in reversed(snapshots):
-            if snapshot <= offset and self.producers.load_snapshot(snapshot):
+            if snapshot <= latest and self.producers.load_snapshot(snapshot):
                 since = snapshot
                 break
-        if not snapshots and missing_is_none:
+        if not snapshots and missing_is_none and not lacking:
             return
-        for place in self._places(since or self.start, offset):
-            self.producers.add(place.header)
+        for segment, place in self._places(since or self.start, offset):
+            self._note_producer(segment, place)
+        for segment in lacking:
+            segment.lacks_aborted = False
 
-    def _places(self, offset: int, end: int) -> Iterator[BatchPosition]:
+    def _note_producer(self, segment: Segment, place: BatchPosition) -> None:
+        """A batch lies there: note its producer, and in the index the transaction that it aborts (rule 6)."""
+        header = place.header
+        if not header.is_control:
+            self.producers.add(header)
+            return
+        marker = read_marker(segment.read(place.position, header.size), header)
+        if marker is None:
+            return
+        ended = self.producers.end(header, marker)
+        if ended is not None and not marker.committed:
+            segment.aborted.append(ended)
+            self.has_aborted = True
+
+    def _places(self, offset: int, end: int) -> Iterator[tuple[Segment, BatchPosition]]:
         for segment in self._segments:
             if self._end_of(segment) > offset and segment.base_offset < end:
-                yield from (place for place in segment.batches() if offset <= place.header.base_offset < end)
+                yield from ((segment, place) for place in segment.batches() if offset <= place.header.base_offset < end)
 
     def _segment(self, base_offset: int) -> Segment:
         config = self.config
@@ -263,9 +303,14 @@ class Log:
     # ------------------------------------------------------------------------------------------------ appending
 
     def append_as_leader(
-        self, batches: Sequence[memoryview], leader_epoch: int, now_ms: int, append_time: bool = False
-    ) -> Sequence[Appended | InvalidProducerEpoch | OutOfOrderSequence]:
-        """Append clients' batches, which have been checked (rule 2); what became of each.
+        self,
+        batches: Sequence[memoryview],
+        leader_epoch: int,
+        now_ms: int,
+        append_time: bool = False,
+        from_client: bool = True,
+    ) -> Sequence[Appended | Refusal]:
+        """Append clients' or a coordinator's batches, which have been checked (rule 2); what became of each.
 
         `append_time`: the topic's records carry the time of their append.
         """
@@ -275,11 +320,17 @@ class Log:
         time = now_ms if append_time else NO_TIMESTAMP
         if len(headers) > 1 and self._go_together(headers, now_ms):
             return self._append_clients(batches, headers, leader_epoch, time)
-        done: list[Appended | InvalidProducerEpoch | OutOfOrderSequence] = []
+        done: list[Appended | Refusal] = []
         for batch, header in zip(batches, headers, strict=True):
+            known = None
             try:
-                known = None if header.producer_id == NO_PRODUCER_ID else self.producers.check(header)
-            except (InvalidProducerEpoch, OutOfOrderSequence) as error:
+                if header.producer_id != NO_PRODUCER_ID:
+                    if from_client:
+                        known = self.producers.check(header)
+                    else:
+                        marker = read_marker(batch, header) if header.is_control else None
+                        self.producers.check_coordinators(header, marker)
+            except _REFUSALS as error:
                 done.append(error)
                 continue
             if known is not None:
@@ -345,11 +396,15 @@ class Log:
     def _write(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
         """Batches into the active segment, their headers as they are stored."""
         self.epochs.save()
-        self.active.append(pieces, headers)
+        active = self.active
+        active.append(pieces, headers)
+        self.end = headers[-1].next_offset
         for header in headers:
             if header.producer_id != NO_PRODUCER_ID:
-                self.producers.add(header)
-        self.end = headers[-1].next_offset
+                if header.attributes & CONTROL_BIT:  # alone in its write
+                    self._note_producer(active, BatchPosition(active.size - header.size, header))
+                else:
+                    self.producers.add(header)
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         """Rule 3."""
@@ -383,11 +438,23 @@ class Log:
         `at_least_one`: the first batch comes whole even if it is larger. `region_from`: this number of bytes and more
         stay where they are. Raises OffsetOutOfRange.
         """
+        span = self._span(offset, max_bytes, limit, at_least_one)
+        if span is None:
+            return FetchDataInfo(b"")
+        segment, place, size = span
+        stays = region_from is not None and size >= region_from
+        data = (segment.region if stays else segment.read)(place.position, size)
+        return FetchDataInfo(data, len(data) < place.header.size, place.header.crc)
+
+    def _span(
+        self, offset: int, max_bytes: int, limit: int, at_least_one: bool
+    ) -> tuple[Segment, BatchPosition, int] | None:
+        """The segment and position to read `offset` from, and how many bytes; None if there is nothing."""
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
         place_in = self._find(offset) if offset < limit else None
         if place_in is None:
-            return FetchDataInfo(b"")
+            return None
         segment, place = place_in
         end = segment.size
         if limit < self._end_of(segment):
@@ -396,9 +463,17 @@ class Log:
         size = end - place.position
         if size > max_bytes:
             size = max(max_bytes, place.header.size) if at_least_one else max_bytes
-        stays = region_from is not None and size >= region_from
-        data = (segment.region if stays else segment.read)(place.position, size)
-        return FetchDataInfo(data, len(data) < place.header.size, place.header.crc)
+        return segment, place, size
+
+    def aborted(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> list[AbortedTxn]:
+        """The aborted transactions that a `read` with these arguments may meet, and perhaps some more."""
+        span = self._span(offset, max_bytes, limit, at_least_one) if self.has_aborted else None
+        if span is None:
+            return []
+        segment, place, size = span
+        upper = segment.upper_bound(place.position + size) or self._end_of(segment)
+        later = self._segments[self._segments.index(segment) :]
+        return aborted_in((each.aborted for each in later), offset, upper)
 
     def _find(self, offset: int) -> tuple[Segment, BatchPosition] | None:
         """The batch that holds `offset`, or the first after it."""
@@ -427,6 +502,15 @@ class Log:
     def end_offset_for(self, epoch: int) -> EpochStart:
         """See `LeaderEpochs.end_offset_for`."""
         return self.epochs.end_offset_for(epoch, self.end)
+
+    @property
+    def first_unstable(self) -> int:
+        """The first offset that may belong to an unfinished transaction, -1 if there is none."""
+        return self.producers.first_unstable
+
+    def replicated(self, high_watermark: int) -> None:
+        """The high watermark has moved."""
+        self.producers.replicated(high_watermark)
 
     # ------------------------------------------------------------------------------------------------ cutting
 
@@ -472,17 +556,17 @@ class Log:
             self.start = offset
             self.epochs.truncate_from_start(offset)
 
-    def may_expire(self, now_ms: int) -> bool:
+    def may_expire(self, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> bool:
         """Whether `expire` or `remove_deleted` has anything to do, should all be committed."""
         return bool(
             self._dropped
-            or self.producers.may_expire(now_ms)
+            or self.producers.may_expire(now_ms, producer_expiration_ms)
             or (self._segments and self._expired(self._segments[0], self.end, now_ms))
         )
 
-    def expire(self, high_watermark: int, now_ms: int) -> int:
+    def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
         """Remove old segments by time, size and start (rule 4), and forget silent producers. How many segments."""
-        self.producers.expire(now_ms)
+        self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
         while self._segments and self._expired(self._segments[0], high_watermark, now_ms):
             if len(self._segments) == 1:

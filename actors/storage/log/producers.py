@@ -5,14 +5,20 @@ Rule 2: a batch of the same epoch whose first and last sequence are those of a k
         appended, and is answered with the offsets of the first.
 Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an epoch each batch follows the last, and
         the first has sequence 0. A producer that is not known may begin anywhere. A marker makes its producer known.
-Rule 4: a producer that has written nothing for a week expires, unless its transaction is open. A log without producers
-        that may expire costs one comparison.
+Rule 4: a producer that has written nothing for `producer.id.expiration.ms` expires, unless its transaction is open. A
+        log without producers that may expire costs one comparison.
 Rule 5: a snapshot holds the state before its offset. It is an aid: what is missing or damaged is rebuilt from the log.
 Rule 6: it has an entry for each batch that is kept, the last one last. Apache's has one for each producer, the last
         batch, and takes of ours the last: who tries several batches again after its leader was started anew is refused
-        there (45), and is known here.
+        there (45), and is known here. Of a transactional producer the open transaction's batches are kept, and at least
+        the last batch: a client repeats none of an ended transaction.
+Rule 7: the first transactional batch of a producer opens its transaction, a marker ends it, of a newer epoch too. Until
+        then the producer writes no plain batch (48), and no newer epoch begins: a coordinator gives that out when the
+        marker is written. Kafka takes the newer epoch, and its coordinator then waits forever (transactions.md 3.2).
+Rule 8: a marker is refused if the producer's epoch (47) or the coordinator's (52) is older than the known one. Of the
+        batches of coordinators the epoch is checked, of those of other brokers nothing.
 
-Kafka: `ProducerStateManager`.
+Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """
 
 from __future__ import annotations
@@ -28,10 +34,13 @@ import crc32c as checksums
 
 from actors.storage.log.checkpoint import replace_file
 from actors.storage.log.handles import opening
-from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from actors.storage.log.transactions import NO_OFFSET, CompletedTxn, Transactions
+from messages.records import NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTION_BIT, BatchHeader
+from messages.wire.control_batch import EndTransactionMarker
 
 KEPT_BATCHES = 5
-EXPIRATION_MS = 7 * 24 * 60 * 60 * 1000
+EXPIRATION_MS = 24 * 60 * 60 * 1000
+"""The default of `producer.id.expiration.ms`."""
 NEVER = 2**63 - 1
 """The time of the oldest producer where none can expire."""
 NAME = re.compile(r"([0-9]{20})\.snapshot")
@@ -49,6 +58,14 @@ class InvalidProducerEpoch(Exception):
 
 class OutOfOrderSequence(Exception):
     """The batch's sequence number does not follow its producer's last one (code 45)."""
+
+
+class InvalidTxnState(Exception):
+    """The batch is not transactional, but its producer's transaction is open (code 48)."""
+
+
+class TransactionCoordinatorFenced(Exception):
+    """The marker has an old coordinator epoch (code 52)."""
 
 
 class Batch(NamedTuple):
@@ -106,27 +123,53 @@ _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 """Of a producer that is known by its epoch alone."""
 
 
+class ProducerState(NamedTuple):
+    """A producer as an admin sees it; -1 if it has no batch, no marker, or no open transaction. `last_timestamp` in ms.
+
+    Kafka: `DescribeProducersResponseData.ProducerState`.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    first_of_transaction: int
+
+
 class _Producer:
     """The state of a producer id: its epoch, its last batches, and the time (ms) of its last batch or marker."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "first_of_transaction", "timestamp")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
 
-    def __init__(self, epoch: int, coordinator_epoch: int = -1, first_of_transaction: int = -1) -> None:
+    def __init__(self, epoch: int, coordinator_epoch: int = -1) -> None:
         self.epoch = epoch
         self.batches: deque[Batch] = deque(maxlen=KEPT_BATCHES)
         self.timestamp = NO_TIMESTAMP
         self.coordinator_epoch = coordinator_epoch
-        self.first_of_transaction = first_of_transaction
+
+    @property
+    def last(self) -> Batch:
+        """The last batch."""
+        return self.batches[-1] if self.batches else _NOTHING
+
+
+def _old_epoch(known: _Producer, header: BatchHeader) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(
+        f"producer {header.producer_id} has epoch {known.epoch}, the batch {header.producer_epoch}"
+    )
 
 
 class Producers:
     """The producers of one log, in its folder."""
 
-    __slots__ = ("_folder", "_oldest", "_producers")
+    __slots__ = ("_folder", "_oldest", "_producers", "_transactions")
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._producers: dict[int, _Producer] = {}
+        self._transactions: Transactions | None = None
+        """None in a log that has had no transaction."""
         self._oldest = NEVER
         """No producer that may expire has an earlier time (ms)."""
 
@@ -136,21 +179,24 @@ class Producers:
     def clear(self) -> None:
         """Forget everything."""
         self._producers.clear()
+        self._transactions = None
         self._oldest = NEVER
 
-    def check(self, header: BatchHeader) -> Batch | None:
-        """Rules 2 and 3 for a batch of a client: the one that it repeats, None if it is to be appended.
+    # ------------------------------------------------------------------------------------------------ checks
 
-        Raises InvalidProducerEpoch, OutOfOrderSequence.
+    def check(self, header: BatchHeader) -> Batch | None:
+        """Check a client's batch (rules 2, 3 and 7): the one that it repeats, None if it is to be appended.
+
+        Raises InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState.
         """
         known = self._producers.get(header.producer_id)
         if known is None:
             return None
         if header.producer_epoch < known.epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id} has epoch {known.epoch}, the batch {header.producer_epoch}"
-            )
+            raise _old_epoch(known, header)
         if header.producer_epoch > known.epoch:
+            if self.first_of_transaction(header.producer_id) >= 0:
+                raise InvalidProducerEpoch(f"the transaction of epoch {known.epoch} is open")
             if header.base_sequence != 0:
                 raise OutOfOrderSequence(f"a new epoch begins with sequence {header.base_sequence}")
             return None
@@ -164,41 +210,116 @@ class Producers:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id}: sequence {header.base_sequence} where {expected} is due"
             )
+        if not header.attributes & TRANSACTION_BIT and self.first_of_transaction(header.producer_id) >= 0:
+            raise InvalidTxnState(f"the transaction of producer {header.producer_id} is open")
         return None
 
-    def add(self, header: BatchHeader) -> None:
-        """The batch has been appended: one of records, or the marker that ends a transaction."""
-        is_control = header.is_control
-        if header.producer_id == NO_PRODUCER_ID or (is_control and not header.record_count):
-            return  # a control batch without records is what cleaning leaves of a marker
+    def check_coordinators(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        """Check a batch of a coordinator, or its `marker` (rule 8).
+
+        Raises InvalidProducerEpoch, TransactionCoordinatorFenced.
+        """
         known = self._producers.get(header.producer_id)
+        if known is None:
+            return
+        if header.producer_epoch < known.epoch:
+            raise _old_epoch(known, header)
+        if marker is not None and marker.coordinator_epoch < known.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"producer {header.producer_id} has a marker of coordinator epoch {known.coordinator_epoch}, this"
+                f" one has {marker.coordinator_epoch}"
+            )
+
+    # ------------------------------------------------------------------------------------------------ appends
+
+    def add(self, header: BatchHeader) -> None:
+        """A batch of records has been appended."""
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER_ID:
+            return
+        known = self._producers.get(producer_id)
         if known is None or known.epoch != header.producer_epoch:
-            known = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+            known = self._entered(header)
         known.timestamp = header.max_timestamp
         if known.timestamp < self._oldest:
             self._oldest = known.timestamp
-        if is_control:
-            known.first_of_transaction = -1
-            return
         known.batches.append(
             Batch(
                 header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
             )
         )
+        if header.attributes & TRANSACTION_BIT:
+            if self._transactions is None:
+                self._transactions = Transactions()
+            self._transactions.begin(producer_id, header.base_offset)
 
-    def may_expire(self, now_ms: int) -> bool:
+    def end(self, header: BatchHeader, marker: EndTransactionMarker) -> CompletedTxn | None:
+        """A marker has been appended. The transaction that it ends, None if there is none."""
+        known = self._entered(header)
+        known.coordinator_epoch = marker.coordinator_epoch
+        known.timestamp = header.max_timestamp
+        self._oldest = min(self._oldest, known.timestamp)
+        return None if self._transactions is None else self._transactions.end(header.producer_id, header.base_offset)
+
+    def _entered(self, header: BatchHeader) -> _Producer:
+        """The producer of a batch or marker, in its epoch; a newer epoch has no batches yet."""
+        known = self._producers.get(header.producer_id)
+        if known is None:
+            known = self._producers[header.producer_id] = _Producer(header.producer_epoch)
+        elif known.epoch != header.producer_epoch:
+            known.epoch = header.producer_epoch
+            known.batches.clear()
+        return known
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    @property
+    def first_unstable(self) -> int:
+        """The first offset that may belong to an unfinished transaction, -1 if there is none."""
+        return NO_OFFSET if self._transactions is None else self._transactions.first_unstable
+
+    def first_of_transaction(self, producer_id: int) -> int:
+        """The first offset of the producer's open transaction, -1 if it has none."""
+        return NO_OFFSET if self._transactions is None else self._transactions.first_offset(producer_id)
+
+    def replicated(self, high_watermark: int) -> None:
+        """The high watermark has moved: ended transactions with markers before it are stable."""
+        if self._transactions is not None:
+            self._transactions.replicated(high_watermark)
+
+    @property
+    def oldest_transaction_ms(self) -> int:
+        """The time (ms) of the last batch of the producer whose transaction is open for longest; -1 if none is open."""
+        oldest = None if self._transactions is None else self._transactions.oldest
+        return NO_TIMESTAMP if oldest is None else self._producers[oldest].timestamp
+
+    def states(self) -> list[ProducerState]:
+        """All producers."""
+        return [
+            ProducerState(
+                producer_id,
+                known.epoch,
+                known.last.last_sequence,
+                known.timestamp,
+                known.coordinator_epoch,
+                self.first_of_transaction(producer_id),
+            )
+            for producer_id, known in self._producers.items()
+        ]
+
+    def may_expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> bool:
         """Whether `expire` has to look at the producers."""
-        return now_ms - self._oldest >= EXPIRATION_MS
+        return now_ms - self._oldest >= expiration_ms
 
-    def expire(self, now_ms: int) -> None:
-        """Forget the producers that have been silent for a week (rule 4)."""
-        if not self.may_expire(now_ms):
+    def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
+        """Forget the producers that have been silent for that long (rule 4)."""
+        if not self.may_expire(now_ms, expiration_ms):
             return
         self._oldest = NEVER
         for producer_id, known in list(self._producers.items()):
-            if known.first_of_transaction >= 0:
+            if self.first_of_transaction(producer_id) >= 0:
                 continue
-            if now_ms - known.timestamp >= EXPIRATION_MS:
+            if now_ms - known.timestamp >= expiration_ms:
                 del self._producers[producer_id]
             else:
                 self._oldest = min(self._oldest, known.timestamp)
@@ -219,15 +340,23 @@ class Producers:
                 batch.last_sequence,
                 batch.last_offset,
                 batch.last_offset - batch.first_offset,
-                batch.timestamp if known.batches else known.timestamp,
+                known.timestamp if batch is known.last else batch.timestamp,
                 known.coordinator_epoch,
-                known.first_of_transaction,
+                self.first_of_transaction(producer_id),
             )
             for producer_id, known in self._producers.items()
-            for batch in known.batches or (_NOTHING,)
+            for batch in self._repeatable(producer_id, known)
         ]
         rest = _COUNT.pack(len(entries)) + b"".join(entries)
         replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
+
+    def _repeatable(self, producer_id: int, known: _Producer) -> list[Batch]:
+        """The batches that a snapshot has of a producer (rule 6)."""
+        if known.coordinator_epoch < 0:
+            return list(known.batches) or [_NOTHING]
+        first = self.first_of_transaction(producer_id)
+        batches = [batch for batch in known.batches if batch.first_offset >= first >= 0]
+        return batches or [known.last]
 
     def load_snapshot(self, offset: int) -> bool:
         """Take over a snapshot; False, without producers, if it is damaged. Raises OSError."""
@@ -239,6 +368,9 @@ class Producers:
             return False
         for entry in entries:
             self._restore(entry)
+        opened = {entry.producer_id: entry.first_of_transaction for entry in entries if entry.first_of_transaction >= 0}
+        if opened:
+            self._transactions = Transactions(opened.items())
         return True
 
     def remove_snapshots(self, keep_from: int, keep_to: int) -> None:
@@ -250,8 +382,7 @@ class Producers:
     def _restore(self, entry: SnapshotEntry) -> None:
         known = self._producers.get(entry.producer_id)
         if known is None or known.epoch != entry.epoch:
-            known = _Producer(entry.epoch, entry.coordinator_epoch, entry.first_of_transaction)
-            self._producers[entry.producer_id] = known
+            known = self._producers[entry.producer_id] = _Producer(entry.epoch, entry.coordinator_epoch)
         known.timestamp = entry.timestamp
         self._oldest = min(self._oldest, entry.timestamp)
         if entry.last_offset >= 0:

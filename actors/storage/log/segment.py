@@ -1,4 +1,4 @@
-"""A segment: a part of a log in one file, with its two indexes (broker.md 5.4).
+"""A segment: a part of a log in one file, with its indexes (broker.md 5.4).
 
 Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
         write that was not finished, is overwritten by the next.
@@ -25,6 +25,7 @@ from actors.storage.log.handles import Handles, opening
 from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.old_formats import refuse_old_format
 from actors.storage.log.region import FileRegion, Uncut
+from actors.storage.log.transaction_index import TransactionIndex
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
 from messages.wire.record_batch import HEADER, has_valid_crc, read_header
@@ -58,6 +59,9 @@ class Segment:
         self.max_timestamp_offset = -1
         self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index", handles)
         self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex", handles)
+        self.aborted = TransactionIndex(f"{folder}/{base_offset:020d}.txnindex", handles)
+        self.lacks_aborted = False
+        """Whether `aborted` lost its entries when the segment was opened: the log adds them again."""
         self._handles = handles
         self._index_interval = index_interval
         self._max_index = max_index
@@ -69,8 +73,13 @@ class Segment:
 
     @property
     def files(self) -> tuple[str, str, str, str]:
-        """The paths of the segment's files, whether they exist or not. Apache's brokers write the last."""
-        return self.path, self.offsets.path, self.times.path, f"{self.path.removesuffix('.log')}.txnindex"
+        """The paths of the segment's files, whether they exist or not."""
+        return self.path, self.offsets.path, self.times.path, self.aborted.path
+
+    @property
+    def durable_files(self) -> tuple[str, ...]:
+        """The paths of the files that a flush makes durable. The other indexes are rebuilt if they do not match."""
+        return (self.path, self.aborted.path) if len(self.aborted) else (self.path,)
 
     def has_capacity(self, entries: int) -> bool:
         """Whether each index has space for a number of new entries (`segment.index.bytes`)."""
@@ -127,9 +136,8 @@ class Segment:
 
     def flush(self) -> None:
         """Make what was appended durable."""
-        if self.size:
-            file = self._handles.get(self.path)
-            os.fsync(file.descriptor)
+        for path in self.durable_files if self.size else ():
+            os.fsync(self._handles.get(path).descriptor)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -201,6 +209,11 @@ class Segment:
                 return place
         return None
 
+    def upper_bound(self, position: int) -> int | None:
+        """An offset after all batches before `position`, by the index; None if the index does not reach as far."""
+        relative = self.offsets.offset_after(position)
+        return None if relative < 0 else self.base_offset + relative
+
     # ------------------------------------------------------------------------------------------------ opening, cutting
 
     def load(self) -> int:
@@ -212,6 +225,7 @@ class Segment:
         self.size = Path(self.path).stat().st_size
         self.offsets.load()
         self.times.load()
+        self.lacks_aborted = not self.aborted.load(self.base_offset)
         end, last_position = self.base_offset, 0
         start = self.offsets.position_before(MAX_RELATIVE)
         if self.size:
@@ -246,6 +260,8 @@ class Segment:
         for path in (self.offsets.path, self.times.path):
             self._handles.close(path)
             Path(path).unlink(missing_ok=True)
+        self.aborted.reset()
+        self.lacks_aborted = True
         self._forget()
         end = self.base_offset
         for _, header in self.batches(0, size, checked=True):
@@ -273,6 +289,7 @@ class Segment:
         relative = place.header.base_offset - self.base_offset
         self.offsets.truncate(relative)
         self.times.truncate(relative)
+        self.aborted.truncate(place.header.base_offset)
         self._recent_offsets.clear()
         self._recent_positions.clear()
         self.size = place.position

@@ -16,7 +16,7 @@ FOLLOWER = 1
 
 def state(end: int, high_watermark: int) -> LogState:
     """A log that is led here."""
-    return LogState(start=0, end=end, high_watermark=high_watermark, leader_epoch=0, leads=True)
+    return LogState(start=0, end=end, high_watermark=high_watermark, stable=high_watermark, leader_epoch=0, leads=True)
 
 
 class World:

@@ -1,0 +1,50 @@
+"""WriteTxnMarkers by partition: what to append, and the response by producer id (transactions.md 1.6).
+
+Rule 1: a marker with a negative producer epoch is appended nowhere (-1). A partition that is not led here is unknown
+        (3), wherever it is: the coordinator looks for its leader again.
+Rule 2: the markers of one producer id share their results. Of one partition the last marker's result counts.
+
+Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from messages.cluster import TopicPartition
+from messages.data_requests import ProducedPartition
+from messages.requests import PartitionError
+from messages.transaction_requests import (
+    WritableTxnMarker,
+    WritableTxnMarkerResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+class PartitionMarker(NamedTuple):
+    """A marker for one partition."""
+
+    marker: WritableTxnMarker
+    partition: TopicPartition
+
+
+def partition_markers(request: WriteTxnMarkersRequest) -> tuple[PartitionMarker, ...]:
+    """One marker for each partition, in the order of the request."""
+    return tuple([PartitionMarker(marker, each) for marker in request.markers for each in marker.partitions])
+
+
+def markers_response(request: WriteTxnMarkersRequest, results: Sequence[ProducedPartition]) -> WriteTxnMarkersResponse:
+    """The response from the results of `partition_markers`, in that order (rule 2)."""
+    codes: dict[int, dict[TopicPartition, int]] = {marker.producer_id: {} for marker in request.markers}
+    for (marker, partition), result in zip(partition_markers(request), results, strict=True):
+        codes[marker.producer_id][partition] = result.error_code
+    return WriteTxnMarkersResponse(
+        tuple(
+            [
+                WritableTxnMarkerResult(producer_id, tuple([PartitionError(*each) for each in of_producer.items()]))
+                for producer_id, of_producer in codes.items()
+            ]
+        )
+    )

@@ -1,0 +1,61 @@
+"""Control batches: the markers that end transactions, as bytes (transactions.md 3.7).
+
+Kafka: `EndTransactionMarker`, `MemoryRecords.withEndTransactionMarker`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from messages.records import CONTROL_BIT, NO_SEQUENCE, TRANSACTION_BIT, BatchHeader
+from messages.wire.batch_records import records
+from messages.wire.record_batch import MAGIC, with_records
+
+ABORT, COMMIT = 0, 1
+"""The types of control records that end a transaction."""
+
+_RECORD = struct.Struct(">5shhshis")
+_HEAD, _BEFORE_VALUE, _NO_HEADERS = b"\x20\0\0\0\x08", b"\x0c", b"\0"
+"""Varints: the record has 16 bytes, its key 4, its value 6."""
+_KEY, _VALUE = struct.Struct(">hh"), struct.Struct(">hi")
+_VERSION = 0
+_LIMIT = 1 << 16
+"""Maximum number of decompressed bytes of a control batch."""
+
+
+class EndTransactionMarker(NamedTuple):
+    """The end of a transaction: whether it was committed, and the epoch of its coordinator."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def marker_batch(producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp: int) -> bytes:
+    """Make the control batch of a marker written at `timestamp` (ms)."""
+    kind = COMMIT if marker.committed else ABORT
+    key, value = (_VERSION, kind), (_VERSION, marker.coordinator_epoch)
+    record = _RECORD.pack(_HEAD, *key, _BEFORE_VALUE, *value, _NO_HEADERS)
+    bits = TRANSACTION_BIT | CONTROL_BIT
+    header = BatchHeader(
+        *(0, 0, -1, MAGIC, 0, bits, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1)
+    )
+    return with_records(header, record)
+
+
+def read_marker(batch: bytes | memoryview, header: BatchHeader) -> EndTransactionMarker | None:
+    """Read the marker of a control batch; None if the batch is empty or ends no transaction.
+
+    An empty control batch is what log compaction leaves of a marker. Later versions of key and value begin with the
+    fields of version 0.
+    """
+    try:
+        record = next(records(batch, header, _LIMIT), None)
+        if record is None or record.key is None or record.value is None:
+            return None
+        (version, kind), (_, coordinator_epoch) = _KEY.unpack_from(record.key), _VALUE.unpack_from(record.value)
+    except (ValueError, struct.error):
+        return None
+    if version < 0 or kind not in (ABORT, COMMIT):
+        return None
+    return EndTransactionMarker(kind == COMMIT, coordinator_epoch)
