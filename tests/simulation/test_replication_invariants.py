@@ -169,7 +169,33 @@ LEGAL = {
 }
 """What Kafka does too -> a schedule that leads to it."""
 
+MENDED = {
+    "a leader adds a replica while its reassignment is cancelled, and dies": """
+        brokers 2
+        seed 133
+        duration 52.518
+        records no
+        validated yes
+        set replica_fetch_wait_max_ms 100
+        0.100 create t7 0,1 1,0
+        0.481 create t5 0,1
+        0.618 create t3 0 1,0
+        1.081 join g0 2
+        1.081 join g1 0
+        1.081 join g1 1
+        1.081 join g1 2
+        1.715 send-admin create-token,create-twice,moving-topic,metadata-absent,alter-bad,create-many-replicas t3 0 g1
+        52.518 kill 0 for 0.001
+        """,
+}
+"""A fault that a seed found -> its schedule."""
+
 
 @pytest.mark.parametrize("what", LEGAL)
 def test_an_invariant_allows_what_kafka_does_too(what: str) -> None:
     assert run(parse(LEGAL[what])).violation is None, what
+
+
+@pytest.mark.parametrize("what", MENDED)
+def test_a_mended_fault_stays_mended(what: str) -> None:
+    assert run(parse(MENDED[what])).violation is None, what

@@ -180,14 +180,15 @@ class Leader:
 
         Who counts was caught up when this leadership began, or later: until it is as old as the lag nothing changes.
         """
-        if self._followers is None:
-            is_any_behind = self._is_followed
+        followers = self._followers
+        if followers is None:
+            is_any_behind = self.isr != (self.broker_id,)
         else:
             is_any_behind = any(
                 follower.log_end_offset != self.log_end_offset
                 and (replica in self.isr or now - follower.caught_up_at <= self.lag)
-                for replica, follower in self._followers.items()
-            )
+                for replica, follower in followers.items()
+            ) or any(replica != self.broker_id and replica not in followers for replica in self.isr)
         return max(now, self._since + self.lag) if is_any_behind else None
 
     def lagging(self, now: float) -> list[int]:

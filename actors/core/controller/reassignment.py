@@ -288,7 +288,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
     complete = yield from _caught_up(context, begun)
     done = frozenset(complete)
     waiting = [tp for tp in begun if tp not in done]
-    yield from _raise_epochs(context, waiting)
+    yield from _raise_epochs(context, waiting, {tp: context.assignments[tp].replicas for tp in waiting})
     fresh: ReplicasByBroker = {}
     for partition in waiting:
         for broker_id in context.assignments[partition].adding:
@@ -331,6 +331,7 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
             for broker_id in broker_ids:
                 grouped.setdefault(broker_id, []).append(partition)
     yield from move_replicas(context, added, ReplicaState.ONLINE)
+    hosting = {tp: context.assignments[tp].replicas for tp in partitions}
     for partition in partitions:
         context.set_assignment(partition, ReplicaAssignment(target_replicas(context.assignments[partition])))
     led = yield from chosen(lambda tp: tp in context.leadership, partitions)
@@ -340,7 +341,7 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     if leaving:
         probe("a reassignment moves the leader away")
     yield from move_partitions(context, leaving, PartitionState.ONLINE, elections.reassign)
-    yield from _raise_epochs(context, staying)
+    yield from _raise_epochs(context, staying, hosting)
     yield from _delete_replicas(context, removed)
     failures = yield from _write(context, {tp: context.assignments[tp] for tp in partitions})
     log_failures(context, "write the assignment", failures)
@@ -364,9 +365,18 @@ def _leader_stays(context: ControllerContext, partition: TopicPartition) -> bool
     return leader in context.assignments[partition].replicas and context.is_online(leader, partition)
 
 
-def _raise_epochs(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
-    """Same leader, same ISR, next leader epoch; and all replicas hear the assignment, those added as new ones."""
+def _raise_epochs(
+    context: ControllerContext, partitions: Sequence[TopicPartition], hosting: Mapping[TopicPartition, Sequence[int]]
+) -> Flow[None]:
+    """Same leader, next leader epoch; and all replicas hear the assignment, those added as new ones.
+
+    The ISR stays as it is, without brokers that no longer host the partition: the leader may add one until it hears of
+    this, and Kafka 3.9.1 leaves it there, where it can become the last member of an ISR that nobody can lead.
+    """
     batch, failures = RequestBatch(context), Failures()
+
+    def hosted(partition: TopicPartition, isr: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(replica for replica in isr if replica in hosting[partition]) or isr
 
     def rise(part: Sequence[TopicPartition]) -> Flow[None]:
         remaining = part
@@ -376,7 +386,7 @@ def _raise_epochs(context: ControllerContext, partitions: Sequence[TopicPartitio
                 Leadership(
                     tp,
                     LeaderIsrAndControllerEpoch(
-                        state.leader, state.leader_epoch + 1, state.isr, context.epoch, state.zk_version
+                        state.leader, state.leader_epoch + 1, hosted(tp, state.isr), context.epoch, state.zk_version
                     ),
                 )
                 for tp, state in states.items()

@@ -334,3 +334,13 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
     any_leader.end()
     released += [step.token for step in any_leader.take() if isinstance(step, Release)]
     assert sorted(map(str, released)) == sorted(map(str, waiting)), "everybody is told, once"
+
+
+def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
+    unfollowed = leader(1, 3, replicas=(1,))
+    assert unfollowed.look_after(1.0) is not None
+    followed = leader(1, 2, 3, replicas=(1, 2))
+    followed.fetched(2, 0, 0, 0, 99.0)
+    assert followed.look_after(99.0) is not None
+    followed.tick(100.0)
+    assert writes(followed) == [(1, 2)]
