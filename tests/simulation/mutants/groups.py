@@ -119,8 +119,8 @@ MUTANTS = (
         "offsets are not loaded",
         "broker.md 1.6",
         f"{GROUP}.loaded",
-        "group.offsets.committed.update(offsets)",
-        "pass",
+        "Offsets.loaded(loaded.offsets, loaded.pending)",
+        "Offsets.loaded((), loaded.pending)",
         GROUP_TESTS,
     ),
     mutant(
