@@ -16,7 +16,7 @@ BY_DEFAULT = -1
 
 @message
 class CreatableAssignment:
-    """The requested brokers of one partition, preferred replica first."""
+    """The brokers that shall host one partition of a new topic, preferred replica first."""
 
     partition_index: int
     broker_ids: tuple[int, ...]
@@ -24,7 +24,7 @@ class CreatableAssignment:
 
 @message
 class CreatableConfig:
-    """A requested config of a new topic; a null value is an error."""
+    """A config for a new topic; a null value is an error."""
 
     name: str
     value: str | None
@@ -32,7 +32,7 @@ class CreatableConfig:
 
 @message
 class CreatableTopic:
-    """A topic to create: a number of partitions and replicas, or explicit assignments."""
+    """A topic to be created, with numbers of partitions and replicas, or with explicit assignments."""
 
     name: str
     num_partitions: int = BY_DEFAULT
@@ -43,7 +43,7 @@ class CreatableTopic:
 
 @message
 class CreateTopicsRequest:
-    """Client to controller: create topics (API key 19). `validate_only` only checks the request."""
+    """A client's request to the controller to create topics (API key 19); `validate_only` only checks the request."""
 
     version: int
     topics: tuple[CreatableTopic, ...]
@@ -53,7 +53,7 @@ class CreateTopicsRequest:
 
 @message
 class CreatedConfig:
-    """A config of a created topic and its source (`config_source`, as in DescribeConfigs)."""
+    """A config of a topic that was created, and its source, numbered as in DescribeConfigs."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class CreatedConfig:
 
 @message
 class CreatedTopic:
-    """The result for one topic: its size and configs, or an error."""
+    """The result of creating one topic: its size and configs, or an error."""
 
     name: str
     error_code: int
@@ -84,7 +84,7 @@ class CreateTopicsResponse:
 
 @message
 class DeleteTopicsRequest:
-    """Client to controller: delete these topics (API key 20)."""
+    """A client's request to the controller to delete topics (API key 20)."""
 
     version: int
     topics: tuple[str, ...]
@@ -93,7 +93,7 @@ class DeleteTopicsRequest:
 
 @message
 class DeletedTopic:
-    """The result for one topic."""
+    """The result of deleting one topic."""
 
     name: str
     error_code: int
@@ -109,14 +109,16 @@ class DeleteTopicsResponse:
 
 @message
 class WantedReplicas:
-    """The brokers of one new partition, preferred replica first."""
+    """The brokers that shall host one new partition, preferred replica first."""
 
     broker_ids: tuple[int, ...]
 
 
 @message
 class GrowingTopic:
-    """A topic and its new partition count, with the brokers of the new partitions (None: assigned automatically)."""
+    """A topic that gets more partitions: the new number of partitions, and the brokers for them (None: assigned
+    automatically).
+    """
 
     name: str
     count: int
@@ -125,7 +127,7 @@ class GrowingTopic:
 
 @message
 class CreatePartitionsRequest:
-    """Client to controller: add partitions to these topics (API key 37)."""
+    """A client's request to the controller to add partitions to topics (API key 37)."""
 
     version: int
     topics: tuple[GrowingTopic, ...]
@@ -135,7 +137,7 @@ class CreatePartitionsRequest:
 
 @message
 class GrownTopic:
-    """The result for one topic."""
+    """The result of adding partitions to one topic."""
 
     name: str
     error_code: int
@@ -152,7 +154,7 @@ class CreatePartitionsResponse:
 
 @message
 class ReassignablePartition:
-    """The target replicas of a partition, preferred replica first; None cancels its reassignment."""
+    """The target replicas of one partition, preferred replica first; None cancels its reassignment."""
 
     partition_index: int
     replicas: tuple[int, ...] | None
@@ -160,7 +162,7 @@ class ReassignablePartition:
 
 @message
 class ReassignableTopic:
-    """Partitions of one topic."""
+    """The partitions of one topic that a client wants to reassign."""
 
     name: str
     partitions: tuple[ReassignablePartition, ...]
@@ -168,7 +170,7 @@ class ReassignableTopic:
 
 @message
 class AlterPartitionReassignmentsRequest:
-    """Client to controller: start or cancel reassignments (API key 45)."""
+    """A client's request to the controller to start or cancel reassignments (API key 45)."""
 
     version: int
     timeout_ms: int
@@ -177,7 +179,7 @@ class AlterPartitionReassignmentsRequest:
 
 @message
 class ReassignablePartitionResponse:
-    """The result for one partition: NONE if its reassignment has started."""
+    """The result for one partition; the error code is NONE if its reassignment has started."""
 
     partition_index: int
     error_code: int
@@ -186,7 +188,7 @@ class ReassignablePartitionResponse:
 
 @message
 class ReassignableTopicResponse:
-    """Partitions of one topic."""
+    """The results for the partitions of one topic."""
 
     name: str
     partitions: tuple[ReassignablePartitionResponse, ...]
@@ -194,7 +196,7 @@ class ReassignableTopicResponse:
 
 @message
 class AlterPartitionReassignmentsResponse:
-    """The response to AlterPartitionReassignments; with a top-level error it has no partitions."""
+    """The response to AlterPartitionReassignments; it has no partitions if it has a top-level error."""
 
     error_code: int
     error_message: str | None = None
@@ -204,7 +206,7 @@ class AlterPartitionReassignmentsResponse:
 
 @message
 class ListPartitionReassignmentsTopics:
-    """Partitions of one topic."""
+    """The partitions of one topic whose reassignments a client asks for."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -212,7 +214,9 @@ class ListPartitionReassignmentsTopics:
 
 @message
 class ListPartitionReassignmentsRequest:
-    """Client to controller: list ongoing reassignments of these partitions (None: all) (API key 46)."""
+    """A client's request to the controller to list the reassignments in progress, of all or some partitions (API key
+    46).
+    """
 
     version: int
     timeout_ms: int
@@ -221,7 +225,7 @@ class ListPartitionReassignmentsRequest:
 
 @message
 class OngoingPartitionReassignment:
-    """A partition being reassigned: all replicas, those being added, and those being removed."""
+    """A partition that is being reassigned: all its replicas, those being added, and those being removed."""
 
     partition_index: int
     replicas: tuple[int, ...]
@@ -231,7 +235,7 @@ class OngoingPartitionReassignment:
 
 @message
 class OngoingTopicReassignment:
-    """Partitions of one topic."""
+    """The partitions of one topic that are being reassigned."""
 
     name: str
     partitions: tuple[OngoingPartitionReassignment, ...]
@@ -253,7 +257,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 @message
 class ElectableTopic:
-    """Partitions of one topic."""
+    """The partitions of one topic for which a client requests a leader election."""
 
     name: str
     partitions: tuple[int, ...]
@@ -261,7 +265,7 @@ class ElectableTopic:
 
 @message
 class ElectLeadersRequest:
-    """Client to controller: elect leaders for these partitions (None: for all) (API key 43)."""
+    """A client's request to the controller to elect leaders, for all or some partitions (API key 43)."""
 
     version: int
     topics: tuple[ElectableTopic, ...] | None
@@ -271,7 +275,7 @@ class ElectLeadersRequest:
 
 @message
 class ElectedPartition:
-    """The result for one partition: NONE if it has the requested leader."""
+    """The result of an election for one partition; the error code is NONE if it has the requested leader."""
 
     partition_index: int
     error_code: int
@@ -280,7 +284,7 @@ class ElectedPartition:
 
 @message
 class ElectedTopic:
-    """Partitions of one topic."""
+    """The election results for the partitions of one topic."""
 
     name: str
     partitions: tuple[ElectedPartition, ...]

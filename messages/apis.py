@@ -1,4 +1,4 @@
-"""The APIs that a node serves, one declaration each, apart from messages and handlers.
+"""The Kafka APIs that a node serves, with their versions.
 
 Adding one takes its messages (`messages.requests`), its layouts (`wire/schemas.py`, generated), a
 declaration here, and a handler with who answers it. What the names of messages and fields do not say of themselves goes
@@ -174,7 +174,7 @@ Refusal: TypeAlias = Callable[[Any, int], Message]
 
 
 class Api(NamedTuple):
-    """One API, in the versions from `min_version` to `max_version`.
+    """A Kafka API that a node serves, in the versions from `min_version` to `max_version`.
 
     `elsewhere` is the code to refuse
     to send if the handler is not on this node; NONE: no response, the connection is closed.

@@ -1,4 +1,4 @@
-"""Messages inside a broker: request handler, replica manager, partitions and metadata cache.
+"""The messages between the actors of a broker: request handler, replica manager, partitions and metadata cache.
 
 The replica manager asks; partitions and cache always answer (`messages.conversation`). Error codes are Kafka's.
 """
@@ -24,7 +24,9 @@ METADATA_CACHE = "metadata_cache"
 
 @message
 class Forwarded:
-    """A client's request, forwarded to its handler, which sends the ClientResponse to `client`."""
+    """A client's request that was forwarded to the actor that handles it; that actor sends a ClientResponse to
+    `client`.
+    """
 
     client: ActorAddress
     request: ClientRequest
@@ -32,7 +34,7 @@ class Forwarded:
 
 @message
 class ForwardedPart:
-    """A part that precedes a Forwarded request of the same connection (`messages.parts`)."""
+    """A part of a large request, which is sent before the Forwarded request that it belongs to."""
 
     connection: int
     part: Message
@@ -42,7 +44,7 @@ class ForwardedPart:
 
 
 class LedPartition(NamedTuple):
-    """A partition that this broker started to lead: its leader epoch and its actor."""
+    """A partition that this broker started to lead, with its leader epoch and its actor."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -51,7 +53,8 @@ class LedPartition(NamedTuple):
 
 @message
 class InternalTopicLeadership:
-    """From the replica manager to the coordinator: the internal partitions that this broker began or ceased to lead.
+    """A notification from the replica manager to the coordinator: internal partitions that this broker leads now, or no
+    longer leads.
 
     A partition is in `lost` if it is now followed or deleted, or if its disk failed (broker.md 1.6). The message is
     sent before the response to the controller's request. A new leader epoch of the same leader is not sent.
@@ -63,7 +66,7 @@ class InternalTopicLeadership:
 
 @message
 class PartitionsDeleted:
-    """From the replica manager to the coordinator: these partitions of any topics were deleted from the cluster.
+    """A notification from the replica manager to the coordinator: these partitions were deleted from the cluster.
 
     Their committed offsets are obsolete (broker.md 3.9).
     """
@@ -76,7 +79,8 @@ class PartitionsDeleted:
 
 @message
 class CreateMissingTopics:
-    """To AutoTopicCreationActor: create topics on their first use. -> MissingTopicsCreated, if `forwarded`.
+    """A request to AutoTopicCreationActor to create topics on their first use; if `forwarded`, the reply is
+    MissingTopicsCreated.
 
     `forwarded` is the Metadata request that named them; None if no client waits.
     """
@@ -86,7 +90,7 @@ class CreateMissingTopics:
 
 
 class Creation(NamedTuple):
-    """The result of a topic creation: the error code for Metadata, 5 if the topic exists now."""
+    """The result of an automatic topic creation: the error code for the Metadata response."""
 
     topic: str
     error_code: int
@@ -94,7 +98,8 @@ class Creation(NamedTuple):
 
 @message
 class MissingTopicsCreated:
-    """To the metadata cache: the results of topic creations, so that the pending request can be completed."""
+    """The results of automatic topic creations, for the metadata cache, which completes the pending Metadata
+    request."""
 
     forwarded: Forwarded
     topics: tuple[Creation, ...]
@@ -105,21 +110,21 @@ class MissingTopicsCreated:
 
 @message
 class TopicsConfigured:
-    """To the replica manager: the changed configs of topics."""
+    """A notification to the replica manager: the configs of these topics changed."""
 
     topics: tuple[TopicConfig, ...]
 
 
 @message
 class BrokerConfigured:
-    """To the replica manager: the changed settings of this broker with its dynamic configs."""
+    """A notification to the replica manager: the dynamic configs of this broker changed."""
 
     settings: NodeSettings
 
 
 @message
 class Host:
-    """What a new PartitionActor needs besides its first request: its broker, log settings and two other actors.
+    """What a new PartitionActor needs besides its first request: its broker, its log settings and two other actors.
 
     `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
     """
@@ -132,7 +137,7 @@ class Host:
 
 
 class LogPlace(NamedTuple):
-    """The directory of a partition's log, and whether it must be created."""
+    """The directory of a partition's log, and whether the log must be created."""
 
     path: str
     missing: bool = False
@@ -140,7 +145,7 @@ class LogPlace(NamedTuple):
 
 @message
 class BecomeLeader(Question["RoleTaken"]):
-    """Become the leader of the partition, as the controller requests. -> RoleTaken
+    """A request to a partition's actor to become leader; the reply is RoleTaken.
 
     `log` is None if no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
     actor's first request.
@@ -156,7 +161,7 @@ become_leader = maker(BecomeLeader)
 
 @message
 class BecomeFollower(Question["RoleTaken"]):
-    """Follow the leader that the controller names. -> RoleTaken
+    """A request to a partition's actor to follow the leader that the controller names; the reply is RoleTaken.
 
     `leader_alive` False: the metadata cache does not know the leader as alive: only the log is made (broker.md 1.4).
     """
@@ -169,7 +174,7 @@ class BecomeFollower(Question["RoleTaken"]):
 
 @message
 class RoleTaken:
-    """The result of BecomeLeader or BecomeFollower.
+    """The reply to BecomeLeader or BecomeFollower.
 
     `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `troubles` (names of
     `actors.core.broker.partition`) and `has_log` tell how the partition stands now, whatever the code. `storage_error`:
@@ -194,7 +199,9 @@ class RoleTaken:
 
 @message
 class PartitionHealth:
-    """To the replica manager: changed health flags of a led partition."""
+    """A notification to the replica manager: the health flags of a led partition changed, for example to
+    under-replicated.
+    """
 
     partition: TopicPartition
     health_flags: tuple[str, ...]
@@ -202,7 +209,11 @@ class PartitionHealth:
 
 @message
 class StopPartition(Question["PartitionStopped"]):
-    """Stop the replica, and delete its log if requested; `leader_epoch` decides whether to obey. -> PartitionStopped"""
+    """A request to a partition's actor to stop its replica, and to delete its log if requested; the reply is
+    PartitionStopped.
+
+    It is ignored if `leader_epoch` is outdated.
+    """
 
     leader_epoch: int
     delete: bool
@@ -210,7 +221,7 @@ class StopPartition(Question["PartitionStopped"]):
 
 @message
 class PartitionStopped:
-    """The result of StopPartition.
+    """The reply to StopPartition.
 
     `deleted` is the directory that will be removed, "" if there is none. `leader_epoch` is the replica's leader epoch
     if the stop was refused because its own epoch is old. `writes_isr` is true if the result of an ISR write is unknown.
@@ -225,7 +236,9 @@ class PartitionStopped:
 
 @message
 class LogFailed:
-    """To the replica manager: this partition's log has a disk error; `storage_error` is its message."""
+    """A notification to the replica manager: a disk error occurred in this partition's log; `storage_error` describes
+    it.
+    """
 
     partition: TopicPartition
     storage_error: str
@@ -233,7 +246,7 @@ class LogFailed:
 
 @message
 class LogFileFailed:
-    """From the listener to the replica manager: a disk error while a log file was sent."""
+    """A notification from the listener to the replica manager: a disk error occurred while a log file was sent."""
 
     path: str
     storage_error: str
@@ -241,7 +254,7 @@ class LogFileFailed:
 
 @message
 class RemoveDeletedLogs:
-    """Timer payload: remove the deleted logs whose deletion delay has passed."""
+    """A timer message: remove the deleted logs for which `file.delete.delay.ms` has passed."""
 
 
 # ---------------------------------------------------------------------------------------------------- metadata cache
@@ -249,7 +262,8 @@ class RemoveDeletedLogs:
 
 @message
 class StageMetadata(Question[Done]):
-    """Store a part of an accepted UpdateMetadata until MergeMetadata. -> Done
+    """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata; the reply is
+    Done.
 
     `begins`: it is the request's first; what was kept before is forgotten.
     """
@@ -261,7 +275,7 @@ class StageMetadata(Question[Done]):
 
 @message
 class MergeMetadata(Question["MetadataMerged"]):
-    """Apply an accepted UpdateMetadata with its stored parts to the cache. -> MetadataMerged
+    """A request to the metadata cache to apply an UpdateMetadata request; the reply is MetadataMerged.
 
     `begins`: no part went ahead.
     """
@@ -273,7 +287,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 @message
 class MetadataMerged:
-    """The snapshot includes the update; `deleted` are the partitions that it removed.
+    """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it deleted.
 
     `old` is the number of topics of the former view that are still to be freed (DropOldTopics).
     """
@@ -284,20 +298,21 @@ class MetadataMerged:
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """Free some topics of the snapshot that MergeMetadata replaced. -> OldTopics"""
+    """A request to the metadata cache to free memory of replaced topics, a few at a time; the reply is OldTopics."""
 
     asks: ClassVar[str] = METADATA_CACHE
 
 
 @message
 class OldTopics:
-    """The number of topics in the former metadata snapshot whose memory is not yet freed."""
+    """The reply to DropOldTopics: the number of replaced topics whose memory is not free yet."""
 
     left: int
 
 
 class Expected(NamedTuple):
-    """The expected state of a topic: its partitions led by `leader` (None: any broker), or deleted if empty."""
+    """The expected state of a topic: all partitions are led by `leader` (None: by any broker), or the topic is
+    deleted."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -306,8 +321,9 @@ class Expected(NamedTuple):
 
 @message
 class AwaitTopics:
-    """Send this response to the client when the topics are as expected, or with REQUEST_TIMED_OUT after the timeout
-    (Kafka's purgatory)."""
+    """A request to delay a client's response until topics have the expected state, or until a timeout (Kafka's
+    purgatory).
+    """
 
     forwarded: Forwarded
     response: Message
@@ -317,14 +333,14 @@ class AwaitTopics:
 
 @message
 class WaitedLongEnough:
-    """Timer payload: the timeout of the AwaitTopics with this number."""
+    """A timer message: the AwaitTopics request with this number has timed out."""
 
     number: int
 
 
 @message
 class FindLeader(Question["LeaderFound"]):
-    """Find the leader of a partition and its endpoint on a listener. -> LeaderFound"""
+    """A request for a partition's leader and its endpoint on a listener; the reply is LeaderFound."""
 
     asks: ClassVar[str] = METADATA_CACHE
     partition: TopicPartition
@@ -333,21 +349,21 @@ class FindLeader(Question["LeaderFound"]):
 
 @message
 class LeaderFound:
-    """The leader of the partition, if it is alive and has that listener."""
+    """The reply to FindLeader: the leader, if it is alive and has the listener."""
 
     broker: MetadataBroker | None
 
 
 @message
 class GetAliveBrokers(Question["AliveBrokers"]):
-    """List the live brokers. -> AliveBrokers"""
+    """A request for the live brokers; the reply is AliveBrokers."""
 
     asks: ClassVar[str] = METADATA_CACHE
 
 
 @message
 class GetKnownTopics(Question["KnownTopics"]):
-    """Check which of these topics exist. -> KnownTopics"""
+    """A request that asks which of these topics exist; the reply is KnownTopics."""
 
     asks: ClassVar[str] = METADATA_CACHE
     topics: tuple[str, ...]
@@ -355,15 +371,14 @@ class GetKnownTopics(Question["KnownTopics"]):
 
 @message
 class KnownTopics:
-    """The topics that exist in the metadata cache, in the order of the question."""
+    """The reply to GetKnownTopics: the topics that exist, in the order of the request."""
 
     topics: tuple[str, ...]
 
 
 @message
 class AliveBrokers:
-    """Ids of the brokers that the last UpdateMetadata named, ascending; where each is reached by brokers, if it is; and
-    in which rack it stands, if it says so."""
+    """The reply to GetAliveBrokers: the ids of the live brokers, with their inter-broker endpoints and racks if known."""
 
     ids: tuple[int, ...]
     endpoints: tuple[Endpoint | None, ...] = ()

@@ -1,4 +1,4 @@
-"""Messages to a BrokerChannelActor besides the controller's requests (controller.md 5)."""
+"""The messages that a BrokerChannelActor receives besides the controller's requests to its broker (controller.md 5)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from messages.vocabulary import message
 
 @message
 class StartChannel:
-    """The first message to BrokerChannelActor: the broker to which it sends requests, and the connection.
+    """The first message to BrokerChannelActor: the broker to which it sends requests, and the name of the connection.
 
     `channel` is the unique name of the connection. The timeouts for connecting and for a response are in seconds.
     The actor sends the responses as events to the sender of this message.
@@ -28,6 +28,6 @@ class StartChannel:
 
 @message
 class MoveChannel:
-    """Set the broker's endpoint."""
+    """A request to BrokerChannelActor to connect to another endpoint of its broker."""
 
     endpoint: Endpoint

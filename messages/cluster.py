@@ -1,4 +1,4 @@
-"""Basic values of a cluster: partitions, brokers, assignments, leadership."""
+"""Values that describe a cluster: partitions, brokers, assignments and leaders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; a NamedTuple, because it is the key of large dicts and hashes in C."""
+    """A partition of a topic.
+
+    It is a NamedTuple, because it is the key of large dicts, and hashes in C.
+    """
 
     topic: str
     partition: int
@@ -28,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionReplica(NamedTuple):
-    """One replica: a partition on a broker."""
+    """A replica of a partition, given by the partition and a broker."""
 
     partition: TopicPartition
     broker_id: int
@@ -46,7 +49,7 @@ class Endpoint:
 
 @message
 class Broker:
-    """A registered broker, as in /brokers/ids/N (controller.md 2.3).
+    """A registered broker, as /brokers/ids/N describes it (controller.md 2.3).
 
     `epoch` is the czxid of the registration, -1 where it is not known (before registering).
     """
@@ -60,7 +63,7 @@ class Broker:
 
 @message
 class ReplicaAssignment:
-    """Replicas of a partition, preferred first, with those being added and removed (controller.md 7.7)."""
+    """The replicas of a partition, preferred replica first, with those being added and removed (controller.md 7.7)."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -69,7 +72,8 @@ class ReplicaAssignment:
 
 @message
 class LeaderIsrAndControllerEpoch:
-    """The content of .../partitions/P/state, with the znode's version (-1: unknown).
+    """The leader, ISR and epochs of a partition, as its state znode contains them, with the znode's version (-1:
+    unknown).
 
     `controller_epoch` is that of the controller that made the decision, not the newest.
     """
@@ -86,21 +90,21 @@ leader_isr_and_epoch = maker(LeaderIsrAndControllerEpoch)
 
 
 class Leadership(NamedTuple):
-    """A partition and its leadership."""
+    """A partition with its leader, ISR and epochs."""
 
     partition: TopicPartition
     state: LeaderIsrAndControllerEpoch
 
 
 class PartitionAssignment(NamedTuple):
-    """A partition number and its replicas."""
+    """A partition number with the replicas of the partition."""
 
     partition: int
     assignment: ReplicaAssignment
 
 
 class ConfigEntry(NamedTuple):
-    """One configuration override."""
+    """A config override: the name of the config and its value."""
 
     name: str
     value: str

@@ -1,4 +1,4 @@
-"""Admin requests about configs: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
+"""The requests that describe and alter configs: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions.
 """
@@ -24,7 +24,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 @message
 class DescribeConfigsResource:
-    """A resource to describe, and the names of its configs (None: all)."""
+    """A resource to describe, and the names of the configs to return (None: all)."""
 
     resource_type: int
     resource_name: str
@@ -33,7 +33,7 @@ class DescribeConfigsResource:
 
 @message
 class DescribeConfigsRequest:
-    """Client to any broker, or to the described broker: describe configs (API key 32)."""
+    """A client's request to describe configs (API key 32); those of a broker are requested from that broker."""
 
     version: int
     resources: tuple[DescribeConfigsResource, ...]
@@ -43,7 +43,7 @@ class DescribeConfigsRequest:
 
 @message
 class ConfigSynonym:
-    """A source of a config value; the first synonym is in effect."""
+    """A source of a config's value, such as the default; the first synonym of a config is in effect."""
 
     name: str
     value: str | None
@@ -52,7 +52,7 @@ class ConfigSynonym:
 
 @message
 class DescribedConfig:
-    """One config; `config_type` is Kafka's number of its type."""
+    """A config in a DescribeConfigs response; `config_type` is the number of its type."""
 
     name: str
     value: str | None
@@ -66,7 +66,7 @@ class DescribedConfig:
 
 @message
 class DescribedResource:
-    """The configs of a resource, or an error."""
+    """The configs of one resource, or an error."""
 
     error_code: int
     error_message: str | None
@@ -85,7 +85,7 @@ class DescribeConfigsResponse:
 
 @message
 class ConfigChange:
-    """A config and its operation; AlterConfigs uses only SET."""
+    """A change of one config: the operation and the value; AlterConfigs only uses the operation SET."""
 
     name: str
     value: str | None
@@ -94,7 +94,7 @@ class ConfigChange:
 
 @message
 class ChangedResource:
-    """The config changes of a resource."""
+    """The config changes that a client requests for one resource."""
 
     resource_type: int
     resource_name: str
@@ -103,7 +103,7 @@ class ChangedResource:
 
 @message
 class AlterConfigsRequest:
-    """Client to any broker: replace all overrides of resources (API key 33)."""
+    """A client's request to replace all config overrides of resources (API key 33)."""
 
     version: int
     resources: tuple[ChangedResource, ...]
@@ -112,7 +112,7 @@ class AlterConfigsRequest:
 
 @message
 class IncrementalAlterConfigsRequest:
-    """Client to any broker: change some overrides of resources (API key 44)."""
+    """A client's request to change some config overrides of resources (API key 44)."""
 
     version: int
     resources: tuple[ChangedResource, ...]
@@ -121,7 +121,7 @@ class IncrementalAlterConfigsRequest:
 
 @message
 class AlteredResource:
-    """The result for one resource."""
+    """The result of changing the configs of one resource."""
 
     error_code: int
     error_message: str | None

@@ -1,4 +1,4 @@
-"""Requests between actors: Ask, Answer and the kinds of failures.
+"""Requests between actors: `Ask`, `Answer`, and the failures that an answer can carry.
 
 A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
 sends it to the actor that the question's class names in `asks`, and hands the flow the result of the `Answer` with
@@ -36,7 +36,7 @@ FULL_BYTES = 30
 
 
 class Question(Generic[R_co]):
-    """A request to another actor; R is the type of its result.
+    """The base class of requests that one actor sends to another; R is the type of the answer.
 
     `asks` names the receiver among the actor's peers; "" if the address is given with the request (`ask_all`).
     """
@@ -46,31 +46,31 @@ class Question(Generic[R_co]):
 
 
 class Instruction:
-    """An instruction of a flow to its own actor, executed at once; it is not sent."""
+    """The base class of what an event handler yields for its own actor to execute at once, without a message."""
 
     __slots__ = ()
 
 
 class Pause(Instruction):
-    """Continue after the messages that are queued now; the actor sends itself a Continue."""
+    """An event handler yields this to let the actor's queued messages be handled first."""
 
     __slots__ = ()
 
 
 class AskAll(NamedTuple):
-    """Requests to several actors at once: (address, request) pairs."""
+    """An event handler yields this to send requests to several actors at once, given as (address, request) pairs."""
 
     pairs: tuple[tuple[ActorAddress, Question[object]], ...]
 
 
 class Begin(NamedTuple):
-    """Send a request without waiting; the flow receives a ticket for Await."""
+    """An event handler yields this to send a request without waiting; it gets a ticket for Await."""
 
     question: Question[object]
 
 
 class Await(NamedTuple):
-    """Wait for the result of the request with this ticket; a Failure is raised."""
+    """An event handler yields this to wait for the answer to the request with this ticket; a Failure is raised."""
 
     ticket: int
 
@@ -215,7 +215,10 @@ def _grow(table: dict[Any, Any], count: int) -> None:
 
 @message
 class Ask:
-    """A request with an id chosen by its sender. The receiver always replies with `Answer(id, result)`."""
+    """A request from one actor to another, with an id that the sender chooses.
+
+    The receiver always replies with `Answer(id, result)`, also on failure.
+    """
 
     id: int
     question: Message
@@ -223,7 +226,7 @@ class Ask:
 
 @message
 class Answer:
-    """The result of `Ask(id)`: a message of the request's answer type, or a Failure.
+    """The answer to the `Ask` with the same id: the result, or a Failure.
 
     `generation` is that of the ZooKeeper session when the request was issued (0 without ZooKeeper). `requests` is the
     number of requests to ZooKeeper that were needed.
@@ -241,37 +244,37 @@ asking, answering = maker(Ask), maker(Answer)
 
 @message
 class AnswerDeadline:
-    """Timer payload: check whether the answer to `Ask(id)` is overdue."""
+    """A timer message: check whether the answer to the `Ask` with this id is overdue."""
 
     id: int
 
 
 @message
 class Continue:
-    """An actor's message to itself for a Pause: resume the flow. `id` as in Ask."""
+    """A message that an actor sends to itself after a Pause, to resume the event handler."""
 
     id: int
 
 
 @message
 class Done:
-    """The request was executed and has no other result."""
+    """The answer to a request that was executed and has no result."""
 
 
 @message
 class Failure:
-    """A failed request: `name` is one of FAILURES, `detail` describes the cause."""
+    """The answer to a request that failed: `name` is one of FAILURES, `detail` describes the cause."""
 
     name: str
     detail: str
 
 
 class AskFailed(Exception):
-    """The receiver of a request replied with a Failure; raised in the flow."""
+    """The base class of exceptions that an event handler gets when a request to another actor fails."""
 
 
 class ConnectionLoss(AskFailed):
-    """ZooKeeper could not be reached before the request's deadline; a write may have been applied."""
+    """ZooKeeper could not be reached before the request's deadline; a write may have been applied all the same."""
 
 
 class SessionLost(AskFailed):
@@ -279,19 +282,20 @@ class SessionLost(AskFailed):
 
 
 class ControllerMoved(AskFailed):
-    """The check of /controller_epoch failed: another controller has been elected."""
+    """Another controller has been elected, so ZooKeeper rejected the write (the version of /controller_epoch
+    differs)."""
 
 
 class BadZnode(AskFailed):
-    """A znode has invalid data; the detail names it."""
+    """A znode contains invalid data; the detail names it."""
 
 
 class ZooKeeperRefused(AskFailed):
-    """ZooKeeper returned an error without a handling rule; the detail names code and path."""
+    """ZooKeeper returned an error that has no special treatment; the detail names the error code and the path."""
 
 
 class LostAnswer(AskFailed):
-    """The receiver of a request missed its deadline: a bug, or a write with unknown outcome."""
+    """The answer to a request did not arrive in time, because of a bug or a write with an unknown outcome."""
 
 
 FAILURES: dict[str, type[AskFailed]] = {

@@ -1,4 +1,4 @@
-"""Requests about records and offsets: Produce, Fetch, ListOffsets and others (broker.md 6.2).
+"""The requests about records and offsets, such as Produce, Fetch and ListOffsets (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions, partitions flat. Offsets are -1 where there is none, times in ms.
 """
@@ -38,7 +38,7 @@ class ProducePartition:
 
 @message
 class ProduceRequest:
-    """Client to leader: append batches (API key 0). `acks` is 0, 1, or ACKS_ALL."""
+    """A client's request to leaders to append batches (API key 0); `acks` is 0, 1 or ACKS_ALL."""
 
     version: int
     transactional_id: str | None
@@ -53,7 +53,7 @@ produce_partition, produce_request = maker(ProducePartition), maker(ProduceReque
 
 @message
 class RecordError:
-    """The error of one record, with its index in the batch."""
+    """The error of one record, given by its index in the batch."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -61,7 +61,7 @@ class RecordError:
 
 @message
 class ProducedPartition:
-    """The result for one partition; `base_offset` is the offset of the first record."""
+    """The result of a produce request for one partition; `base_offset` is the offset of the first record."""
 
     partition: TopicPartition
     error_code: int
@@ -89,7 +89,7 @@ produced_partition = maker(ProducedPartition)
 
 @message
 class FetchPartition:
-    """The fetch offset of one partition; `log_start_offset` is the follower's own."""
+    """The fetch offset of one partition; `log_start_offset` is the log start offset of the follower."""
 
     partition: TopicPartition
     fetch_offset: int
@@ -100,7 +100,7 @@ class FetchPartition:
 
 @message
 class FetchRequest:
-    """Client or follower to leader: read batches (API key 1). `replica_id` is -1 for clients.
+    """The request of a client or follower to read batches (API key 1); `replica_id` is -1 for clients.
 
     The answer waits until `min_bytes` are there, in all partitions together, or `max_wait_ms` are over.
     """
@@ -132,7 +132,7 @@ def is_idle_poll(request: Message) -> bool:
 
 @message
 class AbortedTransaction:
-    """An aborted transaction: its producer id and its first offset."""
+    """An aborted transaction, given by its producer id and its first offset."""
 
     producer_id: int
     first_offset: int
@@ -140,7 +140,9 @@ class AbortedTransaction:
 
 @message
 class FetchedPartition:
-    """The records of one partition and its offsets; with an error, no records and offsets of -1."""
+    """The records and offsets of one partition in a fetch response; with an error there are no records, and the offsets
+    are -1.
+    """
 
     partition: TopicPartition
     error_code: int
@@ -154,7 +156,7 @@ class FetchedPartition:
 
 @message
 class FetchResponse:
-    """The response to Fetch; `session_id` 0 means no session, so the next request lists all partitions."""
+    """The response to Fetch; `session_id` 0 means that there is no fetch session."""
 
     partitions: tuple[FetchedPartition, ...]
     error_code: int = 0
@@ -167,7 +169,7 @@ class FetchResponse:
 
 @message
 class OffsetQuery:
-    """A requested offset of one partition: by time (ms), LATEST or EARLIEST."""
+    """The offset of a partition that a client asks for: by time (ms), LATEST or EARLIEST."""
 
     partition: TopicPartition
     timestamp: int
@@ -176,7 +178,7 @@ class OffsetQuery:
 
 @message
 class ListOffsetsRequest:
-    """Client or follower to leader: find offsets by time, the first, or the last (API key 2)."""
+    """The request of a client or follower for offsets: by time, the first, or the last (API key 2)."""
 
     version: int
     replica_id: int
@@ -186,7 +188,8 @@ class ListOffsetsRequest:
 
 @message
 class ListedOffset:
-    """One partition's offset with the time and leader epoch of its record; -1 if there is none."""
+    """The result of ListOffsets for one partition: the offset, with the time and leader epoch of its record (-1:
+    none)."""
 
     partition: TopicPartition
     error_code: int
@@ -205,7 +208,7 @@ class ListOffsetsResponse:
 
 @message
 class EpochQuery:
-    """A leader epoch whose end offset is requested."""
+    """A leader epoch of a partition whose end offset a follower or consumer asks for."""
 
     partition: TopicPartition
     leader_epoch: int
@@ -214,7 +217,7 @@ class EpochQuery:
 
 @message
 class OffsetForLeaderEpochRequest:
-    """Follower or consumer to leader: find the end offset of leader epochs (API key 23)."""
+    """The request of a follower or consumer for the end offsets of leader epochs (API key 23)."""
 
     version: int
     replica_id: int
@@ -223,7 +226,9 @@ class OffsetForLeaderEpochRequest:
 
 @message
 class EpochEnd:
-    """The largest epoch up to the requested one and its end offset; -1 if unknown."""
+    """The result of OffsetForLeaderEpoch for one partition: the largest epoch up to the requested one, and its end
+    offset.
+    """
 
     partition: TopicPartition
     error_code: int
@@ -244,7 +249,7 @@ class OffsetForLeaderEpochResponse:
 
 @message
 class InitProducerIdRequest:
-    """Client to any broker: request a producer id (API key 22)."""
+    """A producer's request for a producer id (API key 22)."""
 
     version: int
     transactional_id: str | None
@@ -268,7 +273,7 @@ class InitProducerIdResponse:
 
 @message
 class TrimmedPartition:
-    """The offset before which the records of a partition are deleted; -1 means the high watermark."""
+    """A partition whose records before this offset are to be deleted; -1 means the high watermark."""
 
     partition: TopicPartition
     offset: int
@@ -276,7 +281,7 @@ class TrimmedPartition:
 
 @message
 class DeleteRecordsRequest:
-    """Client to leader: delete records before these offsets (API key 21)."""
+    """A client's request to leaders to delete the records before given offsets (API key 21)."""
 
     version: int
     partitions: tuple[TrimmedPartition, ...]
@@ -285,7 +290,7 @@ class DeleteRecordsRequest:
 
 @message
 class DeletedRecords:
-    """The new log start offset of a partition."""
+    """The result of DeleteRecords for one partition: its new log start offset."""
 
     partition: TopicPartition
     error_code: int

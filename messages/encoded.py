@@ -1,4 +1,4 @@
-"""Values that keep their encoded bytes, because they are sent to many brokers."""
+"""The base class of values that keep their encoded bytes, because the same value is sent to many brokers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Encoded:
-    """A value that stores its bytes after the first encoding (`messages.wire`).
+    """A value that keeps its bytes after it has been encoded once.
 
     A state keeps its row, a part of a request its rows by topic.
 

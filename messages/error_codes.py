@@ -1,4 +1,4 @@
-"""Kafka's error codes that this project sends or handles (broker.md)."""
+"""The error codes of the Kafka protocol that a node returns or handles (broker.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller's events, named as Kafka names them (controller.md 1).
+"""The events of the controller, named as in Kafka (controller.md 1).
 
 An event's class has all that belongs to it: the watch that reports it, whether that watch ends with
 the controller's term, and what the gauge ControllerState shows while it is handled. The bridge's watch table
@@ -26,7 +26,7 @@ from messages.vocabulary import VOCABULARY, message
 
 
 class ControllerState(enum.IntEnum):
-    """The state of the controller, with Kafka's numbers (controller.md 8)."""
+    """The state of the controller, numbered as in Kafka (controller.md 8)."""
 
     IDLE = 0
     CONTROLLER_CHANGE = 1
@@ -64,7 +64,7 @@ class ControllerState(enum.IntEnum):
 
 
 class Watch(NamedTuple):
-    """The ZooKeeper change that an event reports.
+    """A ZooKeeper watch: the path, and the changes of the znode that fire the event.
 
     Each `*` in `path` is a key: the event's fields, first to last, take the keys' texts as they are annotated.
     `changes` are those of `messages.store`; CHILDREN_CHANGED makes it a watch of the node's children, which excludes
@@ -77,7 +77,7 @@ class Watch(NamedTuple):
 
 
 class Event:
-    """Base class of the controller's events."""
+    """The base class of the controller's events."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class Event:
 
 
 class ResponseReceived(Event):
-    """Base class of events that carry a broker's response from its channel."""
+    """The base class of events that carry the response of a broker to a controller's request."""
 
     __slots__ = ()
 
@@ -95,14 +95,14 @@ class ResponseReceived(Event):
 
 @message
 class Startup(Event):
-    """The controller starts: watch /controller and elect."""
+    """Event: the controller starts, so it watches /controller and takes part in the election."""
 
     state = ControllerState.CONTROLLER_CHANGE
 
 
 @message
 class ControllerChange(Event):
-    """/controller was created or its data changed."""
+    """Event: /controller was created, or its data changed."""
 
     state = ControllerState.CONTROLLER_CHANGE
     watch = Watch("/controller", (NODE_CREATED, NODE_CHANGED), of_term=False)
@@ -111,7 +111,7 @@ class ControllerChange(Event):
 
 @message
 class Reelect(Event):
-    """/controller was deleted, or a new session started after the broker registered again."""
+    """Event: /controller was deleted, or the broker has registered in a new ZooKeeper session."""
 
     state = ControllerState.CONTROLLER_CHANGE
     watch = Watch("/controller", (NODE_DELETED,), of_term=False)
@@ -120,7 +120,8 @@ class Reelect(Event):
 
 @message
 class SessionExpired(Event):
-    """The ZooKeeper session `generation` has expired (Kafka's Expire); it preempts all queued events."""
+    """Event: the ZooKeeper session `generation` has expired (Kafka's Expire); it is handled before all queued
+    events."""
 
     state = ControllerState.CONTROLLER_CHANGE
     generation: int = 0
@@ -128,15 +129,17 @@ class SessionExpired(Event):
 
 @message
 class SessionEstablished:
-    """A new ZooKeeper session `generation` began (Kafka's RegisterBrokerAndReelect). The node's: the controller hears
-    a Reelect when the broker is registered."""
+    """Event: a new ZooKeeper session `generation` has begun (Kafka's RegisterBrokerAndReelect).
+
+    The node handles it: the controller receives a Reelect when the broker is registered.
+    """
 
     generation: int = 0
 
 
 @message
 class BrokerChange(Event):
-    """The children of /brokers/ids changed."""
+    """Event: the children of /brokers/ids changed."""
 
     state = ControllerState.BROKER_CHANGE
     watch = Watch("/brokers/ids", (CHILDREN_CHANGED,))
@@ -145,7 +148,7 @@ class BrokerChange(Event):
 
 @message
 class BrokerModifications(Event):
-    """The data of /brokers/ids/N changed."""
+    """Event: the data of /brokers/ids/N changed."""
 
     state = ControllerState.BROKER_CHANGE
     watch = Watch("/brokers/ids/*", (NODE_CHANGED,))
@@ -155,7 +158,7 @@ class BrokerModifications(Event):
 
 @message
 class TopicChange(Event):
-    """The children of /brokers/topics changed."""
+    """Event: the children of /brokers/topics changed."""
 
     state = ControllerState.TOPIC_CHANGE
     watch = Watch("/brokers/topics", (CHILDREN_CHANGED,))
@@ -164,7 +167,7 @@ class TopicChange(Event):
 
 @message
 class PartitionModifications(Event):
-    """The data of /brokers/topics/T changed."""
+    """Event: the data of /brokers/topics/T changed."""
 
     state = ControllerState.TOPIC_CHANGE
     watch = Watch("/brokers/topics/*", (NODE_CHANGED,))
@@ -174,7 +177,7 @@ class PartitionModifications(Event):
 
 @message
 class TopicDeletion(Event):
-    """The children of /admin/delete_topics changed."""
+    """Event: the children of /admin/delete_topics changed."""
 
     state = ControllerState.TOPIC_DELETION
     watch = Watch("/admin/delete_topics", (CHILDREN_CHANGED,))
@@ -183,7 +186,7 @@ class TopicDeletion(Event):
 
 @message
 class ZkPartitionReassignment(Event):
-    """/admin/reassign_partitions was created, or may have been created since the last read."""
+    """Event: /admin/reassign_partitions was created, or may have been created since it was last read."""
 
     state = ControllerState.ALTER_PARTITION_REASSIGNMENT
     watch = Watch("/admin/reassign_partitions", (NODE_CREATED,))
@@ -192,7 +195,7 @@ class ZkPartitionReassignment(Event):
 
 @message
 class PartitionReassignmentIsrChange(Event):
-    """The state of a partition that is being reassigned changed: its new replicas may have caught up."""
+    """Event: the state of a partition that is being reassigned changed, so its new replicas may be in the ISR."""
 
     state = ControllerState.ALTER_PARTITION_REASSIGNMENT
     watch = Watch("/brokers/topics/*/partitions/*/state", (NODE_CHANGED,))
@@ -203,7 +206,7 @@ class PartitionReassignmentIsrChange(Event):
 
 @message
 class PreferredReplicaLeaderElection(Event):
-    """/admin/preferred_replica_election was created, or may have been created since the last read."""
+    """Event: /admin/preferred_replica_election was created, or may have been created since it was last read."""
 
     state = ControllerState.MANUAL_LEADER_BALANCE
     watch = Watch("/admin/preferred_replica_election", (NODE_CREATED,))
@@ -212,14 +215,14 @@ class PreferredReplicaLeaderElection(Event):
 
 @message
 class AutoPreferredReplicaLeaderElection(Event):
-    """Check for leader imbalance. Sent by a timer."""
+    """Event: a timer is due, so the controller checks for leader imbalance."""
 
     state = ControllerState.AUTO_LEADER_BALANCE
 
 
 @message
 class ConfigChangeNotification(Event):
-    """The children of /config/changes changed: a topic may permit unclean elections now.
+    """Event: the children of /config/changes changed, so a topic may permit unclean leader elections now.
 
     Kafka's broker reads the notification and tells its controller of the topic (TopicUncleanLeaderElectionEnable); ours
     receives this event. Each broker's DynamicConfigActor does, too, and reads the change.
@@ -232,14 +235,14 @@ class ConfigChangeNotification(Event):
 
 @message
 class UncleanLeaderElectionEnable(Event):
-    """Brokers elect uncleanly by default from now on, where a topic says nothing else. The controller's own."""
+    """Event: the brokers' default for unclean.leader.election.enable became true."""
 
     state = ControllerState.UNCLEAN_LEADER_ELECTION_ENABLE
 
 
 @message
 class IsrChangeNotification(Event):
-    """The children of /isr_change_notification changed."""
+    """Event: the children of /isr_change_notification changed."""
 
     state = ControllerState.ISR_CHANGE
     watch = Watch("/isr_change_notification", (CHILDREN_CHANGED,))
@@ -248,7 +251,7 @@ class IsrChangeNotification(Event):
 
 @message
 class LogDirEventNotification(Event):
-    """The children of /log_dir_event_notification changed."""
+    """Event: the children of /log_dir_event_notification changed."""
 
     state = ControllerState.LOG_DIR_CHANGE
     watch = Watch("/log_dir_event_notification", (CHILDREN_CHANGED,))
@@ -257,7 +260,7 @@ class LogDirEventNotification(Event):
 
 @message
 class LeaderAndIsrResponseReceived(ResponseReceived):
-    """A broker responded to LeaderAndIsr."""
+    """Event: a broker responded to LeaderAndIsr."""
 
     state = ControllerState.LEADER_AND_ISR_RESPONSE_RECEIVED
     broker_id: int
@@ -266,7 +269,7 @@ class LeaderAndIsrResponseReceived(ResponseReceived):
 
 @message
 class UpdateMetadataResponseReceived(ResponseReceived):
-    """A broker responded to UpdateMetadata."""
+    """Event: a broker responded to UpdateMetadata."""
 
     state = ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED
     broker_id: int
@@ -275,7 +278,7 @@ class UpdateMetadataResponseReceived(ResponseReceived):
 
 @message
 class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
-    """A broker responded to a StopReplica request with delete=true for topics being deleted.
+    """Event: a broker responded to a StopReplica request that deletes replicas of topics being deleted.
 
     `broker_epoch` is the one for which the request was meant; `error_code` is top level; `deleted` are the partitions
     that were asked to be deleted there.
@@ -291,7 +294,7 @@ class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
 
 @message
 class ControllerShutdown(Event):
-    """The node stops: resign and stop accepting events."""
+    """Event: the node stops, so the controller resigns and accepts no more events."""
 
     state = ControllerState.CONTROLLER_SHUTDOWN
 

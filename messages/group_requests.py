@@ -1,4 +1,4 @@
-"""Consumer group requests to the coordinator (broker.md 6.2, 6.5).
+"""The requests of consumer groups to their coordinator (broker.md 6.2, 6.5).
 
 As in `messages.requests`: one class for all versions, partitions flat. Times are in ms; a generation or leader epoch of
 -1 is none; subscriptions and assignments are bytes that only the members understand.
@@ -26,7 +26,7 @@ NOT_ASKED = -(2**31)
 
 @message
 class FindCoordinatorRequest:
-    """Client to any broker: find the coordinator of a group or transaction (API key 10)."""
+    """A client's request to any broker for the coordinator of a group or transaction (API key 10)."""
 
     version: int
     key: str
@@ -35,7 +35,7 @@ class FindCoordinatorRequest:
 
 @message
 class FindCoordinatorResponse:
-    """The coordinator's address; node -1 with an error."""
+    """The response to FindCoordinator: the coordinator's address; the node id is -1 if there is an error."""
 
     error_code: int
     error_message: str | None = None
@@ -47,7 +47,7 @@ class FindCoordinatorResponse:
 
 @message
 class JoinProtocol:
-    """An assignor that a member supports, with its subscription."""
+    """An assignor that a member supports, with the member's subscription."""
 
     name: str
     metadata: bytes
@@ -55,7 +55,7 @@ class JoinProtocol:
 
 @message
 class JoinGroupRequest:
-    """Client to coordinator: join the group (API key 11). `protocols` in the member's order of preference."""
+    """A client's request to join a consumer group (API key 11); `protocols` are in the member's order of preference."""
 
     version: int
     group_id: str
@@ -69,7 +69,7 @@ class JoinGroupRequest:
 
 @message
 class JoinedMember:
-    """A member in the response to the group leader."""
+    """A member in the JoinGroup response that the group leader gets."""
 
     member_id: str
     metadata: bytes
@@ -78,7 +78,7 @@ class JoinedMember:
 
 @message
 class JoinGroupResponse:
-    """The new generation. Only its leader receives the members: it assigns partitions."""
+    """The response to JoinGroup: the new generation; only the group leader gets the list of members."""
 
     error_code: int
     generation_id: int = NO_GENERATION
@@ -92,7 +92,7 @@ class JoinGroupResponse:
 
 @message
 class MemberAssignment:
-    """The assignment of one member, from the group leader."""
+    """The assignment of one member, which the group leader has computed."""
 
     member_id: str
     assignment: bytes
@@ -100,7 +100,7 @@ class MemberAssignment:
 
 @message
 class SyncGroupRequest:
-    """Client to coordinator: request an assignment. The leader sends all assignments (API key 14)."""
+    """A member's request for its assignment (API key 14); the group leader's request contains all assignments."""
 
     version: int
     group_id: str
@@ -114,7 +114,7 @@ class SyncGroupRequest:
 
 @message
 class SyncGroupResponse:
-    """The assignment of the member."""
+    """The response to SyncGroup: the assignment of the member."""
 
     error_code: int
     assignment: bytes = b""
@@ -125,7 +125,7 @@ class SyncGroupResponse:
 
 @message
 class HeartbeatRequest:
-    """Client to coordinator: keep the membership in this generation (API key 12)."""
+    """A member's request to stay in this generation of the group (API key 12)."""
 
     version: int
     group_id: str
@@ -136,7 +136,7 @@ class HeartbeatRequest:
 
 @message
 class HeartbeatResponse:
-    """The error code: REBALANCE_IN_PROGRESS if the generation has ended."""
+    """The response to Heartbeat: an error code, which is REBALANCE_IN_PROGRESS if the member must join again."""
 
     error_code: int
     throttle_time_ms: int = 0
@@ -144,7 +144,7 @@ class HeartbeatResponse:
 
 @message
 class LeavingMember:
-    """A leaving member, by its member id, or by its instance id with an empty member id."""
+    """A member that leaves the group, given by its member id, or by its instance id and an empty member id."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -152,7 +152,7 @@ class LeavingMember:
 
 @message
 class LeaveGroupRequest:
-    """Client to coordinator: remove members (API key 13). Before version 3 exactly one."""
+    """A client's request to remove members from a group (API key 13); before version 3 it has exactly one member."""
 
     version: int
     group_id: str
@@ -161,7 +161,7 @@ class LeaveGroupRequest:
 
 @message
 class LeftMember:
-    """The result for one LeavingMember."""
+    """The result of LeaveGroup for one member."""
 
     member_id: str
     group_instance_id: str | None
@@ -170,7 +170,7 @@ class LeftMember:
 
 @message
 class LeaveGroupResponse:
-    """The results; before version 3 the member's error is the top-level error."""
+    """The response to LeaveGroup; before version 3 the top-level error is that of the one member."""
 
     error_code: int
     members: tuple[LeftMember, ...] = ()
@@ -182,7 +182,7 @@ class LeaveGroupResponse:
 
 @message
 class CommittedPartition:
-    """A committed offset of a partition, with the client's metadata."""
+    """An offset that a client commits for one partition, with the client's metadata."""
 
     partition: TopicPartition
     committed_offset: int
@@ -192,7 +192,7 @@ class CommittedPartition:
 
 @message
 class OffsetCommitRequest:
-    """Client to coordinator: commit offsets (API key 8).
+    """A client's request to commit offsets (API key 8).
 
     Generation -1 without a member: a consumer that takes part in no group, or an admin. `retention_time_ms` (versions
     2-4): how long to keep the offsets, -1 as the broker does.
@@ -209,7 +209,7 @@ class OffsetCommitRequest:
 
 @message
 class OffsetCommitResponse:
-    """The result for each partition."""
+    """The response to OffsetCommit, with a result for each partition."""
 
     partitions: tuple[PartitionError, ...]
     throttle_time_ms: int = 0
@@ -217,7 +217,7 @@ class OffsetCommitResponse:
 
 @message
 class OffsetFetchTopic:
-    """Partitions of one topic whose committed offsets are requested."""
+    """The partitions of one topic whose committed offsets a client asks for."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -225,7 +225,7 @@ class OffsetFetchTopic:
 
 @message
 class OffsetFetchRequest:
-    """Client to coordinator: fetch committed offsets (API key 9); `topics` None requests all (version 2 and later).
+    """A client's request for committed offsets (API key 9); from version 2 on, `topics` None requests all.
 
     `require_stable`: not where a transaction is about to say otherwise.
     """
@@ -238,7 +238,7 @@ class OffsetFetchRequest:
 
 @message
 class FetchedOffset:
-    """The committed offset of one partition; -1 without an error if there is none."""
+    """The committed offset of one partition; it is -1 without an error if no offset was committed."""
 
     partition: TopicPartition
     committed_offset: int
@@ -249,7 +249,7 @@ class FetchedOffset:
 
 @message
 class OffsetFetchResponse:
-    """The offsets. Before version 2 every partition has the error."""
+    """The response to OffsetFetch; before version 2 an error is repeated for every partition."""
 
     error_code: int
     partitions: tuple[FetchedOffset, ...] = ()
@@ -265,7 +265,7 @@ class ForgottenPartition:
 
 @message
 class OffsetDeleteRequest:
-    """Admin to coordinator: delete committed offsets (API key 47)."""
+    """A client's request to delete committed offsets (API key 47)."""
 
     version: int
     group_id: str
@@ -274,7 +274,7 @@ class OffsetDeleteRequest:
 
 @message
 class OffsetDeleteResponse:
-    """The result for each partition; with a top-level error there are none."""
+    """The response to OffsetDelete; it has no partitions if it has a top-level error."""
 
     error_code: int
     partitions: tuple[PartitionError, ...] = ()
@@ -286,7 +286,7 @@ class OffsetDeleteResponse:
 
 @message
 class DescribeGroupsRequest:
-    """Admin to coordinator: describe groups (API key 15)."""
+    """A client's request to describe consumer groups (API key 15)."""
 
     version: int
     groups: tuple[str, ...]
@@ -295,7 +295,7 @@ class DescribeGroupsRequest:
 
 @message
 class DescribedMember:
-    """One member. Subscription and assignment are empty unless the group is stable."""
+    """A member of a described group; its subscription and assignment are empty unless the group is stable."""
 
     member_id: str
     client_id: str
@@ -307,7 +307,9 @@ class DescribedMember:
 
 @message
 class DescribedGroup:
-    """One group. `protocol_data` is the assignor's name; an unknown group is "Dead"."""
+    """The description of one group; `protocol_data` is the assignor's name, and the state of an unknown group is
+    "Dead".
+    """
 
     error_code: int
     group_id: str
@@ -320,7 +322,7 @@ class DescribedGroup:
 
 @message
 class DescribeGroupsResponse:
-    """The groups, in the order asked."""
+    """The response to DescribeGroups; the groups are in the order of the request."""
 
     groups: tuple[DescribedGroup, ...]
     throttle_time_ms: int = 0
@@ -328,7 +330,7 @@ class DescribeGroupsResponse:
 
 @message
 class ListGroupsRequest:
-    """Admin to any broker: list its groups (API key 16). An empty `states_filter` lists all."""
+    """A client's request for the groups that a broker coordinates (API key 16); an empty `states_filter` lists all."""
 
     version: int
     states_filter: tuple[str, ...] = ()
@@ -336,7 +338,7 @@ class ListGroupsRequest:
 
 @message
 class ListedGroup:
-    """A group of this broker."""
+    """A group that the broker coordinates."""
 
     group_id: str
     protocol_type: str
@@ -345,7 +347,7 @@ class ListedGroup:
 
 @message
 class ListGroupsResponse:
-    """The groups of this broker; error 14 means that some are still being loaded."""
+    """The response to ListGroups; error code 14 means that some groups are still being loaded."""
 
     error_code: int
     groups: tuple[ListedGroup, ...] = ()
@@ -354,7 +356,7 @@ class ListGroupsResponse:
 
 @message
 class DeleteGroupsRequest:
-    """Admin to coordinator: delete these groups, with their offsets (API key 42)."""
+    """A client's request to delete groups with their offsets (API key 42)."""
 
     version: int
     groups: tuple[str, ...]
@@ -362,7 +364,7 @@ class DeleteGroupsRequest:
 
 @message
 class DeletedGroup:
-    """The result for one group."""
+    """The result of deleting one group."""
 
     group_id: str
     error_code: int
@@ -370,7 +372,7 @@ class DeletedGroup:
 
 @message
 class DeleteGroupsResponse:
-    """The result for each group, in the order of the request."""
+    """The response to DeleteGroups; the results are in the order of the request."""
 
     results: tuple[DeletedGroup, ...]
     throttle_time_ms: int = 0

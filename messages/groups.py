@@ -1,4 +1,5 @@
-"""Messages of the group coordinator and its groups, and the values of __consumer_offsets records (broker.md 5.7, 6.5).
+"""The messages of the group coordinator and its groups, and the values of __consumer_offsets records (broker.md 5.7,
+6.5).
 
 Times named `_ms` are wall time or durations in ms; offsets and epochs are -1 where there is none.
 """
@@ -23,7 +24,7 @@ NO_TIME = -1
 
 @message
 class CommittedOffset:
-    """A committed offset; `expires_at_ms` is the client's expiry time, or NO_TIME.
+    """A committed offset; `expires_at_ms` is the expiry time that the client requested, or NO_TIME.
 
     `log_offset` is the base offset of its batch in the log, NO_OFFSET before the log has it; records do not contain it.
     """
@@ -38,7 +39,7 @@ class CommittedOffset:
 
 @message
 class RecordedMember:
-    """A member in a __consumer_offsets record."""
+    """A group member as a __consumer_offsets record contains it."""
 
     member_id: str
     instance_id: str | None
@@ -52,7 +53,7 @@ class RecordedMember:
 
 @message
 class RecordedGroup:
-    """A group generation in a __consumer_offsets record."""
+    """A generation of a group as a __consumer_offsets record contains it."""
 
     protocol_type: str
     generation: int
@@ -64,7 +65,7 @@ class RecordedGroup:
 
 @message
 class OffsetRecord:
-    """A record of a committed offset; None is a tombstone."""
+    """A __consumer_offsets record with a committed offset; None instead of the offset is a tombstone."""
 
     group: str
     partition: TopicPartition
@@ -73,14 +74,14 @@ class OffsetRecord:
 
 @message
 class GroupRecord:
-    """A record of a group; None is a tombstone."""
+    """A __consumer_offsets record with a generation of a group; None instead of it is a tombstone."""
 
     group: str
     value: RecordedGroup | None
 
 
 class OffsetEntry(NamedTuple):
-    """A partition and its committed offset."""
+    """A partition with its committed offset."""
 
     partition: TopicPartition
     value: CommittedOffset
@@ -108,7 +109,7 @@ class LoadedGroup(NamedTuple):
 
 @message
 class GroupSettings:
-    """The group settings of the node."""
+    """The settings of a node that concern consumer groups."""
 
     initial_rebalance_delay_ms: int = 3000
     min_session_timeout_ms: int = 6000
@@ -123,7 +124,7 @@ class GroupSettings:
 
 @message
 class StartGroup:
-    """First message of GroupActor: its group as loaded, and its log."""
+    """The first message to GroupActor: its group as it was loaded, and its log."""
 
     loaded: LoadedGroup
     settings: GroupSettings
@@ -133,7 +134,7 @@ class StartGroup:
 
 @message
 class CommitOffsets:
-    """An OffsetCommit, TxnOffsetCommit or OffsetDelete; `unknown` partitions do not exist in the cluster."""
+    """A request to a group to commit or delete offsets; `unknown` are partitions that do not exist in the cluster."""
 
     forwarded: Forwarded
     unknown: tuple[TopicPartition, ...] = ()
@@ -141,34 +142,34 @@ class CommitOffsets:
 
 @message
 class DescribeGroup(Question[DescribedGroup]):
-    """Describe the group. -> DescribedGroup"""
+    """A request to a group to describe itself; the reply is DescribedGroup."""
 
 
 @message
 class DeleteGroup(Question[DeletedGroup]):
-    """Delete the group if it has no members. -> DeletedGroup"""
+    """A request to a group to delete itself if it has no members; the reply is DeletedGroup."""
 
 
 @message
 class ExpireOffsets:
-    """Delete expired offsets, and the group if it is empty then."""
+    """A request to a group to delete expired offsets, and itself if it is empty then."""
 
 
 @message
 class ForgetOffsets:
-    """Delete the offsets of partitions that were deleted from the cluster."""
+    """A request to a group to delete the offsets of partitions that were deleted from the cluster."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @message
 class UnloadGroup:
-    """Another broker hosts the group now: fail all pending requests. The actor's last message."""
+    """The last message to a group's actor: another broker coordinates the group now, so all pending requests fail."""
 
 
 @message
 class GroupChanged:
-    """To the coordinator: the new state of the group; "Dead" if it has ended.
+    """A notification to the coordinator: the new state of a group, "Dead" if it was deleted.
 
     `producer_ids`: the producers whose transactions have offsets of the group.
     """
@@ -184,19 +185,21 @@ class GroupChanged:
 
 @message
 class RebalanceDue:
-    """End the join phase: remove members that have not joined; or end the initial delay."""
+    """A timer message: end the join phase of a rebalance and remove the members that have not joined, or end the
+    initial delay.
+    """
 
 
 @message
 class SyncDue:
-    """Remove members that have not sent SyncGroup for this generation."""
+    """A timer message: remove the members that have not sent SyncGroup for this generation."""
 
     generation: int
 
 
 @message
 class MemberExpired:
-    """A member sent no heartbeat within its session timeout."""
+    """A timer message: a member sent no heartbeat within its session timeout."""
 
     member_id: str
 
@@ -206,7 +209,7 @@ class MemberExpired:
 
 @message
 class CheckExpiry:
-    """Timer payload of the coordinator: expire offsets."""
+    """A timer message to the coordinator: delete expired offsets in all groups."""
 
 
 @message
@@ -228,12 +231,12 @@ class TransactionEnded:
 
 @message
 class CountGroupPartitions:
-    """To CoordinatorFinderActor: count the partitions of __consumer_offsets. -> GroupPartitions"""
+    """A request for the number of partitions of __consumer_offsets; the reply is GroupPartitions."""
 
 
 @message
 class GroupPartitions:
-    """The number of partitions of __consumer_offsets; 0 if unknown or if the topic does not exist."""
+    """The reply to CountGroupPartitions: the number of partitions, 0 if it is unknown or the topic does not exist."""
 
     count: int
 
@@ -243,7 +246,7 @@ class GroupPartitions:
 
 @message
 class LoadGroups:
-    """First message of GroupLoaderActor: the partition of __consumer_offsets and its actor."""
+    """The first message to GroupLoaderActor: the partition of __consumer_offsets to load, and its actor."""
 
     partition: int
     log: ActorAddress
@@ -252,7 +255,7 @@ class LoadGroups:
 
 @message
 class GroupsLoaded:
-    """To the coordinator: some groups of a partition that was read."""
+    """A message from the loader to the coordinator: some groups that it has loaded."""
 
     partition: int
     groups: tuple[LoadedGroup, ...]
@@ -260,7 +263,7 @@ class GroupsLoaded:
 
 @message
 class LoadEnded:
-    """To the coordinator, the loader's last message: all groups were sent, or an error code."""
+    """The last message from the loader to the coordinator: all groups were sent, or an error occurred."""
 
     partition: int
     error_code: int
@@ -269,4 +272,4 @@ class LoadEnded:
 
 @message
 class HandOver:
-    """The loader's message to itself: send more groups."""
+    """A message that the loader sends to itself, to send the next groups to the coordinator."""

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the logs of a broker by log directory, and their sizes (API key 35)."""
+"""The DescribeLogDirs request and its response: the logs in each log directory with their sizes (API key 35)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_LAG = -1
 
 @message
 class DescribableLogDirTopic:
-    """Partitions of one topic."""
+    """The partitions of one topic whose logs a client asks for."""
 
     topic: str
     partitions: tuple[int, ...]
@@ -18,7 +18,7 @@ class DescribableLogDirTopic:
 
 @message
 class DescribeLogDirsRequest:
-    """Client to any broker: describe the logs of these partitions (None: all)."""
+    """A client's request to describe the log directories of a broker, with all logs or those of some partitions."""
 
     version: int
     topics: tuple[DescribableLogDirTopic, ...] | None
@@ -26,7 +26,8 @@ class DescribeLogDirsRequest:
 
 @message
 class DescribedLog:
-    """A log: its size, its lag behind the high watermark, and whether it is a future log."""
+    """A log in a DescribeLogDirs response: its size, its lag behind the high watermark, and whether it is a future
+    log."""
 
     partition_index: int
     partition_size: int
@@ -36,7 +37,7 @@ class DescribedLog:
 
 @message
 class DescribedLogDirTopic:
-    """Logs of one topic in one directory."""
+    """The logs of one topic in one log directory."""
 
     name: str
     partitions: tuple[DescribedLog, ...]
@@ -44,7 +45,7 @@ class DescribedLogDirTopic:
 
 @message
 class DescribedLogDir:
-    """A log directory; error 56 if it is offline, without logs."""
+    """A log directory with its logs; an offline directory has error code 56 and no logs."""
 
     error_code: int
     log_dir: str
@@ -53,7 +54,7 @@ class DescribedLogDir:
 
 @message
 class DescribeLogDirsResponse:
-    """The response to DescribeLogDirs, with all log directories."""
+    """The response to DescribeLogDirs, with all log directories of the broker."""
 
     results: tuple[DescribedLogDir, ...]
     throttle_time_ms: int = 0

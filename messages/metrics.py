@@ -1,4 +1,4 @@
-"""Metrics that actors publish to the metrics gateway."""
+"""The messages by which actors publish metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from messages.vocabulary import message
 
 
 class Gauge(NamedTuple):
-    """One figure. `name` is the Prometheus name that jmx_exporter gives Kafka's metric; labels are (name, value)."""
+    """The value of a gauge, named as jmx_exporter names Kafka's metric; labels are (name, value) pairs."""
 
     name: str
     value: float
@@ -17,13 +17,13 @@ class Gauge(NamedTuple):
 
 @message
 class Gauges:
-    """To the metrics gateway: the new values of these gauges; sent when one of them changed."""
+    """A message to the metrics gateway: new values of gauges."""
 
     values: tuple[Gauge, ...]
 
 
 class Sample(NamedTuple):
-    """An observation (a time or a size) for the summary with this name and these labels."""
+    """An observed value (a time or a size) for a summary metric, given by its name and labels."""
 
     name: str
     value: float
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Add `by` to the counter of this name and these labels. Names end in _total."""
+    """An increment of a counter metric by `by`; the name ends in _total."""
 
     name: str
     by: int
@@ -40,14 +40,14 @@ class Count(NamedTuple):
 
 @message
 class Counts:
-    """To the metrics gateway: counts since the last message."""
+    """A message to the metrics gateway: increments of counters since the last message."""
 
     values: tuple[Count, ...]
 
 
 @message
 class DropMetrics:
-    """To the metrics gateway: drop the metrics of these names for any of these labels."""
+    """A message to the metrics gateway: remove the metrics with these names and any of these labels."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]
@@ -55,19 +55,19 @@ class DropMetrics:
 
 @message
 class TellFigures:
-    """Timer payload: publish the counts."""
+    """A timer message: publish the counters that have changed."""
 
 
 @message
 class Samples:
-    """To the metrics gateway: observations."""
+    """A message to the metrics gateway: observed values for summary metrics."""
 
     values: tuple[Sample, ...]
 
 
 @message
 class DropMetric:
-    """To the metrics gateway: drop the metric of this name with these labels (for example of a broker that left)."""
+    """A message to the metrics gateway: remove the metric with this name and these labels."""
 
     name: str
     labels: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""Names of modules that are the same in the repository and in the wheel, for traces.
+"""Names of modules for traces, which are the same in the repository and in the installed package.
 
 In the wheel the name of each internal package begins with `kafka_actors._internal.`, which traces leave out: what the
 one recorded the other replays.

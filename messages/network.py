@@ -1,4 +1,4 @@
-"""Messages between actors and the two gateways that own sockets: network (outgoing) and listeners (incoming).
+"""The messages between actors and the two gateways that own sockets: network (outgoing) and listeners (incoming).
 
 The gateways are outside the actor system: what they send in is recorded as input, what they are sent is an effect.
 """
@@ -14,7 +14,7 @@ from messages.vocabulary import Message, maker, message
 
 @message
 class Transmit(Question["Received | TransmitFailed"]):
-    """To the network: send `request` on the connection of `channel` and wait for the response.
+    """A message to the network gateway: send `request` on the connection `channel`.
 
     The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
     and answers `Received` or `TransmitFailed` with the same channel and correlation id. Connecting takes no more than
@@ -40,7 +40,7 @@ class Transmit(Question["Received | TransmitFailed"]):
 
 @message
 class Received:
-    """From the network: the response to `Transmit(channel, correlation_id)`."""
+    """A message from the network gateway: the response to the Transmit with this correlation id."""
 
     channel: str
     correlation_id: int
@@ -49,7 +49,9 @@ class Received:
 
 @message
 class TransmitFailed:
-    """From the network: no response (refused, reset, timed out or undecodable); the connection is closed."""
+    """A message from the network gateway: a request got no response, because the connection failed or the response was
+    invalid.
+    """
 
     channel: str
     correlation_id: int
@@ -58,7 +60,7 @@ class TransmitFailed:
 
 @message
 class ChannelPart:
-    """To or from the network: a part that precedes a Transmit or Received on `channel` (`messages.parts`)."""
+    """A part of a large request or response on the connection `channel`, which is sent before the rest."""
 
     channel: str
     part: Message
@@ -66,21 +68,23 @@ class ChannelPart:
 
 @message
 class CloseConnection:
-    """To the network: close the channel's connection; in-flight requests get no response."""
+    """A message to the network gateway: close the connection of the channel; requests in flight get no response."""
 
     channel: str
 
 
 @message
 class Interrupt:
-    """To the network: return the next response to a repeated poll on this channel, whatever it contains."""
+    """A message to the network gateway: pass the next response on this channel to the actor, even if it contains no
+    data.
+    """
 
     channel: str
 
 
 @message
 class ClientRequest:
-    """From a listener: a decoded request. The handler sends `ClientResponse` with the same ids to the sender.
+    """A request that a listener received; its handler sends a ClientResponse with the same ids to the sender.
 
     `client_host` is the address that it came from, as Kafka writes it.
     """
@@ -95,14 +99,14 @@ class ClientRequest:
 
 @message
 class ClientRequests:
-    """From a listener: requests of one connection that arrived together, in order; each needs its own response."""
+    """Several requests that a listener received together on one connection; each needs its own response."""
 
     requests: tuple[ClientRequest, ...]
 
 
 @message
 class ClientResponse:
-    """To a listener: the response to `ClientRequest(connection, correlation_id)`.
+    """A message to a listener: the response to the ClientRequest with the same connection and correlation id.
 
     None says that the request gets none, as a produce with acks=0, and that the next one may be taken.
     `rest`: the fetch session that this answers rests from now on, until its `FetchSessionWoken`. The listener answers
@@ -122,21 +126,25 @@ client_request, client_response = maker(ClientRequest), maker(ClientResponse)
 
 @message
 class ClientResponses:
-    """To a listener: several responses, in this order."""
+    """A message to a listener: several responses, in the order in which they are to be written."""
 
     responses: tuple[ClientResponse, ...]
 
 
 @message
 class WakeFetchSession:
-    """To a listener: return an idle fetch session to its actor. -> FetchSessionWoken, unless it is on its way"""
+    """A message to a listener: return an idle fetch session to its actor; the reply is FetchSessionWoken.
+
+    No reply is sent if the session's next request is on its way already.
+    """
 
     session_id: int
 
 
 @message
 class FetchSessionWoken:
-    """From a listener: a fetch session is idle no longer: the epoch of its next request and the time of its last poll.
+    """A message from a listener: a fetch session is no longer idle; it has the epoch of the next request and the time
+    of the last.
 
     A poll that the listener held comes next, as a ClientRequest, for the time that it has left.
     """
@@ -148,7 +156,7 @@ class FetchSessionWoken:
 
 @message
 class ClientPart:
-    """To or from a listener: a part that precedes a ClientRequest or ClientResponse (`messages.parts`)."""
+    """A part of a large client request or response, which is sent before the rest."""
 
     connection: int
     part: Message
@@ -156,14 +164,14 @@ class ClientPart:
 
 @message
 class ClientGone:
-    """From a listener: the connection with a pending Fetch is closed; drop the Fetch."""
+    """A message from a listener: a client with a pending Fetch closed its connection, so the Fetch is dropped."""
 
     connection: int
 
 
 @message
 class FaultInjected:
-    """From a listener to the request handler: a request met an injected fault (actors.gateway.request_faults)."""
+    """A message from a listener to the request handler: a fault was injected into a request."""
 
     connection: int
     correlation_id: int
@@ -175,7 +183,7 @@ class FaultInjected:
 
 @message
 class CloseClient:
-    """To a listener: close the connection without a response; `reason` is logged."""
+    """A message to a listener: close the connection of a client without a response, and log `reason`."""
 
     connection: int
     reason: str

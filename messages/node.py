@@ -1,4 +1,4 @@
-"""The settings of a node, and the start messages of its actors."""
+"""The settings of a node, and the first messages of its actors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messages.vocabulary import message
 
 @message
 class NodeSettings:
-    """The supported settings of a server.properties, typed; Kafka's names with underscores and Kafka's defaults.
+    """The settings of a node with their types; they have Kafka's names (with underscores) and Kafka's defaults.
 
     `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. `listeners` are bound,
     `advertised_listeners` registered. Times are in the unit that the name says (ms, seconds).
@@ -111,7 +111,7 @@ class NodeSettings:
 
 @message
 class StartNode:
-    """First message of NodeActor: everything it needs to start a node.
+    """The first message to NodeActor: the settings and adapters that it needs to start a node.
 
     The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
     connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is notified
@@ -128,7 +128,7 @@ class StartNode:
 
 @message
 class StartController:
-    """First message of ControllerActor, which then waits for Startup."""
+    """The first message to ControllerActor, which then waits for Startup."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -139,7 +139,7 @@ class StartController:
 
 @message
 class StartReplicaManager:
-    """First message of ReplicaManagerActor: load the log directories. -> ReplicaManagerStarted
+    """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
     `coordinator`, if any, receives the internal topics' leaders (InternalTopicLeadership).
     """
@@ -157,8 +157,8 @@ class StartReplicaManager:
 
 @message
 class ReplicaManagerStarted:
-    """The log directories are loaded, but for `offline_log_dirs`; or the start was `refused`, and why (e.g. a foreign
-    meta.properties, a lock held by another process)."""
+    """The reply to StartReplicaManager: the log directories that could not be loaded, or why the broker cannot
+    start."""
 
     offline_log_dirs: tuple[str, ...] = ()
     refused: str = ""
@@ -166,14 +166,14 @@ class ReplicaManagerStarted:
 
 @message
 class ReplicaManagerFailed:
-    """To NodeActor: the last log directory has failed, so the broker stops (broker.md 2.3)."""
+    """A message to NodeActor: the last log directory has failed, so the broker stops (broker.md 2.3)."""
 
     reason: str
 
 
 @message
 class StartMetadataCache:
-    """First message of MetadataCacheActor; `cluster_id` is for Metadata responses.
+    """The first message to MetadataCacheActor; `cluster_id` is returned in Metadata responses.
 
     `partition_requests` receives the live brokers, and `topic_creation` makes topics that clients name for the
     first time, where the node is a broker.
@@ -213,7 +213,7 @@ class StartAutoTopicCreation:
 
 @message
 class StartIsrKeeper:
-    """The first message to IsrKeeperActor. `metrics` receives the counts of ISR shrinks and expands."""
+    """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expands."""
 
     bridge: ActorAddress
     metrics: ActorAddress | None = None
@@ -229,7 +229,7 @@ class StartProducerIds:
 
 @message
 class StartDynamicConfig:
-    """The first message to DynamicConfigActor: the bridge that it reads changes from, and their subscribers.
+    """The first message to DynamicConfigActor: the actor that reads ZooKeeper, and the subscribers to config changes.
 
     `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
     `node` receives advertised listeners.
@@ -245,7 +245,8 @@ class StartDynamicConfig:
 
 @message
 class Advertise:
-    """To NodeActor: the dynamic config `advertised.listeners` of this broker has changed; None if it was removed."""
+    """A message to NodeActor: the dynamic config `advertised.listeners` of this broker changed; None if it was
+    removed."""
 
     listeners: str | None
 
@@ -261,7 +262,7 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor. `topic_creation` creates the groups' topic on the first request."""
+    """The first message to GroupCoordinatorActor; `topic_creation` creates __consumer_offsets at the first request."""
 
     settings: NodeSettings
     bridge: ActorAddress
@@ -289,7 +290,7 @@ class StartFetcherManager:
 
 @message
 class StartRequestHandler:
-    """The first message to RequestHandlerActor: the receiver of each API.
+    """The first message to RequestHandlerActor: which actor handles the requests of each API.
 
     `controller` is None on nodes without that role.
     """
@@ -306,19 +307,19 @@ class StartRequestHandler:
 
 @message
 class BrokerEpoch:
-    """To ReplicaManagerActor: the czxid of this broker's newest registration."""
+    """A message to ReplicaManagerActor: the broker epoch, which is the czxid of the newest registration."""
 
     epoch: int
 
 
 @message
 class ShuttingDown:
-    """To ReplicaManagerActor: this broker is shutting down: start no more fetchers."""
+    """A message to ReplicaManagerActor: this broker is shutting down, so no more fetchers are started."""
 
 
 @message
 class StartBridge:
-    """The first message to ZkBridgeActor: the store gateway's address; `subscriber` receives session changes.
+    """The first message to ZkBridgeActor: the address of the ZooKeeper client; `subscriber` receives session changes.
 
     The bridge sends SessionEstablished (first connection and after an expiry) and SessionExpired to the subscriber,
     and SessionExpired also to each actor with armed watches.
@@ -330,20 +331,19 @@ class StartBridge:
 
 @message
 class OpenStore:
-    """To the store gateway: connect to ZooKeeper and send its events to `bridge`."""
+    """A message to the ZooKeeper client: connect, and send events to `bridge`."""
 
     bridge: ActorAddress
 
 
 @message
 class StopNode:
-    """To NodeActor: shut down cleanly (controlled shutdown, then everything else), then send NodeStopped to
-    `process`."""
+    """A message to NodeActor: stop the node by controlled shutdown, and send NodeStopped to `process`."""
 
 
 @message
 class NodeReady:
-    """To the process: registered and serving. `broker_epoch` is -1 for a node that registers no broker."""
+    """A message to the process: the node serves requests; `broker_epoch` is -1 if it is no broker."""
 
     broker_epoch: int
     cluster_id: str
@@ -351,7 +351,8 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """To the listener gateway: start accepting; decoded requests go to `handler`, those with records to `records`.
+    """A message to the listener gateway: accept connections, and send requests to `handler`, those with records to
+    `records`.
 
     `logs` receives failures of files during a send.
     """
@@ -363,11 +364,11 @@ class ServeClients:
 
 @message
 class NodeFailed:
-    """To the process: the node cannot start or continue; `reason` is the message for the user."""
+    """A message to the process: the node cannot start or continue, for this `reason`."""
 
     reason: str
 
 
 @message
 class NodeStopped:
-    """To the process: everything is stopped."""
+    """A message to the process: the node has stopped."""

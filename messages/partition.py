@@ -1,4 +1,4 @@
-"""Messages of hosted partitions: append, read, replicate.
+"""The messages of the actors that host partitions: append, read and replicate.
 
 A partition never waits, and answers every one of these to its sender: at once, or when what it waits for has happened,
 or its time is up. `request` and `index` (`place`) are the asker's, and come back with the answer. Times are in seconds.
@@ -35,7 +35,7 @@ ISR_KEEPER = "isr_keeper"
 
 @message
 class LogSettings:
-    """The log settings of a topic with defaults applied: bytes, ms, -1 for unlimited.
+    """The log settings of a topic, with defaults applied; sizes are in bytes, times in ms, and -1 is unlimited.
 
     `append_time`: records carry the time of their append. `lag` in seconds.
     """
@@ -57,7 +57,7 @@ class LogSettings:
 
 
 class Hosting(NamedTuple):
-    """The actor of a hosted partition; None if it is offline or no longer hosted (`gone`)."""
+    """The actor that hosts a partition; None if the partition is offline, or no longer hosted (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -66,14 +66,16 @@ class Hosting(NamedTuple):
 
 @message
 class PartitionsHosted:
-    """From the replica manager to senders of partition data: changes of hosted partitions."""
+    """A notification from the replica manager: which actors host which partitions now."""
 
     changes: tuple[Hosting, ...]
 
 
 @message
 class CheckPartitionsExist:
-    """To the metadata cache: check whether partitions that are not hosted here exist. -> PartitionsExist"""
+    """A request to the metadata cache: check whether partitions that this broker does not host exist; the reply is
+    PartitionsExist.
+    """
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -81,7 +83,7 @@ class CheckPartitionsExist:
 
 @message
 class PartitionsExist:
-    """The result of CheckPartitionsExist, in the order of its partitions."""
+    """The reply to CheckPartitionsExist, in the order of the partitions in the request."""
 
     request: int
     partitions: tuple[TopicPartition, ...]
@@ -90,7 +92,7 @@ class PartitionsExist:
 
 @message
 class Configure:
-    """To a partition: its topic's configuration changed."""
+    """A message to a partition's actor: the config of its topic changed."""
 
     settings: LogSettings
 
@@ -104,7 +106,7 @@ FROM_COORDINATOR = 1
 
 
 class AppendBatch(NamedTuple):
-    """A batch to append, its request and its origin (FROM_CLIENT or FROM_COORDINATOR)."""
+    """A batch to append, the request that it belongs to, and its origin (FROM_CLIENT or FROM_COORDINATOR)."""
 
     request: int
     place: int
@@ -117,8 +119,10 @@ class AppendBatch(NamedTuple):
 
 @message
 class AppendBatches:
-    """Append these, in this order; all have one origin. -> BatchesAppended, once or in parts: with acks -1 a batch is
-    answered when it is committed, or `timeout` is over."""
+    """A request to a partition's actor to append batches in this order; the reply is one BatchesAppended or several.
+
+    All batches have one origin. With acks -1 a batch is answered when it is committed, or `timeout` is over.
+    """
 
     batches: tuple[AppendBatch, ...]
 
@@ -149,7 +153,7 @@ class AppendMarkers:
 
 
 class BatchAppended(NamedTuple):
-    """The result of an AppendBatch or AppendMarker."""
+    """The result of appending one batch or marker."""
 
     request: int
     place: int
@@ -158,7 +162,7 @@ class BatchAppended(NamedTuple):
 
 @message
 class BatchesAppended:
-    """The results of some batches of AppendBatches or AppendMarkers."""
+    """The reply to AppendBatches or AppendMarkers: the results of some of them."""
 
     results: tuple[BatchAppended, ...]
 
@@ -167,7 +171,7 @@ class BatchesAppended:
 
 
 class LogState(NamedTuple):
-    """The state of a partition for readers: its epoch, whether it leads, and its offsets.
+    """The state of a partition for its readers: the leader epoch, whether it leads, and its offsets.
 
     `stable` is the last stable offset: up to there consumers read that read committed data only.
     """
@@ -193,7 +197,9 @@ def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> 
 
 @message
 class ReadLog:
-    """Read for a consumer (`replica_id` -1), a follower, or this broker itself (its own id). -> LogRead, at once.
+    """A request to a partition's actor to read records; the reply is LogRead.
+
+    `replica_id` is -1 for a consumer, and the broker's own id for this broker itself.
 
     `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
     follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.
@@ -216,7 +222,9 @@ class ReadLog:
 
 @message
 class LogRead:
-    """The result of ReadLog and the state of the log; the reader is notified once of each later change.
+    """The reply to ReadLog: the records and the state of the log.
+
+    The reader is notified once of each later change.
 
     `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain. `adding`: one that a
     reassignment adds.
@@ -231,7 +239,7 @@ class LogRead:
 
 @message
 class LogMoved:
-    """To a reader of the partition: its current state."""
+    """A notification to readers of a partition: its state has changed."""
 
     partition: TopicPartition
     state: LogState
@@ -239,21 +247,21 @@ class LogMoved:
 
 @message
 class QueryIdleFollowers:
-    """From a leader with lagging followers to its last reader: have they polled without data? -> CaughtUp"""
+    """A leader's request for the times when its followers last polled and found no data; the reply is CaughtUp."""
 
     partition: TopicPartition
 
 
 @message
 class CaughtUp:
-    """(replica, when its poll last found nothing to be fetched) of the followers that poll."""
+    """The reply to QueryIdleFollowers: followers, each with the time when its last poll found no data."""
 
     idle_until: tuple[tuple[int, float], ...]
 
 
 @message
 class FindOffset:
-    """Find the first, the last, or an offset by time. -> OffsetFound"""
+    """A request to a partition's actor for the first offset, the last, or one by time; the reply is OffsetFound."""
 
     request: int
     index: int
@@ -265,7 +273,7 @@ class FindOffset:
 
 @message
 class SearchOn:
-    """A partition's message to itself: continue the search by time with this number for `asker`."""
+    """A message that a partition's actor sends to itself, to continue a search by time."""
 
     find: FindOffset
     asker: ActorAddress
@@ -274,7 +282,7 @@ class SearchOn:
 
 @message
 class OffsetFound:
-    """The result of FindOffset."""
+    """The reply to FindOffset."""
 
     request: int
     index: int
@@ -283,7 +291,7 @@ class OffsetFound:
 
 @message
 class FindEpochEnd:
-    """Find the end offset of a leader epoch. -> EpochEndFound"""
+    """A request to a partition's actor for the end offset of a leader epoch; the reply is EpochEndFound."""
 
     request: int
     index: int
@@ -292,7 +300,7 @@ class FindEpochEnd:
 
 @message
 class EpochEndFound:
-    """The result of FindEpochEnd."""
+    """The reply to FindEpochEnd."""
 
     request: int
     index: int
@@ -319,7 +327,11 @@ class ProducersFound:
 
 @message
 class TrimLog:
-    """Delete everything before `offset` (-1: the high watermark) here and on all live replicas. -> LogTrimmed"""
+    """A request to a partition's leader to delete all records before `offset` on all live replicas; the reply is
+    LogTrimmed.
+
+    -1 means the high watermark.
+    """
 
     request: int
     index: int
@@ -329,7 +341,7 @@ class TrimLog:
 
 @message
 class LogTrimmed:
-    """The result of TrimLog."""
+    """The reply to TrimLog."""
 
     request: int
     index: int
@@ -341,19 +353,19 @@ class LogTrimmed:
 
 @message
 class ExpireLog:
-    """Delete segments beyond the topic's retention."""
+    """A message to a partition's actor: delete the segments that exceed the topic's retention."""
 
 
 @message
 class KeepLogs:
-    """Timer payload of the replica manager: periodic log maintenance."""
+    """A timer message to the replica manager: do periodic log maintenance, such as retention."""
 
     what: str
 
 
 @message
 class ChangeIsr:
-    """To IsrKeeperActor: write this ISR if the znode still has `zk_version`. -> IsrChanged
+    """A request to IsrKeeperActor to write this ISR if the znode's version is `zk_version`; the reply is IsrChanged.
 
     `grows` is true for an expand and false for a shrink.
     """
@@ -370,7 +382,7 @@ class ChangeIsr:
 
 @message
 class WatchFollowers:
-    """To IsrKeeperActor: these leaders have lagging followers; notify them at this clock time.
+    """A request from leaders with lagging followers to IsrKeeperActor, to notify them at this time.
 
     -> LookAtFollowers to each
     """
@@ -381,14 +393,17 @@ class WatchFollowers:
 
 @message
 class LookAtFollowers:
-    """To a leader: look for lagging followers. IsrKeeperActor's timer payload: notify leaders that wait for `at`."""
+    """A message to a leader: check for followers that lag. IsrKeeperActor also uses it as a timer message."""
 
     at: float
 
 
 @message
 class DropIsrChanges(Question[Done]):
-    """Drop the queued ISR writes of these partitions, once the write in flight has ended. -> Done"""
+    """A request to IsrKeeperActor to drop the queued ISR writes of these partitions; the reply is Done.
+
+    The write in flight is completed first.
+    """
 
     asks: ClassVar[str] = ISR_KEEPER
     partitions: tuple[TopicPartition, ...]
@@ -396,12 +411,12 @@ class DropIsrChanges(Question[Done]):
 
 @message
 class WriteIsrChanges:
-    """IsrKeeperActor's message to itself: write the collected changes."""
+    """A message that IsrKeeperActor sends to itself, to write the collected changes."""
 
 
 @message
 class IsrChanged:
-    """The result of ChangeIsr `number`: the znode's new version, or -1 if it was rejected."""
+    """The reply to ChangeIsr: the znode's new version, or -1 if the write was rejected."""
 
     leader_epoch: int
     number: int
@@ -412,7 +427,7 @@ class IsrChanged:
 
 
 class ThrottledTopic(NamedTuple):
-    """The partitions of a topic whose replicas on this broker are throttled, as leaders or as followers; None: all."""
+    """The partitions of a topic whose replicas on this broker are throttled, as leaders or as followers (None: all)."""
 
     topic: str
     partitions: tuple[int, ...] | None
@@ -420,28 +435,28 @@ class ThrottledTopic(NamedTuple):
 
 @message
 class ThrottleReplicas:
-    """To leaders and fetchers: the throttled replicas of these topics on this broker."""
+    """A message to leaders and fetchers: the throttled replicas of these topics on this broker."""
 
     topics: tuple[ThrottledTopic, ...]
 
 
 @message
 class ThrottleReplication:
-    """To leaders and fetchers: the rate of throttled replicas in bytes per second; None is unlimited."""
+    """A message to leaders and fetchers: the rate of throttled replicas in bytes per second; None is unlimited."""
 
     rate: int | None
 
 
 @message
 class ThrottledBytes:
-    """From a fetcher to the fetchers' manager: the number of bytes fetched for throttled replicas."""
+    """A message from a fetcher to the fetcher manager: the number of bytes that it fetched for throttled replicas."""
 
     size: int
 
 
 @message
 class BackOff:
-    """To a fetcher: pause throttled replicas that are out of sync until this clock time."""
+    """A message to a fetcher: do not fetch throttled replicas that are out of sync until this time."""
 
     until: float
 
@@ -451,7 +466,10 @@ class BackOff:
 
 @message
 class Replicate:
-    """To a follower: records that its leader of `leader_epoch` sent from `fetch_offset` on. -> Replicated"""
+    """A request to a follower's actor to append the records that it fetched from the leader; the reply is Replicated.
+
+    The leader of `leader_epoch` sent them from `fetch_offset` on.
+    """
 
     leader_epoch: int
     fetch_offset: int
@@ -462,7 +480,10 @@ class Replicate:
 
 @message
 class Reconcile:
-    """To a follower: the leader's end offset of `epoch` is `end` (-1: unknown to the leader). -> Replicated
+    """A request to a follower's actor to truncate its log by the leader's end offset of an epoch; the reply is
+    Replicated.
+
+    `end` is -1 if the leader does not know `epoch`.
 
     `otherwise` is where to cut a log that has no epochs, or whose leader knows none: the high watermark of when the
     follower began.
@@ -476,7 +497,8 @@ class Reconcile:
 
 @message
 class Restart:
-    """To a follower: delete the log and start it again at `offset`. -> Replicated
+    """A request to a follower's actor to delete all records and to start the log again at `offset`; the reply is
+    Replicated.
 
     The leader's log starts at `offset`, which is beyond the follower's log end.
     """
@@ -487,7 +509,7 @@ class Restart:
 
 @message
 class Replicated:
-    """The follower's state: its log end, which is the next fetch offset, and an error code.
+    """The reply of a follower's actor: the log end offset, which is the next fetch offset, and an error code.
 
     `ask_epoch` is the epoch whose end offset the leader is asked for (-1: none). `error_code` is 74 if the follower is
     in another epoch now, 2 if the records are damaged, 56 if the disk failed.
@@ -502,7 +524,7 @@ class Replicated:
 
 @message
 class StartFetcher:
-    """First message of ReplicaFetcherActor: the leader, the connection and the fetch sizes."""
+    """The first message to ReplicaFetcherActor: the leader, the connection and the fetch sizes."""
 
     broker_id: int
     leader_id: int
@@ -520,7 +542,7 @@ class StartFetcher:
 
 
 class FollowedPartition(NamedTuple):
-    """A partition to follow: its actor and the end of its log; `epoch` is its latest leader epoch (-1: none).
+    """A partition to fetch: its actor, its log end offset and its latest leader epoch (-1: none).
 
     `adding`: a reassignment adds the replica.
     """
@@ -536,7 +558,8 @@ class FollowedPartition(NamedTuple):
 
 @message
 class FollowLeader:
-    """To the fetcher manager: follow partitions of one leader from their log ends."""
+    """A message to the fetcher manager: fetch these partitions from their leader, beginning at their log end
+    offsets."""
 
     leader_id: int
     endpoint: Endpoint
@@ -545,13 +568,13 @@ class FollowLeader:
 
 @message
 class Follow:
-    """To a fetcher: follow partitions whose role has just changed."""
+    """A message to a fetcher: fetch these partitions, which have just become followers."""
 
     partitions: tuple[FollowedPartition, ...]
 
 
 @message
 class Unfollow:
-    """To the fetcher manager and its fetchers: stop following these partitions."""
+    """A message to the fetcher manager and its fetchers: stop fetching these partitions."""
 
     partitions: tuple[TopicPartition, ...]

@@ -1,4 +1,4 @@
-"""Parts of large requests and responses inside a node, and the message that completes them.
+"""A large request or response is passed inside a node as several parts, followed by a message with the rest.
 
 One request on the wire is one request. Inside the node, where one queue carries everything, nothing handles more than
 SLICE entries at a time:
@@ -46,35 +46,35 @@ MAX_ENTRIES = 250_000
 
 @message
 class LeaderAndIsrPart(Encoded):
-    """Partition states of a LeaderAndIsrRequest."""
+    """A part of a LeaderAndIsr request: the states of some partitions."""
 
     entries: tuple[LeaderAndIsrPartitionState, ...]
 
 
 @message
 class StopReplicaPart(Encoded):
-    """Partition states of a StopReplicaRequest."""
+    """A part of a StopReplica request: the states of some partitions."""
 
     entries: tuple[StopReplicaPartitionState, ...]
 
 
 @message
 class UpdateMetadataPart(Encoded):
-    """Partition states of an UpdateMetadataRequest."""
+    """A part of an UpdateMetadata request: the states of some partitions."""
 
     entries: tuple[UpdateMetadataPartitionState, ...]
 
 
 @message
 class PartitionErrorsPart(Encoded):
-    """Partition errors of a LeaderAndIsrResponse or StopReplicaResponse."""
+    """A part of a LeaderAndIsr or StopReplica response: the errors of some partitions."""
 
     entries: tuple[PartitionError, ...]
 
 
 @message
 class NoErrorsPart:
-    """The number of partitions of a LeaderAndIsrResponse or StopReplicaResponse without errors, as in the request.
+    """A LeaderAndIsr or StopReplica response without errors, stored as the number of its partitions.
 
     It goes ahead of a large answer in place of PartitionErrorsParts that say nothing else.
     """
@@ -86,7 +86,7 @@ class NoErrorsPart:
 
 @message
 class MetadataPart:
-    """Topics of a MetadataResponse."""
+    """A part of a Metadata response: some topics."""
 
     entries: tuple[MetadataTopic, ...]
 
@@ -95,7 +95,7 @@ Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrors
 
 
 class Parted(NamedTuple):
-    """How a message is split: the field with its list, and the class of its parts."""
+    """How a message is split into parts: the field that contains the list, and the class of the parts."""
 
     field: str
     part: type
@@ -113,8 +113,10 @@ PARTED: dict[type, Parted] = {
 
 
 class Kept(NamedTuple):
-    """Whose rows the parts of a class keep, and the version in which to make them where there are none yet: that in
-    which a controller of Kafka 2.6 sends them. None: those that they are read from are kept, others not made.
+    """Describes which encoded entries the parts of a class keep, and in which version of the API.
+
+    `version` is the one in which to make them where there are none yet: that in which a controller of Kafka 2.6 sends
+    them. None: those that they are read from are kept, others not made.
     """
 
     message: type

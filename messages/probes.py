@@ -1,4 +1,4 @@
-"""Probes: named points in the code that a deterministic simulation counts (`actors.simulation.coverage`).
+"""Named points in the code; coverage of the simulation counts how often a run reaches each.
 
 Rule 1: a probe is observability, as a log line is: it returns nothing, and nothing is decided by it. So pure modules
         may have probes, and a replay does not see them.

@@ -1,4 +1,4 @@
-"""Versions of `inter.broker.protocol.version`: parsing and order.
+"""Parse and compare the values of `inter.broker.protocol.version`.
 
 A release is `2.6`, before 1.0 `0.10.2`, further numbers (`2.6.1`) mean the same; `-IV1` behind it is one of the steps
 by which the release came to its protocol. A release without a step is the last of its steps.

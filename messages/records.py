@@ -1,4 +1,4 @@
-"""Record batches as values: a header for decisions, and an opaque body for disk and socket.
+"""Record batches as values: a decoded header, and the bytes of the records, which are not decoded.
 
 Rule: the body never crosses a mailbox as a copy and never enters the trace: it is written there as its size and
 checksum, and compares by them, so that a replay without the bytes takes the same decisions.
@@ -35,7 +35,7 @@ LOG_OVERHEAD = 12
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes before a batch's records (format 2, broker.md 5.2), field by field. Times in ms."""
+    """The header of a record batch, which is 61 bytes before its records (format 2, broker.md 5.2); times are in ms."""
 
     base_offset: int
     length: int
@@ -94,7 +94,7 @@ class BatchHeader(NamedTuple):
 
 
 class Region(ABC):
-    """A region of an open file with `len` bytes; the file stays open while this object exists."""
+    """A region of `len` bytes in an open file; the file stays open as long as this object exists."""
 
     __slots__ = ()
 
@@ -116,7 +116,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base of Body with one more slot, which is no field: equality and traces ignore it."""
+    """The base class of Body, with an attribute that equality and traces ignore."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region
@@ -135,7 +135,7 @@ class _Bytes:
 
 @attrs.frozen
 class Body(_Bytes):
-    """The bytes of one or more batches, as received from a socket or read from a file, never decoded.
+    """The bytes of one or more record batches, received from a socket or read from a file.
 
     Two bodies are equal if their sizes and checksums are. In a replay there is no `data`: the trace has the summary.
     The checksum is that of all bytes; of a region, which has not been read, that of its first batch.
@@ -166,14 +166,14 @@ MAX_KEYLESS_RANGES = 64
 
 
 class Fault(NamedTuple):
-    """The reason why the records of a batch are rejected."""
+    """The reason why the records of a batch are invalid."""
 
     error_code: int
     message: str
 
 
 class Records(NamedTuple):
-    """A producer's records for one partition: the headers of the batches, and their bytes.
+    """The records that a producer sends to one partition: the batch headers and the bytes.
 
     The rest are facts that the listener finds in the bytes, for rules that never see them:
 

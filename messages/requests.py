@@ -1,4 +1,5 @@
-"""Kafka's requests and responses as values, one class for all versions (`messages.wire` encodes them).
+"""Requests and responses of the Kafka protocol as values; each class stands for all versions (`messages.wire` encodes
+them).
 
 `version` is the API version to encode with, or the one that was decoded. Fields that a version lacks hold their
 defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat here.
@@ -13,7 +14,7 @@ from messages.vocabulary import message
 
 @message
 class LeaderAndIsrPartitionState(Encoded):
-    """One partition of a LeaderAndIsr request."""
+    """A partition in a LeaderAndIsr request, with its leader, ISR and replicas."""
 
     partition: TopicPartition
     controller_epoch: int
@@ -30,7 +31,7 @@ class LeaderAndIsrPartitionState(Encoded):
 
 @message
 class LiveLeader:
-    """A leader named in a LeaderAndIsr request, on the inter-broker listener."""
+    """A leader named in a LeaderAndIsr request, with its inter-broker endpoint."""
 
     broker_id: int
     host: str
@@ -39,7 +40,7 @@ class LiveLeader:
 
 @message
 class LeaderAndIsrRequest:
-    """Controller to broker: the leader and ISR of hosted partitions (API key 4)."""
+    """The controller's request to a broker to lead or follow partitions (API key 4)."""
 
     version: int
     controller_id: int
@@ -51,7 +52,7 @@ class LeaderAndIsrRequest:
 
 @message
 class PartitionError:
-    """One partition's error code in a LeaderAndIsr or StopReplica response."""
+    """The error code of one partition in a LeaderAndIsr or StopReplica response."""
 
     partition: TopicPartition
     error_code: int
@@ -67,7 +68,7 @@ class LeaderAndIsrResponse:
 
 @message
 class StopReplicaPartitionState(Encoded):
-    """One partition of a StopReplica request. Before v3 the leader epoch is not on the wire."""
+    """A partition in a StopReplica request; its leader epoch is sent since version 3 only."""
 
     partition: TopicPartition
     leader_epoch: int = NO_EPOCH
@@ -76,7 +77,7 @@ class StopReplicaPartitionState(Encoded):
 
 @message
 class StopReplicaRequest:
-    """Controller to broker: stop these replicas, and delete some (API key 5).
+    """The controller's request to a broker to stop replicas, and to delete some of them (API key 5).
 
     Below v3 all partitions of one request must agree in `delete_partition`.
     """
@@ -98,7 +99,7 @@ class StopReplicaResponse:
 
 @message
 class UpdateMetadataPartitionState(Encoded):
-    """One partition of an UpdateMetadata request."""
+    """A partition in an UpdateMetadata request, with its leader, ISR and replicas."""
 
     partition: TopicPartition
     controller_epoch: int
@@ -121,7 +122,9 @@ class UpdateMetadataBroker:
 
 @message
 class UpdateMetadataRequest:
-    """Controller to broker: live brokers (always whole) and partitions (to merge) for the cache (API key 6)."""
+    """The controller's request to a broker to update its metadata cache: all live brokers, and some partitions (API key
+    6).
+    """
 
     version: int
     controller_id: int
@@ -144,7 +147,7 @@ class UpdateMetadataResponse:
 
 @message
 class ControlledShutdownRequest:
-    """Broker to controller: move the leaders from this broker (API key 7)."""
+    """A broker's request to the controller to move the leaders away from it before it stops (API key 7)."""
 
     version: int
     broker_id: int
@@ -153,7 +156,7 @@ class ControlledShutdownRequest:
 
 @message
 class ControlledShutdownResponse:
-    """The partitions that the broker still leads."""
+    """The response to ControlledShutdown: the partitions that the broker still leads."""
 
     error_code: int
     remaining_partitions: tuple[TopicPartition, ...] = ()
@@ -161,7 +164,7 @@ class ControlledShutdownResponse:
 
 @message
 class ApiVersionRange:
-    """The supported versions of one API."""
+    """The versions of one API that a broker supports."""
 
     api_key: int
     min_version: int
@@ -170,7 +173,7 @@ class ApiVersionRange:
 
 @message
 class ApiVersionsRequest:
-    """Client to broker: list the supported APIs (API key 18). `version` may be unknown to the broker."""
+    """A client's request for the APIs that a broker supports (API key 18); `version` may be unknown to the broker."""
 
     version: int
     client_software_name: str = ""
@@ -179,7 +182,7 @@ class ApiVersionsRequest:
 
 @message
 class ApiVersionsResponse:
-    """The response to ApiVersions; error 35 is encoded in version 0."""
+    """The response to ApiVersions; one with error code 35 is encoded in version 0."""
 
     error_code: int
     api_keys: tuple[ApiVersionRange, ...]
@@ -187,7 +190,7 @@ class ApiVersionsResponse:
 
 @message
 class MetadataRequest:
-    """Client to broker: describe topics, leaders and brokers (API key 3); `topics` None requests all."""
+    """A client's request for topics, leaders and brokers (API key 3); `topics` None requests all topics."""
 
     version: int
     topics: tuple[str, ...] | None
@@ -196,7 +199,7 @@ class MetadataRequest:
 
 @message
 class MetadataBroker:
-    """A live broker with its endpoint for clients."""
+    """A live broker in a Metadata response, with its endpoint for clients."""
 
     id: int
     host: str
@@ -206,7 +209,7 @@ class MetadataBroker:
 
 @message
 class MetadataPartition:
-    """One partition of a Metadata response."""
+    """A partition in a Metadata response."""
 
     error_code: int
     partition: int
@@ -219,7 +222,7 @@ class MetadataPartition:
 
 @message
 class MetadataTopic:
-    """One topic of a Metadata response."""
+    """A topic in a Metadata response."""
 
     error_code: int
     name: str

@@ -1,4 +1,4 @@
-"""The pending messages and timers of an actor system as values, for snapshots and inspection."""
+"""The state of an actor system's queue and timers as values, for snapshots and inspection."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from messages.vocabulary import Message, message
 
 @message
 class StopChildren:
-    """The system's message to itself: an actor has ended; stop more of its children."""
+    """A message that the actor system sends to itself, to stop more children of an actor that has ended."""
 
     parent: ActorAddress
 
 
 @message
 class WaitingMail:
-    """A queued message; `kind` and `cause` as in the record of its delivery."""
+    """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record."""
 
     receiver: ActorAddress
     sender: ActorAddress
@@ -28,7 +28,7 @@ class WaitingMail:
 
 @message
 class WaitingTimer:
-    """A pending timer; `name` is "" if it cannot be cancelled."""
+    """A pending timer, as a snapshot stores it; `name` is "" if it cannot be cancelled."""
 
     receiver: ActorAddress
     name: str
@@ -39,7 +39,7 @@ class WaitingTimer:
 
 @message
 class KernelState:
-    """The queued messages and the pending timers of an actor system after delivery `n`, in their order.
+    """The queued messages and pending timers of an actor system after delivery `n`, in their order.
 
     Of the mail only what actors sent. What came from outside is in the record of its delivery, and a timer that is due
     and waits in the queue is still one of the timers.
@@ -53,7 +53,7 @@ class KernelState:
 
 @message
 class ActorSnapshot:
-    """A live actor: its address, its parent's address, and its class as "module:Class"."""
+    """A live actor, as a snapshot stores it: its address, its parent's address, and its class as "module:Class"."""
 
     address: ActorAddress
     parent: ActorAddress
@@ -62,7 +62,7 @@ class ActorSnapshot:
 
 @message
 class SystemState:
-    """The state of an actor system without the states of its actors.
+    """The state of an actor system, except for the states of its actors: the actors, the queue and the timers.
 
     `created` is how many actors have ever been; of those that live parents come before children.
     """

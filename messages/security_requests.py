@@ -1,4 +1,4 @@
-"""Requests of SASL, ACLs and delegation tokens, which a node refuses: it serves none of them (broker.md 6.2).
+"""The requests about SASL, ACLs and delegation tokens, which a node always rejects (broker.md 6.2).
 
 As in `messages.requests`: one class for all versions. What may be a password or a token is not read into a message:
 what a message holds is written to the trace.
@@ -14,7 +14,7 @@ LITERAL = 3
 
 @message
 class SaslHandshakeRequest:
-    """Client to broker: authenticate by this SASL mechanism (API key 17)."""
+    """A client's request to authenticate with this SASL mechanism (API key 17)."""
 
     version: int
     mechanism: str
@@ -22,7 +22,7 @@ class SaslHandshakeRequest:
 
 @message
 class SaslHandshakeResponse:
-    """The answer to SaslHandshake: the mechanisms that the listener takes."""
+    """The response to SaslHandshake: the mechanisms that the listener supports."""
 
     error_code: int
     mechanisms: tuple[str, ...] = ()
@@ -30,14 +30,14 @@ class SaslHandshakeResponse:
 
 @message
 class SaslAuthenticateRequest:
-    """Client to broker: a token of the SASL mechanism (API key 36)."""
+    """A client's request with a token of the SASL mechanism (API key 36)."""
 
     version: int
 
 
 @message
 class SaslAuthenticateResponse:
-    """The answer to SaslAuthenticate."""
+    """The response to SaslAuthenticate."""
 
     error_code: int
     error_message: str | None = None
@@ -47,7 +47,7 @@ class SaslAuthenticateResponse:
 
 @message
 class DescribeAclsRequest:
-    """Client to any broker: which ACLs match this filter (API key 29)? None matches any text."""
+    """A client's request for the ACLs that match this filter (API key 29); None matches any text."""
 
     version: int
     resource_type_filter: int
@@ -61,7 +61,7 @@ class DescribeAclsRequest:
 
 @message
 class DescribeAclsResponse:
-    """The answer to DescribeAcls, without ACLs."""
+    """The response to DescribeAcls, which has no ACLs."""
 
     error_code: int
     error_message: str | None = None
@@ -70,7 +70,7 @@ class DescribeAclsResponse:
 
 @message
 class AclCreation:
-    """An ACL to be created."""
+    """An ACL that a client wants to create."""
 
     resource_type: int
     resource_name: str
@@ -83,7 +83,7 @@ class AclCreation:
 
 @message
 class CreateAclsRequest:
-    """Client to any broker: create these ACLs (API key 30)."""
+    """A client's request to create ACLs (API key 30)."""
 
     version: int
     creations: tuple[AclCreation, ...]
@@ -91,7 +91,7 @@ class CreateAclsRequest:
 
 @message
 class AclCreationResult:
-    """The outcome of one creation."""
+    """The result of creating one ACL."""
 
     error_code: int
     error_message: str | None = None
@@ -99,7 +99,7 @@ class AclCreationResult:
 
 @message
 class CreateAclsResponse:
-    """The answer to CreateAcls: a result for each creation."""
+    """The response to CreateAcls, with a result for each ACL."""
 
     results: tuple[AclCreationResult, ...]
     throttle_time_ms: int = 0
@@ -107,7 +107,7 @@ class CreateAclsResponse:
 
 @message
 class DeleteAclsFilter:
-    """Which ACLs to delete, as in DescribeAclsRequest."""
+    """A filter that selects the ACLs to delete, as in DescribeAclsRequest."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -120,7 +120,7 @@ class DeleteAclsFilter:
 
 @message
 class DeleteAclsRequest:
-    """Client to any broker: delete the ACLs that match these filters (API key 31)."""
+    """A client's request to delete the ACLs that match these filters (API key 31)."""
 
     version: int
     filters: tuple[DeleteAclsFilter, ...]
@@ -128,7 +128,7 @@ class DeleteAclsRequest:
 
 @message
 class DeleteAclsFilterResult:
-    """The outcome of one filter, without ACLs."""
+    """The result of one filter in DeleteAcls, which has no ACLs."""
 
     error_code: int
     error_message: str | None = None
@@ -136,7 +136,7 @@ class DeleteAclsFilterResult:
 
 @message
 class DeleteAclsResponse:
-    """The answer to DeleteAcls: a result for each filter."""
+    """The response to DeleteAcls, with a result for each filter."""
 
     filter_results: tuple[DeleteAclsFilterResult, ...]
     throttle_time_ms: int = 0
@@ -144,14 +144,14 @@ class DeleteAclsResponse:
 
 @message
 class CreateDelegationTokenRequest:
-    """Client to any broker: create a delegation token for the connection's principal (API key 38)."""
+    """A client's request for a delegation token for its principal (API key 38)."""
 
     version: int
 
 
 @message
 class CreateDelegationTokenResponse:
-    """The answer to CreateDelegationToken. Times are in ms since 1970, -1 without a token."""
+    """The response to CreateDelegationToken; times are in ms since 1970, and -1 without a token."""
 
     error_code: int
     principal_type: str = "User"
@@ -166,14 +166,14 @@ class CreateDelegationTokenResponse:
 
 @message
 class RenewDelegationTokenRequest:
-    """Client to any broker: renew a delegation token (API key 39)."""
+    """A client's request to renew a delegation token (API key 39)."""
 
     version: int
 
 
 @message
 class RenewDelegationTokenResponse:
-    """The answer to RenewDelegationToken."""
+    """The response to RenewDelegationToken."""
 
     error_code: int
     expiry_timestamp_ms: int = -1
@@ -182,14 +182,14 @@ class RenewDelegationTokenResponse:
 
 @message
 class ExpireDelegationTokenRequest:
-    """Client to any broker: end a delegation token (API key 40)."""
+    """A client's request to let a delegation token expire (API key 40)."""
 
     version: int
 
 
 @message
 class ExpireDelegationTokenResponse:
-    """The answer to ExpireDelegationToken."""
+    """The response to ExpireDelegationToken."""
 
     error_code: int
     expiry_timestamp_ms: int = -1
@@ -198,7 +198,7 @@ class ExpireDelegationTokenResponse:
 
 @message
 class DelegationTokenOwner:
-    """A principal whose tokens are asked for."""
+    """A principal whose delegation tokens a client asks for."""
 
     principal_type: str
     principal_name: str
@@ -206,7 +206,7 @@ class DelegationTokenOwner:
 
 @message
 class DescribeDelegationTokenRequest:
-    """Client to any broker: which delegation tokens do these principals own (None: all) (API key 41)?"""
+    """A client's request for the delegation tokens of these principals, or of all (API key 41)."""
 
     version: int
     owners: tuple[DelegationTokenOwner, ...] | None
@@ -214,7 +214,7 @@ class DescribeDelegationTokenRequest:
 
 @message
 class DescribeDelegationTokenResponse:
-    """The answer to DescribeDelegationToken, without tokens."""
+    """The response to DescribeDelegationToken, which has no tokens."""
 
     error_code: int
     throttle_time_ms: int = 0

@@ -1,4 +1,4 @@
-"""The state of an actor as a value (`actors.runtime.state`).
+"""The state of an actor as a value, which snapshots store (`actors.runtime.state`).
 
 Values that traces know already (numbers, text, bytes, messages) are unchanged. A mutable object has a
 number, in the order met, so that two who share it share it again.
@@ -12,7 +12,7 @@ from messages.vocabulary import Message, message
 
 
 class StatePart(NamedTuple):
-    """The value of an attribute or a key."""
+    """An attribute of an object, or an entry of a dict, as a snapshot stores it."""
 
     key: Message
     value: Message
@@ -20,7 +20,7 @@ class StatePart(NamedTuple):
 
 @message
 class ActorState:
-    """The attributes of an actor of this class."""
+    """The class of an actor and its attributes, as a snapshot stores them."""
 
     actor: str
     parts: tuple[StatePart, ...]
@@ -28,7 +28,9 @@ class ActorState:
 
 @message
 class StateItems:
-    """A tuple, list, deque, set or frozenset; sets are sorted. Tuples and frozensets have the number 0.
+    """A tuple, list, deque, set or frozenset, as a snapshot stores it; the items of sets are sorted.
+
+    Tuples and frozensets have the number 0.
 
     A deque with a maximum length has it in `kind`: "deque 64".
     """
@@ -40,7 +42,10 @@ class StateItems:
 
 @message
 class StateTable:
-    """A dictionary, in its own order; or a read-only view of one."""
+    """A dict, or a read-only view of one, as a snapshot stores it.
+
+    The entries keep their order.
+    """
 
     mutable: bool
     number: int
@@ -49,7 +54,10 @@ class StateTable:
 
 @message
 class StateObject:
-    """An object of a class of ours, by attribute; a NamedTuple has the number 0."""
+    """An object with its attributes, as a snapshot stores it.
+
+    A NamedTuple has the number 0.
+    """
 
     number: int
     type: str
@@ -58,27 +66,27 @@ class StateObject:
 
 @message
 class StateSeen:
-    """A reference to the object with this number."""
+    """A reference to an object that occurred earlier in the snapshot, given by its number."""
 
     number: int
 
 
 @message
 class StateName:
-    """A class, a function or a member of an enumeration, by its name: "module:name"."""
+    """A class, function or enum member, which a snapshot stores by its name: "module:name"."""
 
     name: str
 
 
 @message
 class StateOwn:
-    """What an actor has of its own shell: the method `send`, or the port `port:disk`."""
+    """A reference to a part of the actor's base class, such as the method `send` or the I/O adapter `port:disk`."""
 
     name: str
 
 
 @message
 class StateSuspended:
-    """A conversation that waits for an answer, by its function: it can be shown, and not restored."""
+    """The name of an event handler that waits for an answer; such an actor cannot be restored."""
 
     name: str

@@ -1,4 +1,4 @@
-"""Messages between ZkBridgeActor and a ZooKeeper store: ZooKeeper's operations in batches.
+"""The messages between ZkBridgeActor and a ZooKeeper client, which contain ZooKeeper operations in batches.
 
 Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send, record.
 Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.
@@ -59,7 +59,7 @@ DELETE = "delete"
 
 
 class WriteOp(NamedTuple):
-    """One operation of a transaction. `version` is what check, set and delete expect (ANY_VERSION: whatever it is)."""
+    """An operation of a ZooKeeper transaction; `version` is the version that it expects (ANY_VERSION: any)."""
 
     kind: str
     path: str
@@ -68,7 +68,7 @@ class WriteOp(NamedTuple):
 
 
 class Znode(NamedTuple):
-    """The result of a read: `code` OK or an error such as NO_NODE, the data, and parts of the stat.
+    """The result of reading a znode: an error code, and the data and parts of the stat if the code is OK.
 
     `version` is the data version, `czxid` the transaction that created the node, `owner` the session of an ephemeral
     (0: persistent).
@@ -82,14 +82,14 @@ class Znode(NamedTuple):
 
 
 class Children(NamedTuple):
-    """Names of a node's children in the server's order; `code` as in Znode."""
+    """The result of listing a znode's children: an error code, and their names in the server's order."""
 
     code: int
     names: tuple[str, ...] = ()
 
 
 class Written(NamedTuple):
-    """The result of one operation: version and czxid after a set, the path after a create."""
+    """The result of one write: the znode's version and czxid after a set, its path after a create."""
 
     version: int = -1
     czxid: int = -1
@@ -98,7 +98,9 @@ class Written(NamedTuple):
 
 @message
 class StoreRead:
-    """Read the data of the nodes `data` and the children of the nodes `children`, each with its own code.
+    """A request to the ZooKeeper client to read the data and the children of znodes.
+
+    Each znode's result has its own error code.
 
     -> StoreReply with `nodes` and `children` in the order asked. Not atomic across the whole request.
     """
@@ -110,7 +112,10 @@ class StoreRead:
 
 @message
 class StoreWrite:
-    """Execute all `ops` in order, or none. -> StoreReply with `results`, or `code` and `culprit`"""
+    """A request to the ZooKeeper client to execute `ops` as one transaction.
+
+    The StoreReply has `results`, or `code` and `culprit`.
+    """
 
     id: int
     ops: tuple[WriteOp, ...]
@@ -118,7 +123,9 @@ class StoreWrite:
 
 @message
 class StoreArm:
-    """Set one-shot watches, without reading. -> StoreReply with `present` for the paths in `exists`
+    """A request to the ZooKeeper client to set one-shot watches without reading the znodes.
+
+    The StoreReply has `present` for the paths in `exists`.
 
     `data` and `children` are nodes that are believed to exist (one that does not fires "deleted" at once); a node in
     `exists` may come and go. With `since`, watches are set again after an interruption: what a later transaction than
@@ -134,7 +141,7 @@ class StoreArm:
 
 @message
 class StoreReply:
-    """The response to request `id`.
+    """The reply of the ZooKeeper client to the request with this id.
 
     `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
     SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
@@ -160,7 +167,7 @@ CHILDREN_CHANGED = "children"
 
 @message
 class WatchEvent:
-    """A watch fired: `kind` is created, deleted, changed or children."""
+    """A ZooKeeper watch fired; `kind` is created, deleted, changed or children."""
 
     path: str
     kind: str
@@ -168,7 +175,7 @@ class WatchEvent:
 
 @message
 class StoreFailed:
-    """The store has failed: it sends no more events and responses."""
+    """The ZooKeeper client has failed: it sends no more events and replies."""
 
     reason: str
 
@@ -180,7 +187,7 @@ EXPIRED = "expired"
 
 @message
 class SessionState:
-    """The session's state changed; `session_id` is set on `connected`, else 0.
+    """The state of the ZooKeeper session changed; `session_id` is 0 unless the state is `connected`.
 
     `suspended`: the link is down, watches are gone, the session may live on. `expired`: its ephemerals are gone too;
     the store goes on to make a new session by itself.

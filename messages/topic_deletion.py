@@ -1,4 +1,4 @@
-"""Questions of the controller to TopicDeletionActor, and the resulting plans.
+"""The requests of the controller to TopicDeletionActor, and the plans that it returns.
 
 Rule 1: only the controller asks, while its flow runs; TopicDeletionActor never asks back.
 Rule 2: an answer is a DeletionPlan, steps in the order in which they are to be made. A DeletionSets among them is the
@@ -21,7 +21,7 @@ DELETION = "deletion"
 
 @message
 class DeletingTopic:
-    """A topic to delete: its replicas, and those in a deletion state."""
+    """A topic that is being deleted: its replicas, and the deletion state of each."""
 
     topic: str
     replicas: tuple[PartitionReplica, ...]
@@ -35,7 +35,9 @@ class DeletingTopic:
 
 @message
 class ResetDeletions(Question["DeletionPlan"]):
-    """Replace all deletions: these topics are queued, those in `ineligible` are ineligible for deletion.
+    """A request to TopicDeletionActor to replace its list of topics to be deleted.
+
+    Those in `ineligible` are ineligible for deletion.
 
     -> DeletionPlan of one DeletionSets. Asked at failover (controller.md 6.1 init; none is `started` then), without
     topics at resignation, and when a plan broke off.
@@ -49,7 +51,10 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """Correct the deletion states of topics by the controller's state. -> DeletionPlan with one DeletionSets"""
+    """A request to TopicDeletionActor to correct its list by the controller's state; the reply is a DeletionPlan.
+
+    The plan has one DeletionSets.
+    """
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]
@@ -57,7 +62,10 @@ class CorrectDeletions(Question["DeletionPlan"]):
 
 @message
 class QueueDeletions(Question["DeletionPlan"]):
-    """Queue topics for deletion; topics already queued stay as they are. -> DeletionPlan"""
+    """A request to TopicDeletionActor to queue topics for deletion; the reply is a DeletionPlan.
+
+    Topics that are queued already stay as they are.
+    """
 
     asks: ClassVar[str] = DELETION
     topics: tuple[DeletingTopic, ...]
@@ -66,7 +74,8 @@ class QueueDeletions(Question["DeletionPlan"]):
 
 @message
 class ResumeDeletions(Question["DeletionPlan"]):
-    """Retry the deletion of these topics (None: all queued topics). -> DeletionPlan"""
+    """A request to TopicDeletionActor to retry the deletion of these topics (None: all); the reply is a
+    DeletionPlan."""
 
     asks: ClassVar[str] = DELETION
     topics: tuple[str, ...] | None
@@ -75,7 +84,8 @@ class ResumeDeletions(Question["DeletionPlan"]):
 
 @message
 class FailReplicaDeletions(Question["DeletionPlan"]):
-    """Replicas of these topics could not be deleted, or their broker failed. -> DeletionPlan
+    """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed; the reply is a
+    DeletionPlan.
 
     `replicas` are those of them that were about to be deleted; the others stay as they are, but their topics wait, too.
     """
@@ -88,7 +98,7 @@ class FailReplicaDeletions(Question["DeletionPlan"]):
 
 @message
 class CompleteReplicaDeletions(Question["DeletionPlan"]):
-    """The brokers have deleted these replicas. -> DeletionPlan"""
+    """A message to TopicDeletionActor: brokers have deleted these replicas; the reply is a DeletionPlan."""
 
     asks: ClassVar[str] = DELETION
     replicas: tuple[PartitionReplica, ...]
@@ -97,7 +107,7 @@ class CompleteReplicaDeletions(Question["DeletionPlan"]):
 
 @message
 class ReportDeletions(Question["DeletionReport"]):
-    """Describe the current deletions without changes. -> DeletionReport"""
+    """A request to TopicDeletionActor for its list of topics to be deleted; the reply is a DeletionReport."""
 
     asks: ClassVar[str] = DELETION
 
@@ -107,7 +117,7 @@ class ReportDeletions(Question["DeletionReport"]):
 
 @message
 class DeletionReport:
-    """The deletion sets, and the queued topics."""
+    """The reply to ReportDeletions: the topics that are queued for deletion, and their states."""
 
     sets: DeletionSets
     topics: tuple[DeletingTopic, ...]
@@ -115,14 +125,19 @@ class DeletionReport:
 
 @message
 class DeletionPlan:
-    """The next steps: MovePartitions, MoveReplicas, AnnounceDeletion, FinishDeletions, DeletionSets."""
+    """The next steps of topic deletions, which the controller executes in order.
+
+    A step is one of MovePartitions, MoveReplicas, AnnounceDeletion, FinishDeletions and DeletionSets.
+    """
 
     steps: tuple[Message, ...]
 
 
 @message
 class DeletionSets:
-    """The topics queued, started and ineligible, in order of queueing, and two figures for the gauges.
+    """The topics that are queued, started and ineligible for deletion, and two numbers for metrics.
+
+    Topics are in the order in which they were queued.
 
     `replicas_to_delete`: replicas of queued topics not deleted yet; `replicas_ineligible`: those that have to wait.
     """
@@ -136,7 +151,7 @@ class DeletionSets:
 
 @message
 class MovePartitions:
-    """Change all partitions of these topics to `state` (a PartitionState value)."""
+    """A step of a deletion plan: change the partitions of these topics to the state `state`."""
 
     topics: tuple[str, ...]
     state: str
@@ -144,7 +159,7 @@ class MovePartitions:
 
 @message
 class MoveReplicas:
-    """Change these replicas to `state` (a ReplicaState value)."""
+    """A step of a deletion plan: change these replicas to the state `state`."""
 
     replicas: tuple[PartitionReplica, ...]
     state: str
@@ -152,13 +167,17 @@ class MoveReplicas:
 
 @message
 class AnnounceDeletion:
-    """Send UpdateMetadata with leader -2 for all partitions of these topics to all brokers."""
+    """A step of a deletion plan: send UpdateMetadata with leader -2 for the partitions of these topics to all
+    brokers."""
 
     topics: tuple[str, ...]
 
 
 @message
 class FinishDeletions:
-    """All replicas are deleted: stop watching these topics, delete their znodes and remove them from the context."""
+    """A step of a deletion plan: all replicas are deleted, so delete the znodes of these topics.
+
+    The controller also stops watching the topics, and removes them from its context.
+    """
 
     topics: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""The message decorator: frozen, slotted attrs classes with names that are unique in the project.
+"""The decorator `message`, which makes an immutable attrs class and registers its name; each name is unique in the
+project.
 
 Rule 1: a message is a value. It has no behaviour, and nothing mutable hangs off it.
 Rule 2: its name is unique: actors dispatch on the bare class name, and traces name types by it.

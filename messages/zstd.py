@@ -1,4 +1,4 @@
-"""zstd: Python 3.14's own module, and before 3.14 its backport."""
+"""zstd compression, from Python's own module since 3.14, and from its backport before."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""Questions to traces with Spark: any number of nodes in one folder."""
+"""Summaries of traces, computed with Spark, for one node or many."""

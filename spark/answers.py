@@ -1,4 +1,4 @@
-"""Results of questions as plain values, for display without Spark."""
+"""The results of a summary as plain values, which can be printed without Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class QueryResult:
-    """The rows of a question in order, with a value for each column."""
+    """The result of one section of a summary: its rows in order, with a value for each column."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
@@ -32,7 +32,10 @@ class QueryResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """The answers by question. `malformed` lines and `unreadable` files are in none, nor what follows `damage`."""
+    """The results of all sections of a summary, and the lines and files that could not be read.
+
+    `malformed` lines and `unreadable` files are in no result, nor what follows `damage`.
+    """
 
     answers: Mapping[str, QueryResult]
     malformed: int

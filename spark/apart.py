@@ -1,4 +1,4 @@
-"""Run work in a separate process that leaves nothing behind.
+"""Run a function in a separate process, which leaves no memory or threads behind.
 
 Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
 thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and
@@ -26,7 +26,7 @@ _SIGNALS = (signal.SIGINT, *_ENDING)
 
 
 class ChildEnded(Exception):
-    """The child ended without a result: killed from outside, or out of memory."""
+    """The separate process ended without a result: it was killed, or it ran out of memory."""
 
 
 def apart(work: Callable[[], _T]) -> _T:

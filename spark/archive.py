@@ -1,4 +1,4 @@
-"""Create Spark's class data archive, once (`spark.java`)."""
+"""Create the archive of Spark's Java classes that makes Spark start faster (`spark.java`)."""
 
 from __future__ import annotations
 

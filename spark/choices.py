@@ -1,4 +1,4 @@
-"""The questions of a summary, importable without Spark."""
+"""The names of a summary's sections, which the command line imports without Spark."""
 
 from __future__ import annotations
 

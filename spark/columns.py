@@ -1,4 +1,4 @@
-"""The columns of trace records for questions, and their extraction from a line of a trace.
+"""The columns of trace records, and how they are extracted from a line of a trace.
 
 Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
 Rule 2: what a message says is taken out of its payload here, once, into columns of its own (`TAKEN`), typed; no
@@ -115,7 +115,7 @@ EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """A record as far as columns need it (messages.trace.schema.Record)."""
+    """The fields of a trace record that the columns need."""
 
     n: int
     kind: str
@@ -133,7 +133,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 class _State(msgspec.Struct):
-    """A partition state in a request or a part of one."""
+    """The fields of a partition state in a controller's request."""
 
     partition: tuple[str, int]
     leader: int | None = None
@@ -145,20 +145,20 @@ class _State(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """A controller request to a broker."""
+    """The fields of a controller's request to a broker."""
 
     controller_epoch: int | None = None
     partition_states: tuple[_State, ...] | None = None
 
 
 class _Part(msgspec.Struct):
-    """A part of a large controller request."""
+    """The fields of a part of a large request of the controller."""
 
     entries: tuple[_State, ...] = ()
 
 
 class _Sent(msgspec.Struct):
-    """`Transmit`: a request to another node."""
+    """The fields of a `Transmit` message: a request to another node."""
 
     channel: str
     correlation_id: int
@@ -166,14 +166,14 @@ class _Sent(msgspec.Struct):
 
 
 class _Piece(msgspec.Struct):
-    """`ChannelPart`: a part of a request to another node."""
+    """The fields of a `ChannelPart` message: a part of a request to another node."""
 
     channel: str
     part: tuple[str, msgspec.Raw]
 
 
 class _Failed(msgspec.Struct):
-    """`TransmitFailed`: a request without a response."""
+    """The fields of a `TransmitFailed` message: a request that got no response."""
 
     channel: str
     correlation_id: int
@@ -181,7 +181,7 @@ class _Failed(msgspec.Struct):
 
 
 class _Received(msgspec.Struct):
-    """`Received`: a response from another node."""
+    """The fields of a `Received` message: a response from another node."""
 
     channel: str
     correlation_id: int
@@ -189,7 +189,7 @@ class _Received(msgspec.Struct):
 
 
 class _Came(msgspec.Struct):
-    """`ClientRequest`: a request of a client."""
+    """The fields of a `ClientRequest` message: a request of a client."""
 
     connection: int
     correlation_id: int
@@ -197,7 +197,7 @@ class _Came(msgspec.Struct):
 
 
 class _Replied(msgspec.Struct):
-    """`ClientResponse`: a response to a client."""
+    """The fields of a `ClientResponse` message: a response to a client."""
 
     connection: int
     correlation_id: int
@@ -205,46 +205,46 @@ class _Replied(msgspec.Struct):
 
 
 class _CameTogether(msgspec.Struct):
-    """`ClientRequests`: requests of one connection that arrived together."""
+    """The fields of a `ClientRequests` message: requests that arrived together on one connection."""
 
     requests: tuple[_Came, ...]
 
 
 class _RepliedTogether(msgspec.Struct):
-    """`ClientResponses`: several responses to one connection."""
+    """The fields of a `ClientResponses` message: several responses on one connection."""
 
     responses: tuple[_Replied, ...]
 
 
 class _Passed(msgspec.Struct):
-    """`Forwarded`: a client's request in the message to its handler."""
+    """The fields of a `Forwarded` message, which carries a client's request to the actor that handles it."""
 
     request: _Came
 
 
 class _Start(msgspec.Struct):
-    """`StartChannel`: the broker of a channel."""
+    """The fields of a `StartChannel` message, which names the broker of a connection."""
 
     broker_id: int
     channel: str
 
 
 class _Answer(msgspec.Struct):
-    """`Answer`: the result of a request between actors."""
+    """The fields of an `Answer` message: the result of a request from one actor to another."""
 
     result: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Asked(msgspec.Struct):
-    """`Ask`: a request between actors."""
+    """The fields of an `Ask` message: a request from one actor to another."""
 
     question: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Leadership(msgspec.Struct):
-    """The leader and the ISR in a partition state."""
+    """The fields of a partition state that describe the leader and the ISR."""
 
     leader: int
     leader_epoch: int
@@ -253,37 +253,37 @@ class _Leadership(msgspec.Struct):
 
 
 class _StatesToWrite(msgspec.Struct):
-    """A ZooKeeper request that writes partition states."""
+    """The fields of a ZooKeeper request that writes partition states."""
 
     states: tuple[tuple[tuple[str, int], _Leadership], ...]
 
 
 class _StatesRead(msgspec.Struct):
-    """The result of reading partition states."""
+    """The fields of the result of reading partition states from ZooKeeper."""
 
     states: tuple[tuple[tuple[str, int], _Leadership | None, str], ...]
 
 
 class _StatesWritten(msgspec.Struct):
-    """The results of writing partition states."""
+    """The fields of the results of writing partition states to ZooKeeper."""
 
     results: tuple[tuple[tuple[str, int], int, int], ...]
 
 
 class _Topic(msgspec.Struct):
-    """A message that names one topic."""
+    """The fields of a message that names one topic."""
 
     topic: str
 
 
 class _Topics(msgspec.Struct):
-    """A message that lists topics."""
+    """The fields of a message that lists topics."""
 
     topics: tuple[_Topic, ...] = ()
 
 
 class _ToStore(msgspec.Struct):
-    """A request to the ZooKeeper store."""
+    """The fields of a request to ZooKeeper."""
 
     id: int
     ops: tuple[tuple[str, str, msgspec.Raw, msgspec.Raw], ...] = ()
@@ -293,45 +293,45 @@ class _ToStore(msgspec.Struct):
 
 
 class _FromStore(msgspec.Struct):
-    """A response of the ZooKeeper store."""
+    """The fields of a response from ZooKeeper."""
 
     id: int
 
 
 class _Fired(msgspec.Struct):
-    """`WatchEvent`: a ZooKeeper watch that fired."""
+    """The fields of a `WatchEvent` message: a ZooKeeper watch fired."""
 
     path: str
 
 
 class _Sampled(msgspec.Struct):
-    """`Samples`: observations for the metrics."""
+    """The fields of a `Samples` message: observed values for metrics."""
 
     values: tuple[tuple[str, float, tuple[tuple[str, str], ...]], ...]
 
 
 class _Body(msgspec.Struct):
-    """The size of a batch body."""
+    """The size of the bytes of record batches."""
 
     size: int = 0
 
 
 class _Records(msgspec.Struct, array_like=True):
-    """The first fields of `messages.records.Records`; those that follow are not read."""
+    """The first fields of `messages.records.Records`, without the bytes."""
 
     batches: tuple[tuple[msgspec.Raw, ...], ...] = ()
     body: _Body = msgspec.field(default_factory=_Body)
 
 
 class _Batch(msgspec.Struct):
-    """The records for one partition in a Produce request."""
+    """The fields of the records for one partition in a Produce request."""
 
     partition: tuple[str, int]
     records: _Records | None = None
 
 
 class _Append(msgspec.Struct, array_like=True):
-    """`AppendBatch`: records to append, and their request."""
+    """The fields of an `AppendBatch` message: records to append, and their request."""
 
     request: int
     place: int
@@ -339,44 +339,44 @@ class _Append(msgspec.Struct, array_like=True):
 
 
 class _Appends(msgspec.Struct):
-    """`AppendBatches`: several of them."""
+    """The fields of an `AppendBatches` message: several batches to append."""
 
     batches: tuple[_Append, ...]
 
 
 class _Found(msgspec.Struct):
-    """The records read from one partition."""
+    """The fields of the records that were read from one partition."""
 
     partition: tuple[str, int]
     body: _Body | None = None
 
 
 class _Read(msgspec.Struct):
-    """`LogRead`: the result of a read."""
+    """The fields of a `LogRead` message: the result of reading a partition."""
 
     result: _Found
 
 
 class _Isr(_State):
-    """`ChangeIsr`: an ISR to write to ZooKeeper."""
+    """The fields of a `ChangeIsr` message: an ISR to write to ZooKeeper."""
 
     grows: bool = True
 
 
 class _Elected(msgspec.Struct):
-    """`Elected`: a new controller epoch."""
+    """The fields of an `Elected` message: a new controller epoch."""
 
     epoch: int
 
 
 class _Broker(msgspec.Struct):
-    """A live broker."""
+    """The fields of a live broker."""
 
     id: int
 
 
 class _Brokers(msgspec.Struct):
-    """`Brokers`: the live brokers."""
+    """The fields of a `Brokers` message: the live brokers."""
 
     brokers: tuple[_Broker, ...]
 

@@ -1,4 +1,4 @@
-"""The errors of summaries."""
+"""The exceptions that summaries can raise."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from messages.trace.errors import TraceError
 
 
 class SparkUnavailable(Exception):
-    """Spark cannot be started; the message has the reason."""
+    """Spark cannot be started; the exception's message is the reason."""
 
 
 class Incomplete(TraceError):
-    """Some traces cannot be read and a partial answer was not requested; the message names them."""
+    """Some traces cannot be read, and a partial result was not requested; the exception's message names the traces."""
 
 
 class FollowedAlready(TraceError):
-    """Another process already follows traces into that folder."""
+    """Another process already stores traces in that folder."""
 
 
 class BadOption(ValueError):
-    """An option of the data source is unknown or has a bad value; the message names it."""
+    """An option of the Spark data source is unknown or has an invalid value; the exception's message names it."""

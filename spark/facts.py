@@ -1,4 +1,4 @@
-"""Data frames that several questions share, computed when the first question needs them."""
+"""Spark data frames that several sections of a summary use; each is computed when it is first needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
-    """The records of a folder (columns: spark.columns), and data about them. `close` frees cached data."""
+    """The records of the traces below a folder as Spark data frames; `close` frees cached data."""
 
     def __init__(self, records: DataFrame, manifest: Manifest, before: Facts | None = None, few: bool = False) -> None:
         self.records = records

@@ -1,4 +1,4 @@
-"""Growing traces as a Spark stream: `spark.readStream.format("kafka-actors").load(DIR)`.
+"""A Spark stream of the records that are added to traces: `spark.readStream.format("kafka-actors").load(DIR)`.
 
 Rule 1: an offset is how many bytes of each segment have been read, by its file's name: {"RUN-000000.trace.zst": 4711}.
         It ends behind a whole frame; what a node is still writing waits for the next look.
@@ -26,7 +26,7 @@ Offset = dict[str, int]
 
 
 class GrowingTraces(DataSourceStreamReader):
-    """Reads all runs below a folder, and the records that are added to them."""
+    """A Spark stream reader, which reads all runs below a folder and the records that are added to them."""
 
     def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The summary in a few sentences, in order of time."""
+"""Write the sentences at the top of a summary, in order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java for Spark: find it, prepare its class data once, and start it early.
+"""Find a Java installation for Spark, start it early, and cache Spark's classes so that it starts faster.
 
 HOME/classes.jsa        Spark's classes, as a JVM that has done the work laid them out. Java calls it class data sharing
                         (JEP 310, 350): another JVM with the same class path maps what it would have to load, check and
@@ -150,7 +150,7 @@ def _jars() -> tuple[Path, ...]:
 
 
 class Java:
-    """A JVM that waits for a local session: it is there sooner when it starts before PySpark is imported."""
+    """A Java process that is started before PySpark is imported, so that a local session opens sooner."""
 
     def __init__(self, home: Path) -> None:
         self._folder = Path(tempfile.mkdtemp())

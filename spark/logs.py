@@ -1,4 +1,4 @@
-"""The logs of Apache Kafka brokers in the columns of `spark.columns`, for the same questions.
+"""Read the logs of Apache Kafka brokers into the columns of traces, for the same summary.
 
     DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
     and compressed ones (.gz); a folder for each broker
@@ -93,7 +93,7 @@ def _one_state(**fields: Take) -> Take:
 
 @dataclass(frozen=True)
 class LinePattern:
-    """A kind of log line: its pattern and the columns that it gives."""
+    """A pattern for a kind of log line, and the columns that it provides."""
 
     pattern: str
     extracted: Mapping[str, Take]
@@ -264,7 +264,7 @@ def _extracted() -> Column:
 
 
 class LogFacts(Facts):
-    """Data frames of the logs that several questions share."""
+    """The log lines of Apache Kafka brokers as Spark data frames, which several sections of a summary use."""
 
     def __init__(self, records: DataFrame) -> None:
         super().__init__(records, Manifest((), ()))

@@ -1,4 +1,4 @@
-"""Traces as Parquet with the columns of `spark.columns`, for Spark or other tools.
+"""Convert traces to Parquet with the columns of `spark.columns`, for Spark and other tools.
 
     TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
     TARGET/_runs.json                how each run ended, and what could not be read
@@ -33,7 +33,10 @@ PARALLEL = 2
 
 
 class PackedRun(msgspec.Struct, frozen=True):
-    """A run: how it ended, what is wrong with it (`messages.trace.runs.survey`), and of its header what is asked."""
+    """A run in packed traces: its node and time, how it ended, and what is wrong with it.
+
+    See `messages.trace.runs.survey`.
+    """
 
     run: str
     node: int
@@ -44,15 +47,17 @@ class PackedRun(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The manifest of packed traces: the runs, and the files that could not be read."""
+    """The list of all runs in packed traces, and of the files that could not be read."""
 
     runs: tuple[PackedRun, ...]
     unreadable: tuple[str, ...]
 
 
 class Packing:
-    """Packs all traces below a folder into `target`; begins at once, `finish` waits for the end. Raises NotATrace, and
-    what `check` raises for their manifest."""
+    """A conversion of all traces below a folder into `target`, which begins at once; `finish` waits for its end.
+
+    Raises NotATrace, and what `check` raises for their manifest.
+    """
 
     def __init__(self, folder: Path, target: Path, check: Callable[[Manifest], None] = lambda manifest: None) -> None:
         self.target = target

@@ -1,4 +1,4 @@
-"""The figures of the report; times are in UTC.
+"""Draw the figures of the HTML report; times are in UTC.
 
 Rule 1: a figure shows what the table below it says. Of many partitions or topics the MOST that stand out are drawn.
 Rule 2: figures have no background and no colour of letters of their own: the page gives both, light or dark.

@@ -1,4 +1,4 @@
-"""The HTML report of a summary: self-contained, light or dark, printable."""
+"""Write a summary as an HTML report, which is one file without references to other files."""
 
 from __future__ import annotations
 

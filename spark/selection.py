@@ -1,4 +1,4 @@
-"""The selection of trace records to read: by node, run, actor and time."""
+"""Select the trace records to read by node, run, actor and time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ OPTIONS = {
 
 
 class Selection(NamedTuple):
-    """The records to read; None selects all. Times are seconds since 1970: `start` <= at < `end`."""
+    """The filter for the trace records to read; None does not filter.
+
+    Times are seconds since 1970: `start` <= at < `end`.
+    """
 
     nodes: frozenset[int] | None = None
     runs: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""The Spark session of a summary: quiet, small if local, or on a cluster if a master is given."""
+"""Open the Spark session of a summary, on this machine or on a cluster."""
 
 from __future__ import annotations
 

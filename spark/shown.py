@@ -1,4 +1,4 @@
-"""Display of values in reports: a column's name has its unit (spark.summary, rule 3)."""
+"""Format values for reports; the name of a column has its unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces as a Spark data source; users register the one in `spark.public`.
+"""A Spark data source for traces; users register the subclass in `spark.public`.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`
@@ -32,7 +32,7 @@ SCHEMA: StructType = from_arrow_schema(ARROW)
 
 
 class TraceSource(DataSource):
-    """All records of all nodes below a folder; the columns are `spark.columns`."""
+    """A Spark data source with all records of all nodes below a folder; `spark.columns` has its columns."""
 
     @classmethod
     def name(cls) -> str:
@@ -75,14 +75,14 @@ _COMPARISONS = {
 
 
 class _SliceOfTrace(InputPartition):
-    """A Spark partition: the frames that one task reads."""
+    """A Spark partition: the part of a trace that one task reads."""
 
     def __init__(self, slice: Slice) -> None:
         self.slice = slice
 
 
 class TraceReader(DataSourceReader):
-    """Reads all runs below a folder."""
+    """A Spark reader of all runs below a folder."""
 
     def __init__(self, folder: Path, selection: Selection = ALL) -> None:
         self._folder = folder
@@ -101,7 +101,7 @@ class TraceReader(DataSourceReader):
 
 
 class FilteringReader(TraceReader):
-    """A TraceReader that takes over a query's conditions."""
+    """A TraceReader that applies the conditions of a query while it reads."""
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Take over the filters that a selection can express; the others are returned."""

@@ -1,4 +1,4 @@
-"""Summaries of the traces of a cluster: the table of questions, and their execution.
+"""Summarise the traces of a cluster: a table of all sections, and the code that computes them.
 
 Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
 Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is

@@ -1,4 +1,4 @@
-"""ZkBridgeActor: ZooKeeper access by messages; `BridgeCore` has the rules.
+"""ZkBridgeActor gives other actors access to ZooKeeper by messages; `BridgeCore` has the rules.
 
 Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
 external endpoint (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
@@ -18,7 +18,10 @@ from zk_bridge.core import BridgeCore
 
 
 class ZkBridgeActor(Dispatcher):
-    """The ZooKeeper bridge of a node; its first message is StartBridge."""
+    """This actor gives the other actors of a node access to ZooKeeper; each node has one.
+
+    Its first message is StartBridge.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ZooKeeper operations on broker registrations (controller.md 2.3)."""
+"""ZooKeeper operations on the registrations of brokers (controller.md 2.3)."""
 
 from __future__ import annotations
 

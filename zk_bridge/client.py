@@ -1,4 +1,4 @@
-"""Blocking ZooKeeper requests for command-line tools and tests.
+"""Blocking ZooKeeper requests, for commands and tests.
 
     with connect("localhost:2181/kafka") as zk:
         topics = zk.ask(GetTopics(watch=False)).topics
@@ -37,7 +37,7 @@ def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) ->
 
 
 class Client:
-    """A session with ZooKeeper through `store`, which is started here and stopped by `close`."""
+    """A blocking ZooKeeper client over `store`, which it starts; `close` stops it."""
 
     def __init__(self, store: Store, timeout: float = 10.0) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""ZooKeeper operations on the cluster: Kafka's parent znodes, the cluster id, our own nodes (broker.md 7.1)."""
+"""ZooKeeper operations that create Kafka's parent znodes, read the cluster id and register nodes (broker.md 7.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ZooKeeper operations on configurations (controller.md 2.2)."""
+"""ZooKeeper operations on config overrides and change notifications (controller.md 2.2)."""
 
 from __future__ import annotations
 

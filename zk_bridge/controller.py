@@ -1,4 +1,4 @@
-"""ZooKeeper operations of the controller: elect, resign, read it (controller.md 2.5, 7.1)."""
+"""ZooKeeper operations of the controller: elect, resign, and read /controller (controller.md 2.5, 7.1)."""
 
 from __future__ import annotations
 

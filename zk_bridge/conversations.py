@@ -1,4 +1,4 @@
-"""The bridge handles each request with a generator that yields store requests and returns the result.
+"""The bridge handles each request by a generator, which yields ZooKeeper operations and returns the result.
 
 Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `Forget` or `WhoAmI` and is sent the StoreReply (for
         WhoAmI a SessionIds); it returns a message, or raises an AskFailed, which becomes the Failure of that name.
@@ -36,20 +36,23 @@ T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """Yielded for a StoreRead."""
+    """A generator of the bridge yields this to read znodes; it gets the reply to the StoreRead."""
 
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
 
 
 class Write(NamedTuple):
-    """Yielded for a StoreWrite."""
+    """A generator of the bridge yields this to write znodes; it gets the reply to the StoreWrite."""
 
     ops: tuple[WriteOp, ...]
 
 
 class Arm(NamedTuple):
-    """Yielded for a StoreArm for the sender of the request: the watch table has the event of each path."""
+    """A generator of the bridge yields this to set watches for the actor that sent the request.
+
+    The watch table has the event of each path.
+    """
 
     data: tuple[str, ...] = ()
     exists: tuple[str, ...] = ()
@@ -57,18 +60,21 @@ class Arm(NamedTuple):
 
 
 class Forget(NamedTuple):
-    """Yielded to drop the sender's watches of these events: those of `keys`, or all."""
+    """A generator of the bridge yields this to drop watches of the actor that sent the request.
+
+    Those of these events: with `keys`, or all.
+    """
 
     events: tuple[str, ...]
     keys: tuple[str, ...] | None
 
 
 class WhoAmI(NamedTuple):
-    """Yielded to get the ids of this session."""
+    """A generator of the bridge yields this to get the ids of its ZooKeeper session."""
 
 
 class SessionIds(NamedTuple):
-    """The current session, former sessions of this process, and whether it is connected; see WhoAmI."""
+    """The id of the current ZooKeeper session and those of former ones, and whether it is connected."""
 
     current: int
     earlier: tuple[int, ...]

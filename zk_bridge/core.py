@@ -1,4 +1,4 @@
-"""The bridge's rules without an actor: it receives requests, store events and session states, and sends messages.
+"""The rules of the bridge without an actor: requests, replies and session states come in, messages go out.
 
 Rule 1: several conversations go on at once, each with at most one request under way.
 Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
@@ -59,7 +59,7 @@ STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
 
 
 class _Talk:
-    """A generator that handles a request: the actor that sent it, and the store request that it waits for."""
+    """A request that the bridge is handling: its generator, its sender, and the ZooKeeper request that it waits for."""
 
     __slots__ = ("ask_id", "asker", "conversation", "lost", "request", "requests")
 
@@ -73,7 +73,10 @@ class _Talk:
 
 
 class BridgeCore:
-    """The bridge's state; it calls `send(receiver, message)` for each outgoing message, `me` is its own address."""
+    """The state and the rules of the bridge; it calls `send(receiver, message)` for each outgoing message.
+
+    `me` is its own address.
+    """
 
     def __init__(self, me: Any, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
         self.generation = 0

@@ -1,4 +1,4 @@
-"""An embedded ZooKeeper server from the jars of PySpark; only Java must be installed.
+"""Start a ZooKeeper server from the jars that PySpark contains; only Java must be installed.
 
 Rule 1: the server is a process of its own, with its own log file, and never outlives ours (`guardian`).
 Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
@@ -55,7 +55,7 @@ MAX_SESSION_TICKS = 600
 
 
 class ZooKeeperStartFailed(Exception):
-    """The embedded server could not be started; the message has the reason and the remedy."""
+    """The embedded ZooKeeper server could not be started; the exception's message has the reason and the remedy."""
 
 
 def jars_directory() -> Path:
@@ -103,7 +103,9 @@ def serves(host: str, port: int) -> bool:
 
 
 class EmbeddedZooKeeper:
-    """One standalone server on `data_dir` (made if missing), listening on 127.0.0.1.
+    """A standalone ZooKeeper server on 127.0.0.1, which stores its data in `data_dir`.
+
+    The folder is made if missing.
 
     `port` 0 takes a free one at the first start. Sessions may last 2 to 600 ticks. `force_sync` False trades the
     safety of a power cut for speed (tests). `guard` is how the process is tied to ours ("signal" or "pipe").

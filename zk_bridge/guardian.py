@@ -1,4 +1,4 @@
-"""Start a program that ends with the process that started it.
+"""Start a program that ends when the process that started it ends.
 
 Run as a script, by its path and with nothing but the standard library:
 

@@ -1,4 +1,4 @@
-"""ZooKeeper's protocol for many nodes at once: encode requests and decode responses.
+"""Encode and decode ZooKeeper's protocol for requests about many znodes, which kazoo does slowly.
 
 Three requests that kazoo lacks or builds operation by operation: MultiRead (opcode 22), SetWatches (101), multi (14);
 and the single ones for servers older than 3.6. Each is serialised into one buffer, and read out of one.
@@ -60,7 +60,10 @@ def below(prefix: str, path: str) -> str:
 
 
 class _ManyNodes:
-    """Nodes whose data, and nodes whose children a request is about, as paths below the chroot `prefix`."""
+    """The base class of requests about many znodes; paths are relative to the chroot `prefix`.
+
+    It has the nodes whose data, and those whose children the request is about.
+    """
 
     __slots__ = ("children", "data", "prefix")
 
@@ -71,7 +74,7 @@ class _ManyNodes:
 
 
 class MultiRead(_ManyNodes):
-    """Data and children of many nodes in one request."""
+    """A ZooKeeper request that reads the data and the children of many znodes at once."""
 
     type = MULTI_READ
     __slots__ = ()
@@ -111,7 +114,7 @@ class MultiRead(_ManyNodes):
 
 
 class SingleData:
-    """The data of one node, for servers without MultiRead."""
+    """A ZooKeeper request that reads the data of one znode, for servers without MultiRead."""
 
     type = _GET_DATA
     __slots__ = ("name",)
@@ -135,7 +138,7 @@ class SingleData:
 
 
 class SingleChildren(SingleData):
-    """The children of one node, for servers without MultiRead."""
+    """A ZooKeeper request that lists the children of one znode, for servers without MultiRead."""
 
     type = _GET_CHILDREN
     __slots__ = ()
@@ -149,7 +152,7 @@ class SingleChildren(SingleData):
 
 
 class WatchExists(SingleData):
-    """Arm a watch on one node that may be absent."""
+    """A ZooKeeper request that sets a watch on a znode that may not exist."""
 
     type = _EXISTS
     __slots__ = ()
@@ -162,7 +165,9 @@ class WatchExists(SingleData):
 
 
 class SetWatches:
-    """Arm many watches at once: on data, on nodes that are not there, on children, of paths below the chroot `prefix`.
+    """A ZooKeeper request that sets many watches at once; paths are relative to the chroot `prefix`.
+
+    The watches are on data, on nodes that are absent, and on children.
 
     With `since`, what a later transaction has changed fires at once, and so does a node of `exists` that is there.
     """
@@ -197,7 +202,7 @@ class SetWatches:
 
 
 class Multi:
-    """A transaction. Serialised when it is made, so that its size is known before it is sent."""
+    """A ZooKeeper transaction, which is encoded when it is made, so that its size is known before it is sent."""
 
     type = _MULTI
     __slots__ = ("body", "ops", "prefix")

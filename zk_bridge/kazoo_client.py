@@ -1,4 +1,4 @@
-"""kazoo's client with other input and output: the only module that imports kazoo.
+"""A ZooKeeper client based on kazoo with faster I/O; no other module imports kazoo.
 
 Rule 1: one order. kazoo hands completions and watch events to two worker threads, which invert their order (11 % of the
         time when idle: zookeeper.md 5). Here both, and the session's states, go to the sink from the one thread that
@@ -74,7 +74,7 @@ Done = Callable[[int, Any], None]
 
 
 class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A rate limit for kazoo's log lines (rule 4); the next written line of a kind has the number of omitted ones."""
+    """A logger that limits the rate of kazoo's log lines; the next line of a kind has the number of omitted ones."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, {})
@@ -94,7 +94,7 @@ class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
 
 
 class _Result:
-    """What kazoo calls when a request is lost, on its connection thread: kazoo's AsyncResult without its queue."""
+    """An object that kazoo calls when a request fails with its connection; it replaces kazoo's AsyncResult."""
 
     __slots__ = ("done",)
 
@@ -106,7 +106,7 @@ class _Result:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, with its own queues of requests, responses and watch events.
+    """kazoo's connection to a ZooKeeper server, but with its own queues of requests, responses and watch events.
 
     kazoo writes one byte into a pipe for each request, and blocks when some 270 wait: for ever, where the thread that
     writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
@@ -203,7 +203,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and sockets, with a connection timeout of its own (rule 3)."""
+    """kazoo's threads and sockets, but with a separate timeout for connecting."""
 
     patience = 0.0
 
@@ -223,7 +223,9 @@ def _sense_expected() -> Iterator[None]:
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """A session with the servers of `hosts`, which calls `news` with its states, in order with all other events.
+    """A ZooKeeper session on kazoo, which calls `news` with each change of its state.
+
+    It does so in order with all other events.
 
     `gate` closes the gap in which a request could slip into a queue that kazoo is just throwing away. Raises
     ZooKeeperUnavailable where `hosts` is no address.

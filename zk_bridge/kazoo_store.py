@@ -1,4 +1,4 @@
-"""The store on a real ZooKeeper, over kazoo's connection.
+"""The ZooKeeper client of the bridge for a real ZooKeeper, on top of kazoo.
 
 Rule 1: in batches. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
 Rule 2: bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, counting both what is sent and what is
@@ -56,7 +56,7 @@ def _arm_weight(path: str) -> int:
 
 
 class KazooStore:
-    """A session with the servers of `hosts` ("h:p,h:p/chroot").
+    """A ZooKeeper session with the servers of `hosts`, given as "h:p,h:p/chroot".
 
     `session_timeout` and `connection_timeout` are in seconds. `create_chroot` makes the chroot's nodes at the start, as
     a Kafka broker does. `multi_read` False never tries MultiRead.
@@ -218,7 +218,7 @@ class KazooStore:
 
 
 class _StoreReading:
-    """A pending StoreRead: its parts, of which a bounded number are in flight, and their results.
+    """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
     The submitting thread begins it, kazoo's connection thread goes on, both inside the client's gate (a lock of its own
     would be taken in the other order when a connection is lost).

@@ -1,4 +1,4 @@
-"""An in-memory ZooKeeper: one tree, any number of sessions, synchronous, with injected failures.
+"""An in-memory ZooKeeper server and sessions on it; tests can inject failures.
 
 For nodes in one process, simulation and tests. It satisfies the contract test that the real one satisfies.
 
@@ -63,7 +63,7 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
 
 
 class _Node:
-    """A node of the tree."""
+    """A znode of the in-memory server."""
 
     __slots__ = ("children", "created", "czxid", "data", "mzxid", "owner", "pzxid", "version")
 
@@ -83,7 +83,7 @@ class _Node:
 
 
 class _Refused(Exception):
-    """A transaction fails with `code` at operation `culprit`."""
+    """A transaction failed with error `code` at its operation number `culprit`."""
 
     def __init__(self, code: int, culprit: int) -> None:
         super().__init__(code, culprit)
@@ -92,7 +92,9 @@ class _Refused(Exception):
 
 
 class MemoryZooKeeper:
-    """The server: the tree and its sessions. Several MemoryStores may use one server, all on one thread.
+    """An in-memory ZooKeeper server: its znodes and its sessions.
+
+    Several MemoryStores may use one server, all on one thread.
 
     Without `call_later` no time passes here: sessions end by `stop` and `expire` only.
     """
@@ -221,7 +223,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class MemoryStore:
-    """A session on a MemoryZooKeeper; it outlives a cut link for `session_timeout` seconds.
+    """A session with a MemoryZooKeeper; it expires when its connection is lost for `session_timeout` seconds.
 
     `disconnect`, `reconnect`, `expire` and `lose_next_answer` are what a network and a server do to it.
     """

@@ -1,4 +1,5 @@
-"""ZooKeeper operations on partition states: most of a controller's traffic (controller.md 2.5, zookeeper.md).
+"""ZooKeeper operations on partition states, which are most of a controller's requests (controller.md 2.5,
+zookeeper.md).
 
 Rule 1: entries go in transactions of bounded size, each opened by one fence, one at a time.
 Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data
@@ -174,7 +175,7 @@ def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
 
 
 class _EncodedStates:
-    """Bytes of states, made once for equal decisions: a batch of 100,000 has few distinct ones."""
+    """A cache of encoded partition states; most of the 100,000 states of a batch are equal."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, tuple[int, ...], int], bytes] = {}

@@ -1,4 +1,4 @@
-"""The ZooKeeper paths of Kafka (controller.md 2.2), and their expected sizes.
+"""The ZooKeeper paths that Kafka uses (controller.md 2.2), and the expected sizes of their data.
 
 Rule: a path is spelt in one place: what an event of the controller watches, in the event's declaration
 (`messages.events`), from where it is taken; everything else here.

@@ -1,4 +1,4 @@
-"""The table of the generators that handle the requests of messages.zookeeper."""
+"""A table that maps each request to the bridge to the generator that handles it."""
 
 from __future__ import annotations
 

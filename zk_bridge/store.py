@@ -1,4 +1,6 @@
-"""The store interface of the bridge: ZooKeeper operations in, responses and events out, in one order."""
+"""The interface of a ZooKeeper client for the bridge: it executes operations and delivers replies and events in one
+order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ Sink: TypeAlias = Callable[[StoreNews], None]
 
 
 class ZooKeeperUnavailable(Exception):
-    """No ZooKeeper server could be reached; the message has the addresses and the reason."""
+    """No ZooKeeper server could be reached; the exception's message has the addresses and the reason."""
 
     def __init__(self, where: str, reason: str) -> None:
         super().__init__(f"ZooKeeper at {where} cannot be reached: {reason}")
@@ -22,7 +24,10 @@ class ZooKeeperUnavailable(Exception):
 
 
 class Store(Protocol):
-    """A ZooKeeper session. `KazooStore` and `MemoryStore` pass the same contract tests."""
+    """The interface of a ZooKeeper session; `KazooStore` and `MemoryStore` implement it.
+
+    They pass the same contract tests.
+    """
 
     waits: bool
     """Whether `start` and `stop` wait for a server, so that who must not wait calls them on another thread."""

@@ -1,4 +1,4 @@
-"""Map changes of nodes to events (controller.md 1.2), and events to watchers.
+"""Map changes of znodes to controller events (controller.md 1.2), and events to the actors that watch.
 
 The rows are the declarations of the events themselves (`messages.events`), gathered by path.
 
@@ -29,7 +29,7 @@ ANY = "*"
 
 
 class WatchRow(NamedTuple):
-    """One row of the table: which event each change of `path` is.
+    """A row of the watch table: a path, and the event for each kind of change.
 
     `path` has a `*` for each key; `keys` make the event's first fields of their texts. `of_term` as in `Watch`.
     """
@@ -74,7 +74,9 @@ WATCHES = rows(EVENTS)
 
 
 class _Watch:
-    """A watched path: its row, its keys, and its watchers with whether each was notified.
+    """A watched path: its row in the watch table, its keys, and the actors that watch it.
+
+    Each watcher has whether it was notified.
 
     `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
     """
@@ -91,14 +93,17 @@ class _Watch:
 
 
 class Notification(NamedTuple):
-    """An event to be sent."""
+    """An event that is to be sent to an actor."""
 
     watcher: Any
     event: Any
 
 
 class WatchTable:
-    """The watchers of each path; they are compared by equality, because actor addresses cannot be hashed."""
+    """The watched paths with the actors that watch them.
+
+    Watchers are compared by equality, because actor addresses cannot be hashed.
+    """
 
     def __init__(self, table: Iterable[WatchRow] = WATCHES) -> None:
         self._watches: dict[tuple[str, str], _Watch] = {}

@@ -1,1 +1,1 @@
-"""The broker's actors: replica manager, partitions, metadata cache and request handler. Rules: `actors.core.broker`."""
+"""The actors of a broker, such as ReplicaManagerActor and PartitionActor; `actors.core.broker` has their rules."""

@@ -28,8 +28,7 @@ log = logging.getLogger("kafka.server.AutoTopicCreationManager")
 
 
 class AutoTopicCreationActor(FlowActor):
-    """Creates missing topics; one per broker. The rules are in the module and in
-    `actors.core.broker.auto_topic_creation`."""
+    """This actor creates a missing topic when a client uses it for the first time; each broker has one."""
 
     def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
         """Learn how topics are to be made, and whom to ask."""

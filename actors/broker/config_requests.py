@@ -62,14 +62,15 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 @attrs.frozen
 class StoredOverrides:
-    """The overrides for a DescribeConfigs response: of topics, of this broker, and of all brokers (ALL_BROKERS)."""
+    """The config overrides that a DescribeConfigs response needs: those of topics, of this broker and of all
+    brokers."""
 
     topics: Overrides
     brokers: Overrides
 
 
 class ConfigsActor(FlowActor):
-    """Handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs; one per broker. See the module's rules."""
+    """This actor handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs requests; each broker has one."""
 
     def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
         """Learn which broker this is, and whom to ask."""

@@ -1,4 +1,4 @@
-"""DynamicConfigActor: reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
+"""DynamicConfigActor reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
 
 Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order; what is
         told is the configuration as it is then.
@@ -40,7 +40,7 @@ TOPIC, BROKER = "topics/", "brokers/"
 
 
 class DynamicConfigActor(FlowActor):
-    """Reads config change notifications and sends the new configs to subscribers; one per broker."""
+    """This actor reads config change notifications and sends the new configs to subscribers; each broker has one."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """The bridge holds questions while ZooKeeper is away, and nothing is lost by waiting for it."""

@@ -1,4 +1,4 @@
-"""ReplicaFetcherManagerActor assigns followed partitions to fetchers (broker.md 4.3).
+"""ReplicaFetcherManagerActor distributes the partitions that a broker follows among its fetchers (broker.md 4.3).
 
 Rule 1: a fetcher serves one leader and one fetcher id, which a partition's name alone decides. It is made when it is
         needed, and ended when it follows nothing.
@@ -40,7 +40,7 @@ Key = tuple[int, int]
 
 
 class ReplicaFetcherManagerActor(Dispatcher):
-    """Starts fetchers and assigns partitions to them; one per broker. See the module's rules."""
+    """This actor starts fetchers and assigns the partitions that the broker follows to them; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

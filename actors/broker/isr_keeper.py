@@ -66,7 +66,7 @@ def _outcome(change: ChangeIsr, written: bool) -> str:
 
 
 class IsrKeeperActor(FlowActor):
-    """Writes ISR changes to ZooKeeper and notifies the controller; one per broker. See the module's rules."""
+    """This actor writes ISR changes to ZooKeeper and notifies the controller of them; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

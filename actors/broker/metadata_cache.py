@@ -1,4 +1,4 @@
-"""MetadataCacheActor stores the cluster metadata from the controller and serves Metadata requests.
+"""MetadataCacheActor stores the cluster metadata that the controller sends, and answers Metadata requests from it.
 
 Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
         UpdateMetadata that comes meanwhile does not touch.
@@ -57,7 +57,7 @@ from messages.vocabulary import Message
 
 
 class Prepared(NamedTuple):
-    """An encoded Metadata response without its correlation id."""
+    """A Metadata response that is encoded already, except for the correlation id."""
 
     parts: tuple[MetadataPart, ...]
     last: MetadataResponse
@@ -68,7 +68,7 @@ def _timer(wait: int) -> str:
 
 
 class MetadataCacheActor(FlowActor, Answerer):
-    """Applies UpdateMetadata requests and responds to Metadata requests; see the module's rules."""
+    """This actor applies UpdateMetadata requests and answers Metadata requests; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

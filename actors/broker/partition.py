@@ -1,4 +1,4 @@
-"""PartitionActor hosts one replica: its role as leader or follower, and its log.
+"""PartitionActor hosts one replica of a partition: it leads or follows, and writes the replica's log.
 
 Rule 1: orders of the replica manager are obeyed by the rules of `actors.core.broker.partition`, data by those of
         `leader`, or as the leader says. Nothing here waits: what must wait is in the leader's state.
@@ -150,7 +150,7 @@ _DEFAULTS = LogSettings()
 
 
 class PartitionActor(Answerer):
-    """One replica of one partition: the only actor that writes its log. See the module's rules.
+    """This actor hosts one replica of one partition; no other actor writes the replica's log.
 
     Every attribute has a value from the start, also what the first mail brings: Python shares the table of an object's
     attributes only with those that have the same at first. That is 700 bytes of each of a hundred thousand.

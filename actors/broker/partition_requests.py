@@ -1,4 +1,4 @@
-"""PartitionRequestsActor splits Produce, Fetch and similar requests by partition and joins the results.
+"""PartitionRequestsActor splits Produce, Fetch and similar requests by partition and merges the results.
 
 Rule 1: each partition is asked by its own address; the request is answered when all have answered. The replica manager
         takes no part in this: it says where partitions are, and no more.
@@ -114,7 +114,8 @@ _forwarded = maker(Forwarded)
 
 @attrs.define
 class _Pending:
-    """A pending request: its client, the results of its partitions so far, and the number of missing results."""
+    """A pending request: the client, the results of its partitions so far, and the number of results that are
+    missing."""
 
     forwarded: Forwarded
     results: list[Any]
@@ -126,7 +127,7 @@ class _Pending:
 
 
 class PartitionRequestsActor(Dispatcher):
-    """Splits requests by partition and joins their results; one per broker. See the module's rules."""
+    """This actor splits requests by partition and merges the results of the partitions; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

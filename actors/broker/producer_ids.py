@@ -1,4 +1,5 @@
-"""ProducerIdsActor assigns producer ids to idempotent producers from blocks in ZooKeeper (broker.md 7.4).
+"""ProducerIdsActor assigns ids to idempotent producers, from blocks of ids that it reserves in ZooKeeper (broker.md
+7.4).
 
 Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
       The request handler refuses a producer that names a transaction.
@@ -22,7 +23,7 @@ from messages.zookeeper import TakeProducerIds
 
 
 class ProducerIdsActor(FlowActor):
-    """Assigns producer ids; one per broker. See the module's rule."""
+    """This actor assigns ids to idempotent producers; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ MAX_LAG = "kafka_server_replicafetchermanager_maxlag"
 
 
 class ReplicaFetcherActor(Dispatcher):
-    """Fetches from one leader; one per leader and fetcher id. See the module."""
+    """This actor fetches partitions from one leader; there is one for each leader and fetcher id."""
 
     def __init__(self) -> None:
         super().__init__()

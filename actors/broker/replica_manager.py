@@ -163,7 +163,7 @@ HIGH_WATERMARKS, RECOVERY_POINTS, RETENTION = "high watermarks", "recovery point
 
 
 class ReplicaManagerActor(FlowActor):
-    """Hosts this broker's partitions; see the module's rules."""
+    """This actor manages the replicas on a broker, like Kafka's ReplicaManager; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""RequestHandlerActor receives the requests of clients, controllers and other brokers and forwards them.
+"""RequestHandlerActor receives all requests of clients, controllers and other brokers, and forwards them to their
+handlers.
 
 Rule 1: an API's declaration (`messages.apis`) names its handler. The request is forwarded, and the handler sends
         the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code
@@ -83,7 +84,7 @@ OWN = {ApiVersionsRequest: api_versions}
 
 
 class Unserved(NamedTuple):
-    """An unsupported feature: its name in the log, its error code, and its requests."""
+    """A feature that the broker does not support: its name for the log, its error code, and its requests."""
 
     feature: str
     code: int
@@ -113,7 +114,7 @@ transactions, and 53 is the code that ends a transactional producer at once (doc
 
 
 class RequestHandlerActor(Dispatcher):
-    """Forwards each request to its handler; see the module's rules."""
+    """This actor forwards each request to the actor that handles it; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

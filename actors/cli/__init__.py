@@ -1,4 +1,4 @@
-"""The command line `kafka-actors`: one module per command; `app` handles their failures."""
+"""The command line `kafka-actors`: each command has a module, and `app` reports errors."""
 
 from __future__ import annotations
 

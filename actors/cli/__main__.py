@@ -1,4 +1,4 @@
-"""`python -P -m actors.cli` is `kafka-actors`; so is this file as a program, which `spark-submit` needs.
+"""This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which needs a file.
 
 What Python itself put in front of sys.path, the current folder or a script's, is removed: a `messages.py` or `click.py`
 there is not imported. `multiprocessing` imports this module in its processes, whose path needs no change.

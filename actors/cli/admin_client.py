@@ -1,4 +1,4 @@
-"""Connections of a command to the brokers of a cluster, with one request at a time.
+"""AdminClient sends the requests of a command to the brokers of a cluster, one request at a time.
 
 Rule: what cannot be asked for now (a controller or coordinator that is being elected, groups that are being loaded) is
 asked again until the time is up.
@@ -61,11 +61,11 @@ def name_of(code: int) -> str:
 
 
 class NotNow(Exception):
-    """A retriable error code."""
+    """A broker returned a retriable error code."""
 
 
 class AdminClient:
-    """A cluster by its bootstrap servers; each operation is limited to `timeout` seconds."""
+    """A client of the cluster with the given bootstrap servers; each operation takes at most `timeout` seconds."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float) -> None:
         self._bootstrap = bootstrap

@@ -1,4 +1,4 @@
-"""The command line's entry point: it finds the command and turns failures into a message and an exit code.
+"""The entry point of the command line: it runs the command, and turns errors into a message and an exit code.
 
 Exit codes: 0 done, 1 failed, 2 wrong use (options, settings), 130 interrupted. No traceback reaches a user, unless the
 environment has KAFKA_ACTORS_DEBUG.
@@ -46,7 +46,7 @@ COMMANDS = {
 
 
 class CommandFailed(click.ClickException):
-    """A command failed; the message has the reason."""
+    """A command failed; the exception's message is the reason."""
 
     exit_code = FAILED
 
@@ -62,7 +62,8 @@ def text_of(path: Path) -> str:
 
 
 class Commands(click.Group):
-    """The commands by name; each is imported when it is used, because Spark's import takes a second."""
+    """The commands by name; a command's module is imported only when it runs, because importing Spark takes a
+    second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names."""

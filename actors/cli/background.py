@@ -1,4 +1,4 @@
-"""Continue in the background: a child process without a terminal, whose first line reports that it is ready."""
+"""Run a command in the background: a child process without a terminal, which reports when it is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cluster.json: the description of a `kafka-actors up` cluster for other commands and programs.
+"""cluster.json describes the cluster that `kafka-actors up` runs, so that other commands and programs can find it.
 
     {"zookeeper": "127.0.0.1:41077", "dir": "/...", "pid": 700,
      "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}

@@ -1,4 +1,4 @@
-"""What happened to a cluster, in order of time, and which requests were refused: from the facts of its traces."""
+"""List from traces what happened in a cluster, in order of time, and which requests were rejected."""
 
 from __future__ import annotations
 

@@ -35,8 +35,9 @@ SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": 
 
 
 class Entity(NamedTuple):
-    """The entity of a command: `name` is None for all entities of its type, ALL_BROKERS for the cluster-wide
-    default."""
+    """The entity of a configs command; `name` is None for all entities of the type, ALL_BROKERS for the cluster-wide
+    default.
+    """
 
     kind: str
     name: str | None

@@ -1,4 +1,4 @@
-"""`kafka-actors delete-records`: kafka-delete-records' options, its file and its text."""
+"""`kafka-actors delete-records`: the options, the JSON file and the output of kafka-delete-records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Terminal output of text and tables; text from ZooKeeper and traces is escaped by `printable`.
+"""Print text and tables on the terminal; control characters in text from ZooKeeper and traces are escaped.
 
 Where output goes to a file or pipe, tables are as wide as necessary, because files do not wrap.
 """

@@ -1,4 +1,4 @@
-"""`kafka-actors dump-log`: kafka-dump-log's options and text, for files of our brokers and of Apache's."""
+"""`kafka-actors dump-log`: the options and the output of kafka-dump-log, for log files of Kafka and of kafka-actors."""
 
 from __future__ import annotations
 

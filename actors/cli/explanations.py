@@ -1,4 +1,5 @@
-"""The questions of `kafka-actors why`, each with the function that answers it from the facts of a trace.
+"""The functions that compose the explanations of `kafka-actors why` from the facts of a trace, one for each kind of
+subject.
 
 Rule: an answer is lines, each with the place that shows it, or without one where it says what the record lacks.
 """
@@ -33,7 +34,7 @@ MOMENT = 0.0005
 
 
 class Line(NamedTuple):
-    """A sentence of an answer, and its place in the trace."""
+    """A sentence of an explanation, with the place in the trace that it is based on."""
 
     text: str
     place: TracePosition | None = None

@@ -1,4 +1,4 @@
-"""Optional libraries: which command needs which extra of the package, and how to install it."""
+"""Optional libraries: which command needs which extra of the package, and how the user installs it."""
 
 from __future__ import annotations
 

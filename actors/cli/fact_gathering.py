@@ -1,4 +1,4 @@
-"""Collect the facts that `why` needs (`trace_facts`) from a trace, in one pass over each run.
+"""Read a trace once and collect the facts that `kafka-actors why` needs.
 
 Rule 1: a controller is serial. What it learns and asks for belongs to the event whose end it tells the metrics next: it
         says how long that took and had waited, so it is known when the event came. What came before it, and is not over
@@ -93,7 +93,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
 
 
 class _PendingEvent(NamedTuple):
-    """A queued controller event: its session, and whether the controller was active."""
+    """A controller event in the queue, with its session and whether the controller was active."""
 
     event: ControllerEvent
     generation: int
@@ -101,7 +101,7 @@ class _PendingEvent(NamedTuple):
 
 
 class _Desk:
-    """A controller's pending events, and its results and open requests since the last event."""
+    """The progress of a controller: its pending events, and its results and open requests since its last event."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
@@ -141,7 +141,7 @@ class _Desk:
 
 
 class _Pass:
-    """The pass over one run."""
+    """The reader of one run of a trace, which collects the facts."""
 
     def __init__(self, run: Run, facts: TraceFacts, partition: TopicPartition | None) -> None:
         self.facts = facts

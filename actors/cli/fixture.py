@@ -1,4 +1,4 @@
-"""`kafka-actors fixture`: clusters for a test program in any language, controlled by JSON lines.
+"""`kafka-actors fixture`: run clusters for a test program in any language, which sends commands as JSON lines.
 
     {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, ...], ...}}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}
@@ -58,7 +58,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
 
 
 class Stage:
-    """The running cluster, if any, and the actions on it (the table ACTIONS)."""
+    """The cluster that runs at present, if any, and the actions that the test program can request."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None

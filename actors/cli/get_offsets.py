@@ -1,4 +1,4 @@
-"""`kafka-actors get-offsets`: kafka-get-offsets' options and text."""
+"""`kafka-actors get-offsets`: the options and the output of kafka-get-offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The actions of `kafka-actors consumer-groups`: list, describe and delete groups, and reset their offsets.
+"""The actions of `kafka-actors consumer-groups`: list, describe and delete consumer groups, and reset their offsets.
 
 Rule 1: the tables are Kafka's, column for column.
 Rule 2: offsets are reset of inactive groups alone, and only looked at unless --execute says so.
@@ -41,7 +41,7 @@ Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
 
 
 class GroupPartition(NamedTuple):
-    """One partition of a described group."""
+    """A row in the description of a consumer group: one of its partitions with offsets and consumer."""
 
     partition: TopicPartition
     current: str
@@ -51,7 +51,7 @@ class GroupPartition(NamedTuple):
 
 
 class GroupAdmin:
-    """The groups of a cluster; `say` prints a line of the result."""
+    """The operations on the consumer groups of a cluster; each result is printed line by line with `say`."""
 
     def __init__(self, cluster: AdminClient, say: Callable[[str], None]) -> None:
         self._cluster = cluster

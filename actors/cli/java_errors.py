@@ -1,4 +1,4 @@
-"""Error codes as Kafka's Java tools print them: the name of an exception's class, and its text."""
+"""The class names and texts by which Kafka's Java tools print error codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translate java.util.regex patterns, which kafka-topics --topic uses, to Python.
+"""Translate Java regular expressions, which `kafka-topics --topic` accepts, to Python.
 
 Only what the two write differently is translated: Java's named classes, which are of ASCII as topic names are, and
 quotation. What Python cannot say so shortly is refused by name, never read as something else.

@@ -1,4 +1,5 @@
-"""`kafka-actors leader-election`: the options of kafka-leader-election; sends ElectLeaders to the controller.
+"""`kafka-actors leader-election`: the options of kafka-leader-election; the command sends ElectLeaders to the
+controller.
 
 Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be requested by, and no
 node hears whether they were elected. The controller is found through ZooKeeper, or through a broker.

@@ -1,4 +1,4 @@
-"""The processes of a cluster on this machine: one ZooKeeper, unless one is given, and one process per node.
+"""Run a cluster on this machine: a process for each node, and a ZooKeeper server unless the user names one.
 
 Rule 1: a node is `kafka-actors broker DIR/node-N/server.properties`, and says what it does in DIR/node-N/node.log.
 Rule 2: nothing outlives us, however we end (zk_bridge.guardian); a Ctrl-C at the terminal reaches only us, and we stop
@@ -61,7 +61,7 @@ _GUARD = "signal" if sys.platform == "linux" else "pipe"
 
 
 class BrokerProcess:
-    """One node's process. `ended` is its exit code, None while it runs; negative for a signal."""
+    """The process of one node; `ended` is its exit code, None while it runs, and negative if a signal ended it."""
 
     def __init__(self, number: int, port: int, directory: Path) -> None:
         self.id = number
@@ -138,7 +138,7 @@ class BrokerProcess:
 
 
 class LocalCluster:
-    """A cluster below `directory`. Use `running`, which starts it and stops it.
+    """A cluster with its files below `directory`; the context manager `running` starts and stops it.
 
     `overrides` are settings for all nodes, and go into their properties files.
     """

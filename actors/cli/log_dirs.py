@@ -1,4 +1,4 @@
-"""`kafka-actors log-dirs`: kafka-log-dirs' options and its JSON."""
+"""`kafka-actors log-dirs`: the options and the JSON output of kafka-log-dirs."""
 
 from __future__ import annotations
 

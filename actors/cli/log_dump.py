@@ -1,4 +1,4 @@
-"""What `kafka-actors dump-log` prints: Kafka's own lines, compared with those of its DumpLogSegments 3.9.1.
+"""The output of `kafka-actors dump-log`, which equals that of Kafka 3.9.1's DumpLogSegments.
 
 Rule 1: a file's contents go to `say`. Differences between a segment and its indexes are collected, and go to `warn` at
         the end, as in Kafka.
@@ -48,7 +48,7 @@ CHECKPOINTS = {
 
 
 class DumpOptions(NamedTuple):
-    """What to print of each file."""
+    """The options that select what to print of each file."""
 
     deep: bool = False
     contents: Decoder | None = None
@@ -60,7 +60,7 @@ class DumpOptions(NamedTuple):
 
 
 class LogDump:
-    """Prints files of a log directory."""
+    """A printer for the files of a log directory."""
 
     def __init__(self, options: DumpOptions, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
         self._options = options

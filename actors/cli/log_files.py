@@ -1,4 +1,4 @@
-"""Files of a log directory as values, for `dump-log`: segments and their indexes.
+"""Read the files of a log directory for `dump-log`: segments and their indexes.
 
 Rule 1: files of Apache's brokers are read, too: messages of formats 0 and 1, and indexes with zeros behind their
         entries, which a running broker preallocates.
@@ -40,7 +40,7 @@ _NO_TIMESTAMP = -1
 
 
 class DefaultRecordBatch(NamedTuple):
-    """One batch of format 2, and where it begins in its file."""
+    """A record batch of message format 2, with its position in the file."""
 
     position: int
     header: BatchHeader
@@ -73,7 +73,7 @@ class DefaultRecordBatch(NamedTuple):
 
 
 class LegacyRecordBatch(NamedTuple):
-    """One message of format 0 or 1: a record, or compressed ones. `timestamp` in ms, -1 in format 0."""
+    """A message of format 0 or 1, which is one record or a set of compressed records; `timestamp` is in ms."""
 
     position: int
     offset: int
@@ -112,19 +112,32 @@ class LegacyRecordBatch(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """An offset, and the position of its batch."""
+    """An entry of an offset index: an offset, and the position of its batch in the segment."""
 
     offset: int
     position: int
 
 
 class TimeIndexEntry(NamedTuple):
-    """A time (ms), and the offset of the batch that has it."""
+    """An entry of a time index: a time in ms, and the offset of the record with that time."""
 
     timestamp: int
     offset: int
 
 
+<<<<<<< HEAD
+=======
+class AbortedTxn(NamedTuple):
+    """An entry of a transaction index, which describes an aborted transaction."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+>>>>>>> fcee981 (State what each module and class is in its first docstring line)
 # ---------------------------------------------------------------------------------------------------- segments
 
 

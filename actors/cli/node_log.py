@@ -1,4 +1,4 @@
-"""The log format of nodes: one line per message, on standard error or in a file.
+"""The log format of nodes, which prints each log record on one line, to standard error or to a file.
 
 Names, ids and metadata in a message may come from any client. The formatter, and no caller, makes them harmless.
 """
@@ -38,7 +38,9 @@ _LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as one line and its traceback as indented lines; escapes and truncates their content."""
+    """A formatter that prints a record on one line and its traceback on indented lines; it escapes and shortens long
+    values.
+    """
 
     def __init__(self) -> None:
         super().__init__(LOG_FORMAT)

@@ -1,4 +1,4 @@
-"""Read and write config overrides of topics and brokers in ZooKeeper."""
+"""Read and write the config overrides of topics and brokers in ZooKeeper, for commands."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from actors.core.refusal import Refused
 
 
 class ActionOptions(NamedTuple):
-    """The required and the permitted options of an action."""
+    """The options that an action of the command requires and permits."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The actions of `kafka-actors reassign-partitions`, as requests to ZooKeeper and the controller.
+"""The actions of `kafka-actors reassign-partitions`, which send requests to ZooKeeper and to the controller.
 
 Rule 1: a plan is handed over as Kafka 2's tool did, in /admin/reassign_partitions, which takes one at a time. What that
         znode cannot say - take it back, or this as well - the controller is asked for.
@@ -66,7 +66,8 @@ Answer = Callable[[Message], Any]
 
 
 class ReassignmentAdmin:
-    """The actions of the command: `ask` queries ZooKeeper, `controller` the controller; `say` prints a line.
+    """The actions of the command; `ask` queries ZooKeeper, `controller` is a client of the controller, and `say` prints
+    a line.
 
     Raises CommandFailed, and Refused where a core rule does.
     """

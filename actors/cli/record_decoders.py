@@ -1,4 +1,4 @@
-"""Keys and values of records as kafka-dump-log prints them.
+"""Decode keys and values of records in the formats that kafka-dump-log prints.
 
 Rule 1: a decoder returns (key, value), None for what is not printed. What it cannot read is named in the key's place,
         in Kafka's words, and the dump goes on.

@@ -1,4 +1,4 @@
-"""`kafka-actors replay DIR`: run recorded actors again and compare their messages and effects with the trace.
+"""`kafka-actors replay DIR`: run the recorded actors again and compare what they send and do with the trace.
 
 With --until or --break it stops there, and shows with --state what an actor holds then.
 """

@@ -1,4 +1,6 @@
-"""`kafka-actors simulate`: simulate clusters under random faults, and shorten the schedules of violations."""
+"""`kafka-actors simulate`: run simulated clusters under random faults, and shorten each schedule that violates an
+invariant.
+"""
 
 from __future__ import annotations
 

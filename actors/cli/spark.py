@@ -1,4 +1,4 @@
-"""`kafka-actors spark`: shorten Spark's start, and pack the files for Spark workers."""
+"""`kafka-actors spark`: prepare files that make Spark start faster, and pack the code for Spark workers."""
 
 from __future__ import annotations
 

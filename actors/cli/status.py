@@ -1,4 +1,4 @@
-"""`kafka-actors status`: the controller, the live brokers, partitions by state, and queue lengths.
+"""`kafka-actors status`: print the controller, the live brokers, the partitions by state, and the queue lengths.
 
 Rule 1: ZooKeeper tells the state of the cluster; what it cannot tell is asked of the nodes' metrics.
 Rule 2: anybody who can write into ZooKeeper can name any address there. Metrics are fetched only from where a broker is
@@ -58,7 +58,7 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 
 
 class Scraped(NamedTuple):
-    """Metrics of a node: queue lengths by name, and the reason if it records no trace ("" if it does).
+    """The metrics of a node that `status` prints: its queue lengths, and why it records no trace ("" if it does).
 
     `failed_events` are events that its controller cannot handle, and how often each has raised; `missing` says in
     words why there are no metrics.
@@ -71,7 +71,7 @@ class Scraped(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """The partitions by state; under-replicated ones are also counted as online."""
+    """The number of partitions in each state; an under-replicated partition also counts as online."""
 
     online: int
     offline: tuple[TopicPartition, ...]
@@ -80,7 +80,7 @@ class Partitions(NamedTuple):
 
 
 class Status(NamedTuple):
-    """The state of a cluster from ZooKeeper, and `scraped` metrics of its nodes by id.
+    """The state of a cluster: what ZooKeeper contains, and the metrics of each node by its id.
 
     `unreadable` are names of what could not be read: "broker 1", "topic t", "node 2".
     """

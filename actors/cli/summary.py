@@ -1,4 +1,4 @@
-"""`kafka-actors summary DIR [--json FILE] [--html FILE] [--only QUESTION]...`: summarise traces with Spark.
+"""`kafka-actors summary`: summarise traces with Spark, as text, JSON or an HTML report.
 
 With `--follow` the summary is repeated when traces have grown.
 

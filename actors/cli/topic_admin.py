@@ -1,4 +1,4 @@
-"""The actions of `kafka-actors topics` as ZooKeeper queries; output matches kafka-topics 3.9.1.
+"""The actions of `kafka-actors topics`, which query and change ZooKeeper; the output equals that of kafka-topics 3.9.1.
 
 Rule 1: everything printed or raised here was compared with Apache's TopicCommand on a cluster at protocol version 2.6,
         slips included ("Topic 'Optional[x]' does not exist as expected"), for scripts look for those words.
@@ -47,11 +47,11 @@ COLLISION_WARNING = (
 
 
 class TopicCommandFailed(Exception):
-    """The command failed; the message is Kafka's."""
+    """A topics command failed; the exception's message is the text that kafka-topics prints."""
 
 
 class PartitionView(NamedTuple):
-    """A partition in the output of --describe."""
+    """A partition as `topics --describe` prints it."""
 
     partition: TopicPartition
     assignment: ReplicaAssignment
@@ -86,7 +86,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic in the output of --describe."""
+    """A topic as `topics --describe` prints it."""
 
     topic: str
     configs: tuple[ConfigEntry, ...]
@@ -95,7 +95,7 @@ class TopicView(NamedTuple):
 
 
 class TopicAdmin:
-    """The actions of the command: `ask` queries ZooKeeper, `say` prints a line.
+    """The actions of the command; `ask` queries ZooKeeper and `say` prints a line.
 
     The actions raise TopicCommandFailed, and Refused where a core rule does (its text is Kafka's too).
     """

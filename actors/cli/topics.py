@@ -1,4 +1,4 @@
-"""`kafka-actors topics`: the options of kafka-topics, over ZooKeeper, with its usage errors.
+"""`kafka-actors topics`: the options and usage errors of kafka-topics; the command works on ZooKeeper.
 
 Which options go together is a table, and was found by trying every option with every action on Apache's TopicCommand.
 """
@@ -55,7 +55,7 @@ REPORTS: dict[str, Callable[[PartitionView], bool]] = {
 
 
 class _Number(click.ParamType):
-    """An integer option with Kafka's error message."""
+    """The type of an integer option, which reports a wrong value with Kafka's error message."""
 
     name = "integer"
 

@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: restore the messages of traces with trace.detail=inputs by replay; pack traces as Parquet."""
+"""`kafka-actors trace`: restore messages that a trace with trace.detail=inputs omits, and pack traces as Parquet."""
 
 from __future__ import annotations
 

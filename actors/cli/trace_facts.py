@@ -1,4 +1,4 @@
-"""The facts of a trace about partitions, topics, brokers and controllers; `fact_gathering` reads them.
+"""The facts that `kafka-actors why` explains: what a trace records about partitions, topics, brokers and controllers.
 
 A fact names the delivery that shows it, of a node's run, and its time: `replay --run RUN --until DELIVERY` goes there.
 """
@@ -15,7 +15,7 @@ from messages.trace.schema import STOPPED
 
 
 class TracePosition(NamedTuple):
-    """The position of a fact in a trace: the time (seconds since 1970), the run and the delivery."""
+    """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery."""
 
     at: float
     node: int
@@ -24,7 +24,7 @@ class TracePosition(NamedTuple):
 
 
 class ControllerEvent(NamedTuple):
-    """A controller event: where it was delivered, and the broker or topic that it concerns.
+    """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
     `waited` and `took` are in milliseconds, None for an event of which no end is recorded.
     """
@@ -45,7 +45,8 @@ class ControllerEvent(NamedTuple):
 
 
 class StateWrite(NamedTuple):
-    """A partition state that was written: by which node, during which event, and when ZooKeeper confirmed it (`taken`).
+    """A write of a partition's state: the node, the controller event that caused it, and the time when ZooKeeper
+    confirmed it.
 
     `version` is that of its znode, -1 if unknown. `read`: `by` did not write it but found it there: the write itself is
     not recorded, for its writer was killed before ZooKeeper's answer, or keeps no record.
@@ -64,7 +65,7 @@ class StateWrite(NamedTuple):
 
 
 class ReplicasAssigned(NamedTuple):
-    """The replicas of a partition, with those being added and removed.
+    """A new assignment of a partition: its replicas, those being added and those being removed.
 
     `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
     """
@@ -79,7 +80,7 @@ class ReplicasAssigned(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A reassignment request that was removed from /admin/reassign_partitions."""
+    """A reassignment request that a controller removed from /admin/reassign_partitions."""
 
     place: TracePosition
     partition: TopicPartition
@@ -88,7 +89,7 @@ class Dropped(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The registered brokers with their epochs, as a controller read them."""
+    """The registered brokers and their epochs that a controller read from ZooKeeper."""
 
     place: TracePosition
     by: int
@@ -97,7 +98,8 @@ class Seen(NamedTuple):
 
 
 class Term(NamedTuple):
-    """The start (`epoch`) or the end (`why`, or the event) of a controller's term."""
+    """The start or the end of a controller's term; the start has its `epoch`, the end has the reason `why` or an
+    event."""
 
     place: TracePosition
     broker: int
@@ -107,7 +109,7 @@ class Term(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A step in the deletion of topics: asked, queued, ineligible or deleted."""
+    """A step in the deletion of topics: they were requested, queued, ineligible or deleted."""
 
     place: TracePosition
     step: str
@@ -116,7 +118,7 @@ class Deletion(NamedTuple):
 
 
 class LeaderAndIsrSent(NamedTuple):
-    """A LeaderAndIsr request for a broker: when it was `sent` and `answered`, and its error code `outcome`.
+    """A LeaderAndIsr request to a broker: the times when it was `sent` and `answered`, and the error code `outcome`.
 
     0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
     """
@@ -133,7 +135,7 @@ class LeaderAndIsrSent(NamedTuple):
 
 
 class RequestFailed(NamedTuple):
-    """A request to a broker that failed with its connection."""
+    """A request to a broker that got no response, because the connection failed."""
 
     place: TracePosition
     broker: int
@@ -141,14 +143,14 @@ class RequestFailed(NamedTuple):
 
 
 class BrokerResponse(NamedTuple):
-    """The last response of a broker to a controller's request in a run."""
+    """The last response of a broker to a controller's requests in a run."""
 
     place: TracePosition
     broker: int
 
 
 class RequestRefused(NamedTuple):
-    """A request that a controller rejected, with the topic, partition or broker.
+    """A request that a controller rejected, and the topic, partition or broker that it concerned.
 
     `left` are the partitions that a broker would still lead.
     """
@@ -162,7 +164,7 @@ class RequestRefused(NamedTuple):
 
 
 class ErrorAnswered(NamedTuple):
-    """A client or broker was answered an error code to its request, `times` times in this response."""
+    """An error code in the response to a client or broker, and how many `times` the response contains it."""
 
     place: TracePosition
     api: str
@@ -172,7 +174,7 @@ class ErrorAnswered(NamedTuple):
 
 
 class FaultMet(NamedTuple):
-    """A client's request met an injected fault."""
+    """A client's request that a test answered with an injected fault."""
 
     place: TracePosition
     fault: str
@@ -182,7 +184,7 @@ class FaultMet(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A truncated log of a replica: from offset `end` (-1: not recorded) to offset `to`."""
+    """A truncation of a replica's log from end offset `end` (-1 if not recorded) to end offset `to`."""
 
     place: TracePosition
     partition: TopicPartition
@@ -191,7 +193,7 @@ class Cut(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """An event that did nothing, and the reason."""
+    """A controller event that changed nothing, and the reason."""
 
     place: TracePosition
     event: ControllerEvent
@@ -199,7 +201,7 @@ class Idle(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """An event that was pending at the end of the trace: its `age` in seconds and what it `waits_for`."""
+    """A controller event that was pending when the trace ended; it is `age` seconds old and waits for `waits_for`."""
 
     place: TracePosition
     event: ControllerEvent
@@ -208,7 +210,7 @@ class Waiting(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A run of a node: its last delivery, its registrations, and how it ended (`messages.trace.runs.ending`).
+    """A run of a node from its start to its end, with its registrations in ZooKeeper and the reason why it ended.
 
     `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
     """
@@ -226,7 +228,7 @@ class Life(NamedTuple):
 
 @dataclasses.dataclass
 class TraceFacts:
-    """The facts of some runs; each kind is sorted by time."""
+    """The facts that `why` has collected from the runs of a trace, in one list for each kind, sorted by time."""
 
     written: list[StateWrite] = dataclasses.field(default_factory=list)
     assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)

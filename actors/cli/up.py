@@ -1,4 +1,4 @@
-"""`kafka-actors up`: run a cluster on this machine, in the foreground, or in the background with --detach."""
+"""`kafka-actors up`: run a cluster on this machine in the foreground, or in the background with --detach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors up --zookeeper memory`: run all nodes and an in-memory ZooKeeper in one process, without Java.
+"""`kafka-actors up --zookeeper memory`: run all nodes in one process with an in-memory ZooKeeper, without Java.
 
 What `actors.cli.local_cluster` says of a folder holds here as well, but that it is used once: its ZooKeeper, and with
 it what the cluster was, goes with the process.

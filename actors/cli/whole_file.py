@@ -1,4 +1,4 @@
-"""Replace files atomically while other processes read them."""
+"""Replace a file atomically, so that other processes never read a part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors why`: explain the state of a partition, topic, broker or controller from a trace."""
+"""`kafka-actors why`: explain from a trace how a partition, topic, broker or controller came to its state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from messages.trace.schema import FULL
 
 
 class Subject(NamedTuple):
-    """A kind of subject: how its name is written and parsed."""
+    """A kind of thing that `why` explains (partition, topic, broker or controller), and how the command line names
+    one."""
 
     form: str
     read: Callable[[str], object]

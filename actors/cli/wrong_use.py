@@ -1,4 +1,4 @@
-"""Rules about combinations of options, with the messages of Kafka's tools."""
+"""Check which options of a command may be combined; the usage errors are those of Kafka's tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command's ZooKeeper session, and the options that give its address.
+"""Open a ZooKeeper session for a command, and define the options that give its address.
 
 Rule 1: errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
 Rule 2: what the bridge logs meanwhile, a torn znode above all, is a warning to the user.
@@ -116,7 +116,7 @@ def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
 
 
 class _Warnings(logging.Handler):
-    """Prints log messages as warnings."""
+    """A log handler that prints log messages as warnings of the command."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

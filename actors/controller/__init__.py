@@ -1,1 +1,3 @@
-"""The controller's actors: event queue, channels to brokers, topic deletion. Their rules: `actors.core.controller`."""
+"""The actors of the controller: event queue, connections to brokers, topic deletion; `actors.core.controller` has their
+rules.
+"""

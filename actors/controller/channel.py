@@ -1,4 +1,4 @@
-"""BrokerChannelActor sends the controller's requests to one broker in order, one at a time (controller.md 5).
+"""BrokerChannelActor sends the controller's requests to one broker, in order and one at a time (controller.md 5).
 
 Rule 1: one request is in flight; the next is sent when its answer is here. So a broker sees requests in order.
 Rule 2: a request that got no answer is sent again, the same, after 100 ms, for ever: only the controller decides that a
@@ -74,7 +74,7 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A queued request with its preceding parts, and the time it was queued."""
+    """A queued request with the time when it was queued, and the parts that a large request is split into."""
 
     parts: list[Part]
     request: ControllerRequest
@@ -82,7 +82,9 @@ class Queued(NamedTuple):
 
 
 class BrokerChannelActor(FlowActor):
-    """The request queue to one broker (Kafka's RequestSendThread); see the module's rules."""
+    """This actor sends the controller's requests to one broker (Kafka's RequestSendThread); there is one for each live
+    broker.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""ControllerActor runs the controller's event handlers (`actors.core.controller`); its mailbox is the event queue.
+"""ControllerActor runs the controller's event handlers; its mailbox is the controller's event queue.
 
 Rule 1: one event is finished before the next begins (`FlowActor`); the controller is correct because of that.
 Rule 2: an event of a dead session's watches is dropped, and so is an answer of a channel that has been closed.
@@ -66,7 +66,7 @@ SLOW_SECONDS = 2.0
 
 
 class ControllerActor(FlowActor):
-    """A controller candidate, and the controller while it is active."""
+    """This actor takes part in controller elections, and does the controller's work while it is the active one."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """The bridge holds questions while ZooKeeper is away, as Kafka does; only an answer an hour late is a lost one."""

@@ -1,4 +1,4 @@
-"""TopicDeletionActor stores the topic deletions of a controller (`actors.core.controller.topic_deletion`).
+"""TopicDeletionActor keeps track of the topics that a controller deletes (`actors.core.controller.topic_deletion`).
 
 Kafka: `TopicDeletionManager`.
 """
@@ -12,7 +12,8 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """The deletion record of one controller. It sends no questions itself, so the two cannot deadlock.
+    """This actor keeps track of the topics that one controller deletes. It never waits for the controller, so they
+    cannot deadlock.
 
     Its exceptions are answered as Failure("AskFailed"): each question is answered.
     """

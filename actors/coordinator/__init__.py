@@ -1,1 +1,1 @@
-"""The coordinator of consumer groups."""
+"""The actors that coordinate consumer groups."""

@@ -1,4 +1,4 @@
-"""CoordinatorFinderActor responds to FindCoordinator requests (broker.md 6.5).
+"""CoordinatorFinderActor answers FindCoordinator requests (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that; any broker says
         who it is. The first request creates the topic, and is answered that there is no coordinator yet.
@@ -29,7 +29,7 @@ TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not availa
 
 
 class CoordinatorFinderActor(FlowActor):
-    """Finds the coordinator of a group; one per broker. See the module's rules."""
+    """This actor finds the coordinator of a consumer group for clients; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

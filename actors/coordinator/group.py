@@ -1,4 +1,4 @@
-"""GroupActor hosts one consumer group: its members and offsets, which it writes to the group's log.
+"""GroupActor hosts one consumer group: it manages the members and writes their offsets to the group's log.
 
 Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
         with acks=all to the partition that is its log, and its answers go to the clients.
@@ -60,7 +60,7 @@ RECORDS_AT_ONCE = 500
 
 
 class GroupActor(Answerer):
-    """One consumer group; see the module's rules."""
+    """This actor hosts one consumer group."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -77,7 +77,10 @@ EXPIRY = "expiry"
 
 @attrs.define
 class _Hosted:
-    """A hosted group: its actor, its partition and its state; `producer_ids` as in GroupChanged."""
+    """A group that this broker coordinates: its actor, its partition of __consumer_offsets and its state.
+
+    `producer_ids` as in GroupChanged.
+    """
 
     actor: ActorAddress
     partition: int
@@ -88,7 +91,7 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """The loader of a partition, its start time, and the transactions that ended meanwhile."""
+    """The actor that loads a partition of __consumer_offsets, its start time, and the transactions that ended meanwhile."""
 
     actor: ActorAddress
     began: float
@@ -96,7 +99,7 @@ class _Loader:
 
 
 class GroupCoordinatorActor(Dispatcher):
-    """Hosts groups and forwards their requests; one per broker. See the module's rules."""
+    """This actor hosts consumer groups and forwards requests to them; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ READ_VERSION, LIST_VERSION = 11, 5
 
 
 class GroupLoaderActor(Dispatcher):
-    """Loads one partition of __consumer_offsets; see the module's rules."""
+    """This actor loads the groups and offsets of one partition of __consumer_offsets, and then stops."""
 
     def __init__(self) -> None:
         super().__init__()

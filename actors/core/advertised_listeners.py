@@ -1,4 +1,4 @@
-"""Valid changes of `advertised.listeners` of a running broker, with Kafka's errors (KafkaConfig of 3.9.1).
+"""Check a change of `advertised.listeners` on a running broker, with the errors of Kafka 3.9.1's KafkaConfig.
 
 Rule 1: it may name each of the listeners that are bound, once, and must name those of brokers and of controllers.
 Rule 2: a port of 0 is the one that the listener has. No host would be this machine's name, which only a start asks for.

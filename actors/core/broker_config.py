@@ -1,4 +1,4 @@
-"""The broker settings that can change at run time, with Kafka's errors for the others (DynamicBrokerConfig).
+"""The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
 
 Rule 1: the brokers' defaults of topics are dynamic as far as we act on them: an override of the broker itself counts
         before that of all brokers, and that before server.properties.

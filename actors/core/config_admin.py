@@ -1,4 +1,4 @@
-"""Parse and describe configurations for the command line (ConfigCommand of Kafka 3.9.1).
+"""Parse and print configs for the command `kafka-actors configs` (ConfigCommand of Kafka 3.9.1).
 
 Rule 1: "a=1,b=[x,y]": commas within brackets belong to a value.
 Rule 2: an override is listed with every source of the setting in ZooKeeper and Kafka's defaults: the values

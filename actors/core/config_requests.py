@@ -1,4 +1,4 @@
-"""Topic and broker configs, and changes of their overrides (ZkAdminManager).
+"""Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
 
 Rule 1: a topic's setting is its override, else what this node's settings say, else Kafka's default; `FROM_SERVER` says
         under which name. A node does not remember its server.properties: what differs from Kafka's

@@ -1,4 +1,4 @@
-"""Requests and results of leader elections (LeaderElectionCommand of Kafka 3.9.1)."""
+"""Parse and print leader elections for the command `leader-election` (LeaderElectionCommand of Kafka 3.9.1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from messages.error_codes import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
 
 
 class ElectionOutcome(NamedTuple):
-    """The result of one partition's election: an error code and the controller's message."""
+    """The result of electing one partition's leader: an error code, and the message of the controller."""
 
     code: int
     message: str | None = None

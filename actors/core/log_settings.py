@@ -1,4 +1,4 @@
-"""The log settings of a topic: its overrides over the broker's defaults.
+"""Compute the log settings of a topic from its overrides and the broker's defaults.
 
 Rule: an override that Kafka would not take is ignored with a line in the log; znodes are written by anybody.
 """

@@ -1,4 +1,4 @@
-"""Reassignment plans: their JSON, moves and progress (ReassignPartitionsCommand).
+"""Reassignment plans: parse their JSON, generate them, and report their progress (ReassignPartitionsCommand).
 
 Rule 1: a plan names each partition once, with at least one replica and none of them twice. Log directories may be named
         for each replica, but only "any": moves between the directories of a broker are not supported.
@@ -163,7 +163,7 @@ def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]])
 
 
 class Move(NamedTuple):
-    """The source and target brokers of a partition's reassignment."""
+    """A reassignment of one partition: the brokers that it moves from, and those that it moves to."""
 
     sources: Replicas
     destinations: Replicas

@@ -1,4 +1,4 @@
-"""Refused: a request violates a rule; message and error code are Kafka's."""
+"""Refused is the exception for requests that violate a rule of Kafka; it has Kafka's error code and message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from messages.error_codes import INVALID_REQUEST
 
 
 class Refused(ValueError):
-    """Base class of requests that a rule of Kafka rejects."""
+    """The base class of exceptions for requests that violate a rule of Kafka."""
 
     code = INVALID_REQUEST
 

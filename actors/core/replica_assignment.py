@@ -1,4 +1,4 @@
-"""Replica assignment of new partitions, as in Kafka's AdminUtils.
+"""Assign replicas of new partitions to brokers, as Kafka's AdminUtils does.
 
 Rule 1: first replicas go round the brokers, beginning at `start`.
 Rule 2: the further replicas of a partition follow its first at a distance that begins at `shift` + 1 and grows by one
@@ -27,7 +27,7 @@ Racks = Mapping[int, str | None]
 
 
 class InvalidAssignment(Refused):
-    """Partitions cannot be assigned to these brokers."""
+    """The partitions cannot be assigned to these brokers."""
 
     code = INVALID_REPLICA_ASSIGNMENT
 

@@ -1,4 +1,4 @@
-"""Validation of new topics, partitions and replica assignments (AdminZkClient).
+"""Validate new topics, new partitions and replica assignments (AdminZkClient).
 
 Rule 1: what is refused raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words and code.
 Rule 2: chance is given in: `start` and `shift` are drawn by the caller.

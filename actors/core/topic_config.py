@@ -1,4 +1,5 @@
-"""The topic configs as data, with Kafka's errors for invalid values (LogConfig of Kafka 3.9)."""
+"""The configs of topics with their types and defaults, and Kafka's errors for invalid values (LogConfig of Kafka
+3.9)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 class InvalidConfig(Refused):
-    """A topic config is invalid."""
+    """The value of a topic config is invalid."""
 
     code = INVALID_CONFIG
 
 
 class ConfigType(NamedTuple):
-    """The type of a config value in Kafka's words, and its validation."""
+    """The type of a config: its name in Kafka's words, and a function that checks values."""
 
     type: str
     problem: Callable[[str], str | None]

@@ -1,4 +1,4 @@
-"""Valid topic names, with Kafka's errors for invalid ones.
+"""Check topic names, with Kafka's errors for invalid ones.
 
 Metric names turn both '.' and '_' into '_': two topics that differ only there would share their metrics, they collide.
 """
@@ -21,7 +21,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class InvalidTopic(Refused):
-    """The topic name is invalid."""
+    """The name of a topic is invalid."""
 
     code = INVALID_TOPIC
 

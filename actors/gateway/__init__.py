@@ -1,1 +1,1 @@
-"""The external endpoints of a node: client connections, connections to peers, ZooKeeper and metrics."""
+"""The I/O of a node outside its actors: client connections, connections to other nodes, ZooKeeper, and metrics."""

@@ -1,4 +1,4 @@
-"""A client connection: it decodes requests and writes responses in the order of the requests.
+"""A client connection, which decodes requests and writes the responses in the order of the requests.
 
 Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
         as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and no partition waits for
@@ -56,7 +56,7 @@ _OF_THE_CLUSTER_TOO = _OF_RECORDS | {api.key for api in APIS if api.control}
 
 
 class Gateway(Protocol):
-    """The part of the listener gateway that a connection uses."""
+    """The interface of the listener gateway that a connection uses."""
 
     settings: NodeSettings
     bench: Workbench
@@ -87,7 +87,7 @@ class Gateway(Protocol):
 
 
 class _UnderWay:
-    """A pending request, or a response that waits for earlier ones."""
+    """A pending request, or a response that waits until earlier responses are written."""
 
     __slots__ = "fault", "header", "pieces", "size", "taken"
 
@@ -103,7 +103,7 @@ class _UnderWay:
 
 
 class Connection:
-    """A client connection; the rules are in `listener` and `limits`."""
+    """A client connection of a listener."""
 
     __slots__ = (
         "__weakref__",

@@ -1,4 +1,4 @@
-"""Counters of the metrics gateway, with several sets of labels each: per topic and in total.
+"""The counters among a node's metrics, each kept per label (such as a topic) and in total.
 
 prometheus_client's own counters have one set of label names each.
 """
@@ -19,7 +19,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Counters(Collector):
-    """The counters of a node: incremented on the event loop, collected on the server's thread."""
+    """A collector of counters for prometheus_client; the event loop increments them, and the HTTP thread reads them."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[Labels, int]] = {}

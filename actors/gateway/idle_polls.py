@@ -1,4 +1,4 @@
-"""Idle polls: repeated fetches without data from followers and consumers, answered in the listener.
+"""The listener answers repeated fetches that find no data itself, so that they cost the actors nothing.
 
 A reader that has all there is goes on asking: "is there anything?", and half a second later hears "no". No actor has
 anything to decide about that. So who asks has the network ask again, and who is asked lets the listener say no.
@@ -44,7 +44,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
 
 
 class _Rest:
-    """An idle session."""
+    """A fetch session without new data, whose fetches the listener answers."""
 
     __slots__ = "epoch", "held", "polls", "stood", "timer", "used_at", "wait"
 
@@ -64,7 +64,7 @@ class _Rest:
 
 
 class IdlePolls:
-    """The idle fetch sessions of a node.
+    """The fetch sessions of a node that have no new data; the listener answers their fetches.
 
     `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
     `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.

@@ -1,4 +1,4 @@
-"""Limits per peer: connections, open files, memory, trace bytes and log lines.
+"""The limits of what other machines can use on a node: connections, open files, memory, trace bytes and log lines.
 
 Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
         that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
@@ -35,7 +35,7 @@ LINES_PER_SECOND = 10
 
 
 class Files(NamedTuple):
-    """The division of a process's open files (rule 2).
+    """The number of files that a process may open, divided between log files and connections.
 
     `all`: connections of all listeners. `protected`: connections, with those of the protected listener beyond `all`.
     `logs`: files of logs. `limit`: what the process may open.
@@ -61,7 +61,7 @@ class Files(NamedTuple):
 
 
 class ConnectionCount:
-    """The number of connections, in total and by address (rules 1 and 2)."""
+    """The number of open connections, in total and for each client address."""
 
     def __init__(self, settings: NodeSettings, files: Files) -> None:
         several = len(settings.listeners) > 1
@@ -119,7 +119,7 @@ class ConnectionCount:
 
 
 class MemoryPool:
-    """The memory of requests that are being received (rule 3); -1 is unlimited."""
+    """The memory for requests that are being received (`queued.max.request.bytes`); -1 is unlimited."""
 
     def __init__(self, size: int) -> None:
         self._unlimited = size < 0
@@ -147,7 +147,8 @@ class MemoryPool:
 
 
 class Allowance:
-    """The recording rate of a connection (rule 4): `rate` bytes per second, with a burst of one second."""
+    """A rate limit for what the trace records of one connection: `rate` bytes per second, with a burst of one
+    second."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate
@@ -163,7 +164,7 @@ class Allowance:
 
 
 class PeerLog:
-    """A rate-limited logger for events that peers cause (rule 5)."""
+    """A logger with a rate limit, for events that clients can cause."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger

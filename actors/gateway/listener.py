@@ -1,4 +1,4 @@
-"""ListenerGateway: the sockets that accept clients, controllers and other brokers.
+"""ListenerGateway accepts the connections of clients, controllers and other brokers.
 
 Rule 1: it stands outside the actor system. A decoded request is injected as `ClientRequest`; the `ClientResponse` comes
         back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
@@ -69,7 +69,7 @@ GRAIN = 0.5
 
 
 class ListenerGateway:
-    """The incoming connections of a node on all its listeners; runs on the node's asyncio loop."""
+    """All listeners of a node with their connections; it runs on the node's asyncio loop."""
 
     region_from: ClassVar[int | None] = REGION_FROM
 

@@ -1,4 +1,4 @@
-"""The in-memory network: nodes of one process communicate without sockets, on a scheduler's clock.
+"""An in-memory network: nodes in one process exchange requests without sockets, in real or virtual time.
 
 Rule 1: mail is that of the gateways with sockets (`network`, `listener`), and so are the promises: each Transmit is
         answered once, of each connection one request is under way, connections wait until there is a `ServeClients`.
@@ -50,13 +50,13 @@ Place: TypeAlias = tuple[str, int]
 
 
 class _Timers(Protocol):
-    """The timer of the scheduler that the network uses."""
+    """The part of the scheduler's interface that the network uses: start and cancel a timer."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Any: ...
 
 
 class Wire(Protocol):
-    """The connection between two hosts."""
+    """The interface of a connection between two hosts, which delivers each message after a delay or loses it."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
@@ -66,7 +66,7 @@ class Wire(Protocol):
 
 
 class Watcher(Protocol):
-    """An observer of the requests to all hosts; `connection` is the number of a connection."""
+    """The interface of an observer that sees all requests; `connection` is the number of a connection."""
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """A request arrived at a host, where an actor handles it."""
@@ -76,7 +76,7 @@ class Watcher(Protocol):
 
 
 class Direct:
-    """A connection without delay."""
+    """A connection that delivers each message without delay."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
         """See Wire.carry."""
@@ -88,7 +88,7 @@ class Direct:
 
 
 class MemoryNetwork:
-    """The in-memory hosts; `network` and `listener` create a node's two gateways.
+    """An in-memory network; `network` and `listener` create the two gateways of a node.
 
     `heard` is called with every request that leaves a host: from where, to where, and the request. `watcher` receives
     each request that arrives, and each response that leaves the host where it arrived.
@@ -171,7 +171,7 @@ class MemoryNetwork:
 
 
 class _Exchange:
-    """A pending request: its requester, its channel and its timeout."""
+    """A request without a response so far, with the actor that sent it, its connection and its timeout."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class _Exchange:
 
 
 class MemoryGateway:
-    """Outgoing connections of a node, one per channel name."""
+    """The outgoing connections of a node on the in-memory network."""
 
     def __init__(self, base: LocalBase, network: MemoryNetwork, host: str) -> None:
         self._base = base
@@ -316,7 +316,7 @@ class MemoryGateway:
 
 
 class MemoryListener:
-    """The incoming connections of a node at all its listeners and advertised endpoints."""
+    """The incoming connections of a node on the in-memory network, for all its listeners."""
 
     region_from: ClassVar[int | None] = None
 

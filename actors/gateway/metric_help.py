@@ -1,4 +1,4 @@
-"""The HELP texts of /metrics: one sentence per metric with its unit."""
+"""The HELP texts of /metrics: one sentence for each metric, with its unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics gateway serves the metrics of actors to Prometheus over HTTP.
+"""The metrics gateway receives the metrics of actors and serves them to Prometheus over HTTP.
 
 Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Summaries
 (Kafka's timers and histograms) have a count, a sum, and the quantiles that Kafka has, of the last RESERVOIR
@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _Reason(Collector):
-    """A gauge whose label is read at each scrape."""
+    """A gauge whose label is computed at each scrape."""
 
     def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
         self._name = name
@@ -53,7 +53,7 @@ class _Reason(Collector):
 
 
 class _Table(Collector):
-    """Gauges that are read from a table at each scrape."""
+    """Gauges whose values are read from a table at each scrape."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read
@@ -68,7 +68,7 @@ class _Table(Collector):
 
 
 class _Observed:
-    """The observations of one set of labels."""
+    """The observed values of one metric for one set of labels."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -86,7 +86,7 @@ class _Observed:
 
 
 class _Summary(Collector):
-    """A summary with quantiles, which prometheus_client lacks."""
+    """A Prometheus summary with quantiles, which prometheus_client does not provide."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -119,7 +119,7 @@ class _Summary(Collector):
 
 
 class MetricsGateway:
-    """The gauges and summaries of a node; `serve` opens the port."""
+    """The metrics of a node; `serve` opens the HTTP port."""
 
     def __init__(self, base: LocalBase) -> None:
         self._registry = CollectorRegistry()

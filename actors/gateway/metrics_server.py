@@ -1,4 +1,4 @@
-"""The HTTP server of /metrics, with at most CONNECTIONS threads."""
+"""The HTTP server of /metrics, which uses at most CONNECTIONS threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ IDLE_SECONDS = 5.0
 
 
 class MetricsServer(ThreadingMixIn, WSGIServer):
-    """Serves a WSGI application on host:port (0: any free port) until `stop`. Raises OSError if the port is in use.
+    """An HTTP server that serves a WSGI application until `stop`; port 0 selects a free port.
+
+    Raises OSError if the port is in use.
 
     Who comes when all connections are in use takes the place of the one that has been there longest.
     """
@@ -74,7 +76,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
 
 class _MetricsHandler(WSGIRequestHandler):
-    """Handles a scrape without a log line."""
+    """A handler of HTTP requests that does not log them."""
 
     timeout = IDLE_SECONDS
 

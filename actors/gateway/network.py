@@ -1,4 +1,4 @@
-"""The network gateway opens the node's connections to other nodes.
+"""The network gateway sends the requests of a node's actors to other nodes.
 
 Rule 1: it stands outside the actor system. Actors send `Transmit` and `CloseConnection`; it injects what came of them.
 Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
@@ -47,7 +47,7 @@ async def _within(seconds: float, what: str) -> AsyncIterator[None]:
 
 
 class Channel:
-    """A named connection: its endpoint and its in-flight request."""
+    """A connection to another node, with its name, its endpoint and the request in flight."""
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
@@ -105,7 +105,7 @@ def _everywhere(endpoint: Endpoint) -> bool:
 
 
 class NetworkGateway:
-    """The outgoing connections of a node, one per channel name; runs on the node's asyncio loop."""
+    """The outgoing connections of a node; actors refer to each by a name. It runs on the node's asyncio loop."""
 
     def __init__(self, base: LocalBase, reachable: Callable[[Endpoint], bool] = _everywhere) -> None:
         self._base = base

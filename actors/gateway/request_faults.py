@@ -1,4 +1,4 @@
-"""Faults that are injected into requests: what a listener does to requests that match, instead of serving them.
+"""Fault injection for requests: what a listener does with matching requests instead of serving them.
 
 Rule 1: a request meets the first fault that matches it and whose trigger fires; all faults before it count the call.
 Rule 2: `lose_response` and `blackhole` leave the connection open. Responses keep the order of requests, so a client
@@ -38,12 +38,13 @@ APIS = {api.name for api in API_BY_REQUEST.values()}
 
 
 class FaultError(ValueError):
-    """A fault cannot be injected; the message has the reason."""
+    """A fault cannot be injected; the exception's message is the reason."""
 
 
 @attrs.define(str=False)
 class RequestFault:
-    """A fault to inject into requests that match all its filters; a filter of None matches every request.
+    """A fault that the listener injects into requests that match all its filters; a filter that is None matches every
+    request.
 
     The fault is injected into the matching requests `first` to `last` (counted from 1), each with `probability`.
     """
@@ -99,7 +100,7 @@ class RequestFault:
 
 
 class RequestFaults:
-    """The faults of a cluster by number, for all of its brokers."""
+    """The injected faults of a cluster by number; they apply to all of its brokers."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, RequestFault] = {}

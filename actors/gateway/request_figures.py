@@ -1,4 +1,4 @@
-"""Request metrics of a node: counts and times by API (Kafka's RequestMetrics).
+"""The request metrics of a node: counts and times for each API (Kafka's RequestMetrics).
 
 Rule 1: a request's time begins when it was read whole and goes to the actors, and ends when their answer comes back: it
         holds waiting in the node, the work, and waiting for followers or records, but no reading or writing of bytes.
@@ -24,7 +24,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class RequestFigures:
-    """The request metrics of one node; `now` is a clock in seconds."""
+    """The request metrics of one node; `now` returns the time in seconds."""
 
     def __init__(self, metrics: MetricsGateway, now: Callable[[], float]) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""The ZooKeeper gateway passes the bridge's requests to the store and the store's events to the bridge."""
+"""The ZooKeeper gateway passes requests from the bridge actor to a ZooKeeper client, and its events back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 
 class StoreGateway:
-    """ZooKeeper as an external endpoint: requests go to the store, its events to the bridge."""
+    """The endpoint to which the bridge actor sends ZooKeeper requests, and from which it receives events."""
 
     def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
         self._base = base

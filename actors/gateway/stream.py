@@ -1,4 +1,4 @@
-"""A connected socket on the event loop, which receives and sends without copying.
+"""A connected TCP socket on the event loop, which receives and sends without copying data.
 
 Rule 1: a connection holds what it has received and not more: a silent one holds no buffer. A frame of more than USUAL
         bytes gets a buffer of its own, which grows with what has come; its readers keep views of it.
@@ -40,7 +40,7 @@ Piece = bytes | memoryview | Region
 
 
 class FrameBuffer:
-    """Splits received bytes into frames (rule 1): `receive` from the socket, then `take` the frames.
+    """A receive buffer that splits a byte stream into frames: call `receive` with the socket, then `take` the frames.
 
     A stream whose next size is refused stays refused: what follows it has no known meaning.
     """
@@ -141,7 +141,7 @@ class FrameBuffer:
 
 
 class Receiver(Protocol):
-    """The owner of a stream."""
+    """The interface of an object that owns a stream and is notified of its data and its end."""
 
     def received(self, count: int) -> None:
         """A number of bytes was received into the stream's frames."""
@@ -157,7 +157,7 @@ class Receiver(Protocol):
 
 
 class Stream:
-    """A connected socket on the event loop, which notifies its `receiver`."""
+    """A connected TCP socket on the event loop, which passes its data to `receiver`."""
 
     __slots__ = (
         "__weakref__",

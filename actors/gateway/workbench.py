@@ -1,4 +1,4 @@
-"""Workbench encodes and decodes large messages in slices between turns of the loop.
+"""Encode and decode large messages in slices, so that the event loop is never blocked for long.
 
 Rule 1: the first slice is done at once, and that is all of a message of usual size. The slices of what has more come
         one message after the other, and those of a turn end when they have taken `turn_seconds` of CPU: so a turn of
@@ -30,7 +30,7 @@ def letting_go(parts: list[Any]) -> Steps[None]:
 
 
 class Workbench:
-    """Work in slices with a limit of CPU seconds per turn; runs on the node's asyncio loop."""
+    """A queue of long computations, which run in slices on the node's asyncio loop, for a limited time in each turn."""
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)
     """CPU seconds of the loop's thread."""

@@ -1,4 +1,4 @@
-"""Node: assembles a node from its parts and their real or simulated adapters.
+"""Node puts a node together from actors and I/O adapters, which are real or simulated.
 
 Rule 1: a node has one base and one trace of its own. Store, network, listener, clock and scheduler are given, so the
         same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
@@ -55,7 +55,7 @@ RING = "ring"
 
 
 class Network(Protocol):
-    """Outgoing connections: `actors.gateway.network` or the in-memory network."""
+    """The interface of outgoing connections, real or in memory."""
 
     address: ActorAddress
 
@@ -64,7 +64,7 @@ class Network(Protocol):
 
 
 class Listener(Protocol):
-    """Incoming connections: `actors.gateway.listener` or the in-memory network."""
+    """The interface of incoming connections, real or in memory."""
 
     address: ActorAddress
     figures: RequestFigures | None
@@ -113,7 +113,7 @@ def recorder_of(
 
 
 class Node:
-    """A node. Call `start`, wait until `ready`, call `leave`, wait until it has `ended`, call `stop`.
+    """A node. Call `start` and wait for `ready`; at the end call `leave`, wait for `ended`, and call `stop`.
 
     `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
     `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called

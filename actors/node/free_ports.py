@@ -1,4 +1,4 @@
-"""Free ports outside the ephemeral range."""
+"""Find free TCP ports outside the operating system's ephemeral range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Python's garbage collector, run so that no turn of the loop waits for it (actors.md 3 row 7).
+"""Run Python's garbage collector between two turns of the event loop, so that no request waits for it (actors.md 3 row
+7).
 
 Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
         with their tracebacks mostly, which are young when they become garbage.
@@ -31,7 +32,7 @@ def tame() -> None:
 
 
 class Collections:
-    """Runs garbage collections after turns of a loop, when rule 4 permits it."""
+    """A schedule of garbage collections, which run after a turn of the event loop."""
 
     def __init__(self) -> None:
         gc.disable()

@@ -1,4 +1,4 @@
-"""MemoryCluster: complete nodes in one process on real sockets with an in-memory ZooKeeper, without Java.
+"""MemoryCluster runs complete nodes in one process, with real sockets and an in-memory ZooKeeper, without Java.
 
 Rule 1: a node here is that of a process (`assembly.Node`): what it hears, says and writes is the same. What a kill
         does to a process is done to its parts: connections break, files are let go as they are, the session expires.
@@ -70,7 +70,7 @@ OWN_SETTINGS = (
 
 
 class ClusterError(Exception):
-    """An operation on the cluster failed; the message has the reason."""
+    """An operation on the cluster failed; the exception's message is the reason."""
 
 
 class UnknownPartition(ClusterError):
@@ -78,21 +78,23 @@ class UnknownPartition(ClusterError):
 
 
 class Place(NamedTuple):
-    """Where a node listens: `port` for clients and `internal` for the other nodes; often they are the same port."""
+    """The ports of a node: `port` for clients and `internal` for other nodes, which may be the same."""
 
     port: int
     internal: int
 
 
 class _Member(NamedTuple):
-    """A running node, its session and its network."""
+    """A running node of the cluster, with its ZooKeeper session and its network."""
 
     node: Node
     store: MemoryStore
 
 
 class MemoryCluster:
-    """Nodes 0, 1, ... on `ports` of `host`, all below `directory`; `start` it, and call all else, on one loop.
+    """A cluster of nodes 0, 1, ... that listen on `ports` of `host` and store their files below `directory`.
+
+    Call `start` and all other methods on one event loop.
 
     `overrides` are Kafka's broker settings for all nodes. A session outlives its node by `session_seconds`. Nodes
     advertise `advertised_host` to clients, by default `host`. If either is not 127.0.0.1, clients have a listener of

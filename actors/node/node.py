@@ -91,7 +91,7 @@ LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
 class NodeActor(FlowActor):
-    """Starts, registers and stops a node; see the module's rules."""
+    """This actor starts, registers and stops a node; it is the parent of the node's other actors."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """The bridge holds questions while ZooKeeper is away; a node that waits for it has not failed."""

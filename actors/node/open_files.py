@@ -1,4 +1,4 @@
-"""The open files limit (`ulimit -n`): raised as far as permitted, and compared with the node's logs."""
+"""Raise the open files limit (`ulimit -n`) of the process, and warn if it is too low for the node's logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I/O adapters for the wall clock, random numbers and the process.
+"""I/O adapters through which actors read the clock, make random names and control the process.
 
 Actors reach them as `self.port("time").wall_ms()`; each call and its result is recorded on the running delivery,
 and answered from the record in replay. The disk's port is `actors.storage`'s.
@@ -13,7 +13,7 @@ import uuid
 
 
 class TimePort:
-    """The wall clock."""
+    """An I/O adapter that returns the wall-clock time."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, UTC."""
@@ -21,7 +21,7 @@ class TimePort:
 
 
 class RandomPort:
-    """Unique names."""
+    """An I/O adapter that returns random, unique names."""
 
     def uuid_hex(self) -> str:
         """32 hexadecimal digits of a random UUID."""
@@ -35,7 +35,7 @@ class RandomPort:
 
 
 class ProcessPort:
-    """The process, and the address of its metrics."""
+    """An I/O adapter that returns the process id and the address of the node's metrics."""
 
     def __init__(self, metrics_host: str, metrics_port: int) -> None:
         self._identity = (metrics_host, metrics_port, os.getpid())

@@ -1,4 +1,4 @@
-"""A node's process: real adapters, one node, and signal handling.
+"""The process of a node: it runs one node with real I/O adapters, and handles signals.
 
 Rule 1: this process owns the asyncio loop; the actor system only schedules its turns on it, other threads only inject.
 Rule 2: logs that a stop left in doubt are recovered before there is a loop: that takes as long as it takes.
@@ -30,7 +30,7 @@ _server_log = logging.getLogger("kafka.server.KafkaServer")
 
 
 class NodeProcess:
-    """A node from its settings to its exit; call `run` once on the process's loop."""
+    """A node from its settings to its exit; call `run` once, on the event loop of the process."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Java's properties syntax, the format of server.properties.
+"""Parse Java's properties syntax, which server.properties uses.
 
 Rule 1: a line whose first visible character is # or ! is a comment; a blank line says nothing.
 Rule 2: a line that ends in an odd number of backslashes goes on in the next one, less that line's leading blanks.

@@ -1,4 +1,4 @@
-"""NodeSettings from a server.properties; all errors are found before the node starts.
+"""Read NodeSettings from a server.properties file, and report all errors before the node starts.
 
 Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are reported at
         once.
@@ -56,7 +56,7 @@ _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s:\[\]/]+)(:([0-9]+))?")
 
 
 class SettingsError(Exception):
-    """The settings are invalid; `messages` has one sentence per error."""
+    """The settings are invalid; `messages` has one sentence for each error."""
 
     def __init__(self, messages: list[str]) -> None:
         super().__init__("; ".join(messages))
@@ -64,7 +64,7 @@ class SettingsError(Exception):
 
 
 class LoadedSettings(NamedTuple):
-    """Valid settings, and notes about those without effect.
+    """The valid settings of a node, and notes about settings that have no effect.
 
     `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each unknown name,
     `insecure` those of the ignored that ask for security.
@@ -156,7 +156,7 @@ def _unknown(name: str) -> str:
 
 
 class _PropertiesReader:
-    """Reads properties and collects all errors."""
+    """A reader of properties, which collects all errors before it reports them."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}

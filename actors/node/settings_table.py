@@ -1,4 +1,4 @@
-"""The settings of a node as data: supported ones with types and defaults, and Kafka's others.
+"""The table of all settings: those that a node supports, with types and defaults, and Kafka's others.
 
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
@@ -22,15 +22,18 @@ LONG_MAX = 2**63 - 1
 
 
 class SettingType(NamedTuple):
-    """The type of a setting: `allowed` describes its values, `parse` raises ValueError for others."""
+    """The type of a setting: `allowed` describes valid values, and `parse` raises ValueError for others."""
 
     allowed: str
     parse: Callable[[str], Any]
 
 
 class Setting(NamedTuple):
-    """A supported setting; `default` is its text (None without a default), `field` is its field in NodeSettings
-    (empty if another setting includes it)."""
+    """A setting that a node supports, with its type and its default.
+
+    `default` is the text of the default (None if there is none); `field` is the field in NodeSettings, empty if another
+    setting sets it.
+    """
 
     name: str
     kind: SettingType

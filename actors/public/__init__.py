@@ -1,4 +1,4 @@
-"""Kafka clusters for tests: three brokers, no Java, ready in a tenth of a second.
+"""Kafka clusters for tests: three brokers, ready in a tenth of a second, without Java.
 
     from kafka_actors import KafkaCluster
 

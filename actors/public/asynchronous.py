@@ -1,4 +1,4 @@
-"""AsyncKafkaCluster: `KafkaCluster` for asyncio. No method blocks the event loop."""
+"""AsyncKafkaCluster has the methods of `KafkaCluster` for asyncio; none of them blocks the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class AsyncKafkaCluster:
-    """A Kafka cluster for asyncio: `async with` starts and stops it.
+    """A Kafka cluster for tests with asyncio, which `async with` starts and stops.
 
     It takes the arguments of `KafkaCluster` and has its methods, as coroutines; what there is a property and asks the
     cluster is a coroutine here too. Their work is done in threads, so that consumers' heartbeats and all else on the

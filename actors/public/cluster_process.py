@@ -1,4 +1,4 @@
-"""The process that runs clusters, controlled by `kafka-actors fixture`.
+"""Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
 Rule 1: a request is a line, its answer a line. Who does not answer within ANSWER_SECONDS is killed.
 Rule 2: a process whose cluster was stopped is warm, and serves the next; what is left at the end of this program ends
@@ -26,7 +26,7 @@ END_SECONDS = 10.0
 
 
 class ClusterError(Exception):
-    """An operation on the cluster failed; the message has the reason."""
+    """An operation on the cluster failed; the exception's message is the reason."""
 
 
 class UnknownPartition(ClusterError):
@@ -38,7 +38,10 @@ __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, Timeou
 
 
 class ClusterProcess:
-    """A process that runs one cluster at a time. Get an unused process with `taken`, and return it with `give_back`."""
+    """A process that runs one cluster at a time, and is used again for the next cluster.
+
+    Get an unused process with `taken`, and return it with `give_back`.
+    """
 
     _free: list[ClusterProcess] = []  # noqa: RUF012
 

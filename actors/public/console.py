@@ -1,4 +1,4 @@
-"""The command `kafka-actors`, and how a process runs it."""
+"""The entry point of the command `kafka-actors`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inject faults into requests: `cluster.faults.error("Produce", 6, topic="orders").once()`."""
+"""Inject faults into requests, for example `cluster.faults.error("Produce", 6, topic="orders").once()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["FaultInjection", "InjectedFault"]
 
 
 class Filters(TypedDict, total=False):
-    """Which requests can meet a fault: those that match all that is given."""
+    """The filters that select the requests for a fault; a request must match all of them."""
 
     topic: str | None
     """Requests that name this topic."""
@@ -23,7 +23,7 @@ class Filters(TypedDict, total=False):
 
 
 class InjectedFault:
-    """An injected fault. As a context manager it is removed at the end."""
+    """A fault that has been injected; as a context manager it is removed when the `with` block ends."""
 
     def __init__(self, ask: Callable[..., Any], number: int, text: str) -> None:
         self._ask = ask
@@ -57,7 +57,7 @@ class InjectedFault:
 
 
 class Trigger:
-    """Chooses which of the matching requests meet a fault, and injects it: nothing happens before that."""
+    """Decides how many of the matching requests meet a fault; call one of its methods to inject the fault."""
 
     def __init__(self, ask: Callable[..., Any], fault: Mapping[str, object]) -> None:
         self._ask = ask
@@ -90,7 +90,7 @@ class Trigger:
 
 
 class FaultInjection:
-    """Injects faults into requests of clients and of other brokers.
+    """Injects faults into the requests of clients and of other brokers.
 
     Every method names an API as Kafka does ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`, whose methods
     inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic, partition,

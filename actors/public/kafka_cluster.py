@@ -1,4 +1,4 @@
-"""KafkaCluster: a Kafka cluster for tests that runs in a separate process."""
+"""KafkaCluster is a Kafka cluster for tests, which runs in a separate process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _temporary_directory() -> Path:
 
 
 class KafkaCluster:
-    """A cluster of `brokers` brokers with ids from 0 and an in-memory ZooKeeper; `with` starts and stops it.
+    """A Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper, which `with` starts and stops.
 
     Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
     Methods return when their effect is complete, and raise ClusterError if it fails. Any thread may call them.
@@ -399,7 +399,7 @@ class KafkaCluster:
 
 
 class NetworkPartition:
-    """A network partition; as a context manager it ends with the `with` block."""
+    """A network partition between brokers; as a context manager it ends with the `with` block."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `kafka_cluster`, and the cluster's state in the reports of failed tests.
+"""A pytest plugin with the fixture `kafka_cluster`; it adds the cluster's state to the reports of failed tests.
 
     @pytest.mark.kafka_cluster(brokers=5, settings={"min.insync.replicas": 2})
     def test_it(kafka_cluster): ...

@@ -1,4 +1,4 @@
-"""SimulatedCluster: the same brokers in this process and in virtual time, for tests of the protocol.
+"""SimulatedCluster runs the same brokers in the test's process and in virtual time, for tests of the Kafka protocol.
 
     from kafka_actors.simulated import SimulatedCluster
 
@@ -40,8 +40,8 @@ def message(name: str) -> type[Any]:
 
 
 class SimulatedCluster:
-    """A simulated cluster of `brokers` brokers with ids from 0, ZooKeeper, network and disks; `with` starts and stops
-    it.
+    """A cluster with simulated time, network, disks and ZooKeeper, which `with` starts and stops; its brokers are 0, 1,
+    ...
 
     `settings` are Kafka's broker settings, for all brokers. What happens is recorded below `directory`, a temporary
     one that is gone at the end unless one is named. Methods that change something let virtual time pass until it has

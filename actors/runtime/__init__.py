@@ -1,4 +1,4 @@
-"""The actor system: a Thespian system base, its clocks and drivers, and the base classes of actors."""
+"""The actor system on which nodes run: a Thespian system base, clocks, drivers, and base classes of actors."""
 
 from actors.runtime.answerer import Answerer
 from actors.runtime.base import LocalBase, local_system

@@ -1,4 +1,4 @@
-"""Answerer: the base class of actors that only respond to questions; each question gets a response.
+"""Answerer is the base class of actors that only answer requests (`Ask`), each with an `Answer`.
 
 Rule: what the handler raises becomes a Failure, sent to the asker, logged here and recorded on the delivery. So one
 partition that breaks costs its own result, not the time that its asker would wait for it.
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Answerer(Dispatcher):
-    """Responds to each Ask; subclasses implement `answer`."""
+    """The base class of actors that answer each `Ask`; subclasses implement `answer`."""
 
     def answer(self, question: Message) -> Message:
         """The result of a question. What it raises is answered as Failure("AskFailed")."""

@@ -1,4 +1,4 @@
-"""Aside: work in a forked child process on a copy of the memory, while the event loop continues.
+"""Run work in a forked child process, on a copy of the memory, while the event loop continues.
 
 Rule 1: a fork has one moment of everything for itself, and costs the node 2 to 6 ms for each 100 MB, whatever is to be
         done with it. What the child finds out it says piece by piece through a pipe.
@@ -31,7 +31,7 @@ _STANDARD = 3
 
 
 class Aside:
-    """A child process that runs `work` and sends its messages to the loop.
+    """A forked child process that runs `work` and sends its output to the event loop.
 
     `heard` is called for each piece, then `done` with what went wrong ("": nothing). Raises OSError where no process
     can be had.

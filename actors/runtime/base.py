@@ -1,4 +1,4 @@
-"""LocalBase: a Thespian system base in which all actors live in this process and run one at a time.
+"""LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
 Here a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the sources of actors become
 a system in which Thespian's actors live.
@@ -62,7 +62,7 @@ CHILDREN_AT_ONCE = 500
 
 
 class LocalBase(Kernel):
-    """The system base. Give it to Thespian by `local_system(base)`.
+    """A Thespian system base for actors in this process; pass it to Thespian with `local_system(base)`.
 
     `clock` is the time source, `attempts` is how often a failing message is tried, `observer` receives every delivery,
     `ports` are the objects behind `self.port(name)`, by name.

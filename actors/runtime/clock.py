@@ -1,4 +1,4 @@
-"""The clocks of an actor system: real and virtual.
+"""The clocks of an actor system, which show real or virtual time.
 
 Rule 1: the base reads its own clock only; actors receive the time (`self.now`) and never read a clock.
 Rule 2: time is float seconds on a scale of the clock's own; only differences mean something.
@@ -14,14 +14,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The clock interface of a system base."""
+    """The interface of the clock that an actor system uses."""
 
     def now(self) -> float:
         """Seconds; never smaller than before."""
 
 
 class RealClock:
-    """Monotonic time of the machine.
+    """A clock that shows the machine's monotonic time.
 
     The functions are bound at import, in the class: libraries that freeze time replace module attributes, and a base
     whose timers follow a frozen clock would wait for ever.
@@ -33,7 +33,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """Time that changes only when it is set; `watchers` are called after each change."""
+    """A clock that changes only when it is set; `watchers` are called after each change."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = float(start)
@@ -57,7 +57,7 @@ class VirtualClock:
 
 
 class DriftingClock:
-    """The clock of one simulated machine: it runs `rate` times as fast as the virtual clock `source`."""
+    """The clock of a simulated machine, which runs `rate` times as fast as the virtual clock `source`."""
 
     def __init__(self, source: VirtualClock, rate: float) -> None:
         if rate <= 0:

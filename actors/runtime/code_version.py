@@ -1,4 +1,4 @@
-"""The version of the code: the installed version and a digest of the sources.
+"""Compute the version of the running code: the installed version and a digest of the sources.
 
 In the wheel, whose imports have a prefix (`messages.modules`), the digest is that of the repository's sources.
 """

@@ -1,4 +1,4 @@
-"""Construction of actors by Thespian's rules, faster than Thespian does.
+"""Construct actors by the rules of Thespian, but faster than Thespian does.
 
 A constructor may have the parameters `capabilities` and `requirements`; it gets those that it has. The parameters, and
 whether the class has a capability check, are cached for each class. Thespian inspects the signature at each creation,

@@ -1,4 +1,4 @@
-"""The engine that runs generators of questions and instructions.
+"""Run event handlers that are generators: each yields requests to other actors and gets their results back.
 
 A generator has no opinion on who drives it. What it yields is given to the driver's `perform`, whose result it is sent,
 or whose exception is thrown into it; where `perform` returns WAITING, the generator stays suspended until the driver
@@ -21,13 +21,13 @@ WAITING: Final = object()
 
 
 class Returned(NamedTuple, Generic[T]):
-    """The generator returned; carries its result."""
+    """The outcome of a generator that returned; it has the result."""
 
     result: T
 
 
 class Raised(NamedTuple):
-    """The generator raised; carries the exception."""
+    """The outcome of a generator that raised an exception; it has the exception."""
 
     error: Exception
 

@@ -1,4 +1,4 @@
-"""Messages in the queue, and the record of their delivery.
+"""Messages in the queue of an actor system, and the record of their delivery.
 
 A delivery is the unit of everything here: one message handed to one receiver, numbered from 1 in the order in which
 the base hands them out. Its *cause* is the number of the delivery during which it was sent or its timer was armed; a
@@ -23,7 +23,9 @@ DEAD_LETTER = "dead letter"
 
 
 class PortCall(NamedTuple):
-    """A call of an I/O adapter; arguments and result contain only str, int, bool, None and tuples.
+    """A recorded call of an I/O adapter, with its arguments and its result.
+
+    They contain only str, int, bool, None and tuples.
 
     `error` is "" or "errno text" of the OSError that was raised.
     """
@@ -36,7 +38,7 @@ class PortCall(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A message in the queue."""
+    """A message in the queue, with its sender and its receiver."""
 
     receiver: ActorAddress
     message: Any
@@ -47,7 +49,7 @@ class Envelope(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A message that was delivered to its receiver, for the observer. Times are the base clock's, in seconds.
+    """The record of a message that was delivered, and of what its handler did; times are in seconds.
 
     `actor_class` is "" if the receiver is an external endpoint. `error` is None, or says why the handler failed
     (or DEAD_LETTER).

@@ -1,4 +1,4 @@
-"""Dispatcher: an actor whose handlers are methods named after the messages, `receiveMsg_<ClassName>`.
+"""Dispatcher is an actor that handles each message in a method named after its class, `receiveMsg_<ClassName>`.
 
 As Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per actor
 class (4x faster over 12 classes), along the message's base classes, most special first; to pass a message on, call
@@ -24,12 +24,14 @@ Handler = Callable[[Any, Any, ActorAddress], Any]
 
 
 class UnknownMessage(Exception):
-    """The actor has no handler for a message."""
+    """The actor has no handler for the class of the message."""
 
 
 class Dispatcher(Actor):  # type: ignore[misc]
-    """The base class of actors: handlers by message class, the time, and I/O adapters. It also runs on Thespian's
-    bases."""
+    """The base class of actors, which calls a handler for each message class and provides I/O adapters.
+
+    It also runs on Thespian's bases.
+    """
 
     _handlers: ClassVar[dict[type, Handler | None]] = {}
 

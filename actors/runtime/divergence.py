@@ -1,4 +1,4 @@
-"""Comparison of recorded and replayed values, with a description of the first difference."""
+"""Compare recorded values with replayed ones, and describe the first difference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONG_TEXT = 300
 
 
 class Diverged(Exception):
-    """The replayed node differs from the record; carries the Divergence without its chain of causes."""
+    """The replay of a node differs from its trace; `divergence` describes the first difference."""
 
     def __init__(self, n: int, what: str, recorded: str, replayed: str) -> None:
         super().__init__(what)

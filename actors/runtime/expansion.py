@@ -1,4 +1,4 @@
-"""Expansion: write a trace of inputs again with all messages, by replay.
+"""Restore the messages that a trace with trace.detail=inputs omits, by replay, and write a complete trace.
 
 Rule 1: a replay says it all again, and compares what the record holds; what is written is what a full recording would
         have held. At the first difference the expansion ends as a run that was broken off.
@@ -39,7 +39,7 @@ def expand(run: Run, actors: Collection[type[Actor]], folder: Path) -> RunReplay
 
 
 class _Expansion:
-    """The replay listener that writes the expanded trace."""
+    """An observer of a replay, which writes the complete trace."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         self._header = run.header

@@ -1,4 +1,4 @@
-"""External endpoints: addresses without an actor.
+"""External endpoints are addresses to which actors send messages, with a function instead of an actor behind them.
 
 ZooKeeper, sockets, metrics and the process itself stand outside the actor system. Actors send to them as to anybody;
 their own mail comes in by `base.inject(to, message, sender=endpoint_address)`. To the base an external endpoint is a
@@ -14,7 +14,9 @@ from thespian.actors import ActorAddress
 
 
 class ExternalEndpoint:
-    """A receiver that passes messages to `callback(message, sender)` on the driver's thread."""
+    """A receiver that is no actor: it passes each message to `callback(message, sender)` on the thread that runs the
+    actors.
+    """
 
     __slots__ = ("receiveMessage",)
 

@@ -1,4 +1,5 @@
-"""The flight recorder keeps the last deliveries in memory and writes them after a failure or on request.
+"""A flight recorder keeps the last messages of a node in memory, and writes them to a trace after a failure or on
+request.
 
 Rule 1: what is kept begins with a snapshot of the whole system (or at the node's beginning), so that it replays. When
         after the configured number of deliveries since the last snapshot, another is taken as soon as every actor
@@ -56,7 +57,7 @@ _INCONSISTENT = "Inconsistent"
 
 
 class Stretch(NamedTuple):
-    """Consecutive deliveries in memory: they follow delivery `begins`, whose system state is the snapshot.
+    """A part of the flight recorder's memory: a snapshot of the actor system, and the deliveries that followed it.
 
     No pieces: the node had just begun, or it never rested.
     """
@@ -66,7 +67,7 @@ class Stretch(NamedTuple):
 
 
 class FlightRecorder:
-    """Keeps at least the last `deliveries` deliveries and dumps them below `folder`; an observer of `LocalBase`.
+    """A recorder that keeps at least the last `deliveries` messages in memory, and can write them below `folder`.
 
     The other arguments are a Recorder's; `slow_seconds` is how long a handler may take.
     """

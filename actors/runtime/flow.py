@@ -1,4 +1,5 @@
-"""FlowActor: an actor that handles one event at a time, each as a generator (flow).
+"""FlowActor is an actor whose event handlers are generators (flows): it handles one event at a time, and each may wait
+for others.
 
 `flow(message)` returns a generator, or None for an event that is done at once. What the generator yields is
 
@@ -65,7 +66,9 @@ ANSWERS = "answers"
 
 
 class FlowActor(Dispatcher):
-    """An actor whose event handlers are flows. Subclasses implement `flow` and `perform` and set `peers`.
+    """An actor whose event handlers are generators (flows); it handles one event at a time.
+
+    Subclasses implement `flow` and `perform`, and set `peers`.
 
     `peers` maps the names that questions ask for to addresses. `sender` is who sent the event that is being handled,
     also after the flow was suspended; `waited` for how many seconds it was stashed, `requests` what its answers have

@@ -1,4 +1,4 @@
-"""The inline driver: threads that call tell, ask and listen run the actors, as on Thespian's in-process base.
+"""Run actors in the threads that call `tell`, `ask` and `listen`, as Thespian's simple system base does.
 
 Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail, or for its turn, whichever is first.
 Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them. A
@@ -29,7 +29,7 @@ SLICE = 16
 
 
 class InlineDriver:
-    """An external address with a mailbox; the threads that use it run the actors.
+    """An address outside the actor system with a mailbox; the threads that use it also run the actors.
 
     `loop` may drive instead. `newPrimaryActor` is the system's, represented by an external endpoint (Thespian's
     `private()`).

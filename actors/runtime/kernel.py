@@ -1,4 +1,4 @@
-"""The kernel: message queue, timers, and delivery of one message at a time.
+"""The core of the actor system: a message queue, timers, and the delivery of one message at a time.
 
 Rule 1 (order): one FIFO holds all mail. Before each delivery, timers that are due enter it in the order of their
 deadlines (equal deadlines: in the order of arming), then what came from outside, in the order of arrival.
@@ -52,7 +52,7 @@ SYSTEM = "/ActorSys"
 
 
 class Observer(Protocol):
-    """Receives each delivery on the driver's thread after its handler has returned.
+    """The interface of an observer, which is called with each delivered message after its handler has returned.
 
     One that has `created(address, actor_class, n)` also receives actors created from outside, after delivery n.
     One that has `keep` and `look` is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
@@ -68,7 +68,7 @@ LOOK = 64
 
 
 class Kernel(ABC):
-    """Delivers messages and timers; subclasses define actors and system messages.
+    """The core of the actor system, which delivers messages and timers; subclasses add actors and system messages.
 
     `clock` is the time source, `observer` receives every delivery, `ports` are the objects behind an actor's ports.
 

@@ -1,4 +1,4 @@
-"""The loop driver runs the actors on an asyncio loop, some milliseconds per turn.
+"""Run the actors on an asyncio event loop, for some milliseconds in each turn.
 
 Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
 before that turn begins.
@@ -30,7 +30,7 @@ GLANCE = 64
 
 
 class LoopDriver:
-    """Runs a kernel on an asyncio loop while attached.
+    """A driver that runs the actors on an asyncio event loop.
 
     For reading, from any thread: `turns`, and `between`, what the loop's thread did since the turn before.
     """

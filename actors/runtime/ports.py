@@ -1,4 +1,4 @@
-"""I/O adapters: all effects of actors other than messages go through them and are recorded.
+"""I/O adapters: actors use them for everything except messages, and each call is recorded in the trace.
 
 Rule 1: a call's arguments and result are str, int, bool, None, bodies of record batches, or tuples of those; it fails
         with OSError only. A body is noted by size and checksum: in replay it has no bytes.
@@ -20,7 +20,8 @@ BODY = "record batches"
 
 
 class EffectDiverged(BaseException):
-    """In replay an actor made another call than recorded: `made` instead of `recorded` (None: no further call)."""
+    """A replayed actor called another I/O adapter than the trace records: `made` instead of `recorded` (None: no
+    call)."""
 
     def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")
@@ -29,7 +30,7 @@ class EffectDiverged(BaseException):
 
 
 class Ports(dict[str, Any]):
-    """The I/O adapters of a base by name, and the calls `made` in the current delivery.
+    """The I/O adapters of an actor system by name, and the calls of the message that is being handled.
 
     `recorded` is what answers in replay, None live.
     """
@@ -75,7 +76,7 @@ class Ports(dict[str, Any]):
 
 
 class Port:
-    """An I/O adapter as an actor sees it: each attribute is a recorded method of the adapter."""
+    """An I/O adapter as actors see it; each call of a method is recorded."""
 
     def __init__(self, ports: Ports, name: str) -> None:
         self._ports = ports

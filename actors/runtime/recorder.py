@@ -1,4 +1,4 @@
-"""The recorder writes each delivery of a node to its trace.
+"""The recorder writes each message that a node's actors handle to the node's trace.
 
 Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
         encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.
@@ -75,7 +75,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Unrecorded:
-    """The recorder of a node without a trace."""
+    """A recorder that records nothing, for a node without a trace."""
 
     run = reason = ""
 
@@ -128,7 +128,7 @@ def header_of(
 
 
 class Recorder:
-    """Writes one run of a node below `folder`; an observer for `LocalBase`.
+    """A recorder that writes one run of a node to a trace below `folder`.
 
     `now` reads the base's clock (seconds). `settings` is the header's copy of the node's settings: an attrs
     value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of

@@ -1,4 +1,4 @@
-"""ActorRef: the address of an actor and its position in the system, in one object.
+"""ActorRef is the address of an actor and its place in the actor system, in one object.
 
 Thespian gives every actor a `_myRef` that carries out what the actor asks of its system, and an ActorAddress that
 others know it by. Here both are one object: no look-up on the way to the receiver, and one allocation per actor.
@@ -26,7 +26,7 @@ Period = timedelta | float
 
 
 class System(Protocol):
-    """The interface of a system for its addresses."""
+    """The part of an actor system's interface that addresses use."""
 
     n: int
     now: float
@@ -87,7 +87,10 @@ class System(Protocol):
 
 
 class ActorRef(ActorAddress):  # type: ignore[misc]
-    """The address of an actor or external endpoint of `base`, with Thespian's methods for the actor itself."""
+    """The address of an actor or external endpoint in the actor system `base`.
+
+    It has Thespian's methods for the actor itself.
+    """
 
     __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")
 

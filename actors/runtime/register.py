@@ -1,4 +1,4 @@
-"""The register of live actors by number, the last part of their address text.
+"""A list of the live actors by number, which is the last part of an actor's address.
 
 Rule 1: actors are found by number, listed in the order of their creation.
 Rule 2: numbers lie in pages of PAGE. One table of a hundred thousand is made anew, as it grows, in one go of some
@@ -17,7 +17,7 @@ LONGEST = 20
 
 
 class Register:
-    """The live actors; `created` is the highest number so far."""
+    """The live actors by number; `created` is the highest number so far."""
 
     def __init__(self) -> None:
         self.created = 0

@@ -15,7 +15,7 @@ NOT_REPLAYED = "not replayed"
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference: `what` names it, `recorded` and `replayed` are one line each.
+    """The first difference between a trace and its replay; `recorded` and `replayed` have one line each.
 
     `n` is the delivery at which it showed. `chain` reads from that delivery back to what came from outside.
     """
@@ -34,7 +34,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class RunReplay:
-    """The result of replaying one run: `problem` if the replay was impossible, `divergence` if it differed.
+    """The result of replaying one run: `problem` if it could not be replayed, `divergence` if the replay differed.
 
     `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
     like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
@@ -84,7 +84,7 @@ class RunReplay:
 
 @dataclass(frozen=True)
 class ReplayReport:
-    """The replays of all runs, and the unreadable trace files."""
+    """The results of replaying all runs below a folder, and the trace files that could not be read."""
 
     runs: tuple[RunReplay, ...]
     unreadable: tuple[str, ...] = ()

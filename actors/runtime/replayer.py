@@ -1,4 +1,4 @@
-"""The replayer runs the actors of a recorded node again and compares all messages and effects.
+"""Replay a recorded node: run its actors again, and compare all messages and I/O calls with the trace.
 
 Rule 1: what came from outside is taken from the record and given to the same actors at the same times: messages,
         timers, and the answers of ports. Nothing else gets in, and nothing gets out: external endpoints are mute.
@@ -103,15 +103,15 @@ def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = No
 
 
 class _CannotGoOn(Exception):
-    """The trace lacks data that the replay needs."""
+    """The replay cannot continue, because the trace lacks data that it needs."""
 
 
 class _Stop(Exception):
-    """The replay has reached the requested delivery."""
+    """The replay has reached the delivery at which the user asked it to stop."""
 
 
 class ReplayListener(Protocol):
-    """Receives the deliveries of a replay."""
+    """The interface of an observer that sees each delivered message of a replay."""
 
     def begins(self, base: LocalBase) -> None:
         """It begins at a snapshot, with this system."""
@@ -124,7 +124,7 @@ class ReplayListener(Protocol):
 
 
 class Replay:
-    """The replay of a run, from the last snapshot before delivery `begin` or from its start.
+    """The replay of a run, from its start or from the last snapshot before delivery `begin`.
 
     It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
     then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
@@ -481,7 +481,7 @@ class Replay:
 
 
 class _Encoded:
-    """The last encoded message and its bytes, because actors often send one message to many receivers."""
+    """The last encoded message and its bytes; actors often send one message to many receivers."""
 
     def __init__(self) -> None:
         self._message: object = None

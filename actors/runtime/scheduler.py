@@ -1,4 +1,4 @@
-"""Schedulers run the bases of a process on an asyncio loop or in virtual time.
+"""Schedulers run the actor systems of a process on an asyncio loop, or in virtual time.
 
 Rule 1: a scheduler is the only driver of every base that was added to it.
 Rule 2 (virtual time): bases that have something due are driven in the order in which they were added, round after
@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class ScheduledCall(Protocol):
-    """A scheduled call."""
+    """The interface of a function call that is due at a later time, and can be cancelled."""
 
     def cancel(self) -> None:
         """Do not make it."""
 
 
 class Scheduler(Protocol):
-    """Runs bases and scheduled calls."""
+    """The interface of a scheduler, which runs actor systems and calls functions at a later time."""
 
     def add(self, base: LocalBase) -> None:
         """Drive this base from now on."""
@@ -44,7 +44,7 @@ class Scheduler(Protocol):
 
 
 class LoopScheduler:
-    """Real time: the loop drives each base, a slice of deliveries per turn."""
+    """A scheduler in real time, which runs the actor systems on an asyncio loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -63,7 +63,7 @@ class LoopScheduler:
 
 
 class _VirtualCall:
-    """A call in virtual time."""
+    """A function call that is due at a virtual time."""
 
     __slots__ = ("callback",)
 
@@ -75,7 +75,7 @@ class _VirtualCall:
 
 
 class VirtualScheduler:
-    """Virtual time, which passes only in `run`."""
+    """A scheduler in virtual time, which passes only while `run` is called."""
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = VirtualClock() if clock is None else clock

@@ -1,4 +1,4 @@
-"""Suppress logging during replay and simulation."""
+"""Switch logging off during replay and simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of an actor system: taken as lines, in a forked process if the loop must continue, and restored.
+"""Take a snapshot of an actor system, without stopping its event loop, and restore a system from one.
 
 Rule 1: a snapshot is what was so between two deliveries. Of a system that a loop drives it is read out by a child of
         this process (`actors.runtime.aside`): however much there is, the node's turns are not longer by it. Elsewhere

@@ -1,4 +1,4 @@
-"""Actor sources loaded at run time: Thespian's loadActorSource, for one process.
+"""Load the source code of actors at run time, as Thespian's loadActorSource does.
 
 A source is a zip of Python modules, known by its MD5. It becomes usable when the actor that registered as source
 authority answers ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The loaded sources of a base, their authority and their subscribers."""
+    """The loaded sources of an actor system, the address that decides what is loaded, and the subscribers to
+    changes."""
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
         self._send = send

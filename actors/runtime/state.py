@@ -1,4 +1,4 @@
-"""Convert the state of an actor to a value and back.
+"""Convert the state of an actor to a value that a trace can store, and back.
 
 Rule 1: everything that an actor holds is its state: the value is made by walking it, so no actor says anything twice,
         and what has no form is an error that names the way to it. Held may be: what traces encode, containers of
@@ -54,11 +54,11 @@ Where = str | tuple[Any, str, Any]
 
 
 class NoForm(TypeError):
-    """A value in an actor's state cannot be stored; the message names its path and type."""
+    """A value in an actor's state cannot be stored; the exception's message names its path and type."""
 
 
 class NotAtRest(RuntimeError):
-    """The actor's state includes a pending conversation."""
+    """The state of an actor cannot be restored, because the actor waits for an answer."""
 
 
 def state_of(actor: Any) -> ActorState:
@@ -92,7 +92,7 @@ def actor_class(name: str) -> type[Actor]:
 
 
 class _Freezing:
-    """One walk through what an actor holds."""
+    """A conversion of an actor's attributes to values."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -170,7 +170,7 @@ def shown(state: ActorState) -> dict[str, Any]:
 
 
 class _Showing:
-    """One walk through a state, to show it."""
+    """A conversion of a stored state to text, for display."""
 
     def __init__(self) -> None:
         self._seen_at: dict[int, str] = {}
@@ -210,7 +210,7 @@ class _Showing:
 
 
 class _Thawing:
-    """One walk through a state."""
+    """A conversion of a stored state back to an actor's attributes."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

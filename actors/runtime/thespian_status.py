@@ -1,4 +1,4 @@
-"""Responses to Thespian_StatusReq."""
+"""Answer Thespian's status requests (Thespian_StatusReq)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers: messages that an actor requested for a later time, ordered by due time.
+"""The timers of an actor system: messages that are due at a later time, in order of that time.
 
 Rule 1 (order): by the moment at which they are due; equals in the order in which they were armed.
 Rule 2 (names): an actor has one timer of a name: arming it again takes back the earlier one. A timer is to be had back
@@ -32,7 +32,10 @@ class Timer:
 
 
 class Timers:
-    """The timers of a kernel; `heap` may contain cancelled timers."""
+    """The timers of an actor system, ordered by the time when they are due.
+
+    `heap` may contain cancelled timers.
+    """
 
     def __init__(self) -> None:
         self.heap: list[tuple[float, int, Timer]] = []

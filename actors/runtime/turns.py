@@ -1,4 +1,4 @@
-"""Statistics of the turns of an event loop, readable from other threads."""
+"""Count the turns of an event loop and measure their duration; other threads may read the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MINUTE = 60
 
 
 class Turns:
-    """Counts turns and keeps the longest turn of each of the last sixty seconds."""
+    """Statistics of an event loop: the number of turns, and the longest turn of each of the last sixty seconds."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,1 +1,1 @@
-"""Deterministic simulation: whole nodes on one virtual clock, with simulated network, disks and ZooKeeper."""
+"""Deterministic simulation: whole nodes run in virtual time, with a simulated network, disks and ZooKeeper."""

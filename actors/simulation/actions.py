@@ -1,4 +1,4 @@
-"""The actions of a simulation: operators' work, which every run contains, and the requested faults.
+"""The actions of a simulated run: the usual work of operators, and the faults that the user requests.
 
 Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the
         actions planned so far, one that runs the action, and one that ends it if it lasts. A new kind is a new row.
@@ -78,7 +78,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics at this point of a schedule: their replicas, and the names that are in use."""
+    """The topics that exist at this point of a schedule, with their replicas."""
 
     brokers: int
     partitions: int
@@ -110,7 +110,7 @@ Choose = Callable[[random.Random, PlannedTopics], Chosen]
 
 @attrs.frozen
 class ActionKind:
-    """A kind of action.
+    """A kind of action in a schedule, such as creating a topic or killing a broker.
 
     Attributes:
         part: The value of `--faults` that includes it.

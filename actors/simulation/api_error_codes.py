@@ -1,4 +1,4 @@
-"""The error codes that each API can answer with (broker.md 6.2): part of what a simulation is to reach.
+"""A table of the error codes that each API can return (broker.md 6.2); coverage counts which of them occur.
 
 A test holds the table to the code: each code that an API's modules name is answered by one of their APIs or is named
 in `NOT_ANSWERED`, and the other way round. A code that a run sees and the table lacks is an error of the table.

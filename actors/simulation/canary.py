@@ -1,4 +1,4 @@
-"""A known bug that a simulation must find, patched into one process for a few runs.
+"""A test of the simulation itself: it patches a known bug into the code, and runs seeds until a violation is found.
 
 The bug: a reassignment writes a new leader epoch but does not cache it, so an older one is sent (KAFKA-9212).
 """

@@ -1,4 +1,4 @@
-"""The checker observes writes to ZooKeeper, requests between hosts and deliveries, and checks the invariants.
+"""The checker observes a simulated cluster (ZooKeeper writes, requests, deliveries) and checks the invariants.
 
 Rule 1: the invariants are a table (`actors.simulation.invariants`). The checker keeps what they compare up to date with
         each step, so that the cost of a step depends on its changes only.
@@ -51,7 +51,7 @@ _FILLING = ("append", "append_as_coordinator", "append_marker", "replicate")
 
 
 class State(NamedTuple):
-    """The content of a partition state znode, and the znode's version."""
+    """The content of a partition's state znode, with the version of the znode."""
 
     leader: int
     leader_epoch: int
@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A partition's replicas, those being added and those being removed."""
+    """The assignment of a partition: its replicas, those being added and those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """A session wrote a partition state; `before` is None for a new znode."""
+    """An observation: a partition's state was written to ZooKeeper; `before` is None if the znode is new."""
 
     partition: TopicPartition
     before: State | None
@@ -80,7 +80,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """A session wrote /controller_epoch."""
+    """An observation: /controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -89,7 +89,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """A controller sent a request to a broker."""
+    """An observation: a controller sent a request to a broker."""
 
     source: str
     target: str
@@ -98,7 +98,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """A message handler on a node raised an exception."""
+    """An observation: an actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -107,7 +107,9 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """/controller was deleted: the owner's session, and the deleting session (0: the server, at the owner's expiry)."""
+    """An observation: /controller was deleted, by its owner, by another session, or by the server (session 0) at
+    expiry.
+    """
 
     owner: int
     session: int
@@ -115,7 +117,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """The active controller on a node has handled one of the `CHECKED_EVENTS` and is idle again.
+    """An observation: the active controller handled one of the `CHECKED_EVENTS` and is idle again.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -134,7 +136,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """A leader's high watermark changed within one leader epoch."""
+    """An observation: the high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -143,7 +145,7 @@ class HighWatermarkMoved:
 
 
 class Acknowledged(NamedTuple):
-    """A record that a leader acknowledged: the transaction that created its topic, and the time."""
+    """A record that a leader has acknowledged, with the time and the transaction that created its topic."""
 
     value: bytes
     born: int
@@ -152,17 +154,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """The cluster had no faults and no actions for some time; the checker has the values to compare."""
+    """An observation: for some time there were no faults and no actions, so all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """In an idle cluster, all nodes returned their metadata, leaders their records, and coordinators their groups."""
+    """An observation: an idle cluster returned its metadata, its records and its consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """Half a second has passed."""
+    """An observation: half a second has passed."""
 
 
 LATELY = 30.0
@@ -192,7 +194,7 @@ Change = (
 
 @attrs.frozen
 class Violation:
-    """A violated invariant: its name, the observation, and the time in seconds of the run."""
+    """A violated invariant: its name, what was observed, and the time in seconds since the start of the run."""
 
     invariant: str
     text: str
@@ -203,7 +205,7 @@ class Violation:
 
 
 class Checker:
-    """The observations of one cluster, and the checks of its invariants.
+    """The observer of a simulated cluster, which checks the invariants.
 
     The creator sets `cluster`; `rows` are the invariants. They use `states`, `assigned`, `configs` (by topic),
     `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and

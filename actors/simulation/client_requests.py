@@ -1,4 +1,4 @@
-"""Requests that clients send at random times while a cluster runs: valid ones, and ones that a node must reject.
+"""Send client requests at random times while a simulated cluster runs; some are valid, others must be rejected.
 
 Rule 1: a row of `REQUESTS` makes one request about a partition, or about a group. The request goes to every node, so
         that it meets the leader, followers, the controller, and nodes that have nothing to do with it.
@@ -130,7 +130,7 @@ ZSTD_ATTRIBUTES = 4
 
 
 class About(NamedTuple):
-    """What a request is about: a node that receives it, a partition, and a group."""
+    """The target of a client request: a node that receives it, a partition, and a consumer group."""
 
     cluster: Cluster
     node: int

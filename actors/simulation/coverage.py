@@ -1,4 +1,4 @@
-"""Coverage: what simulated runs have reached of all that they could reach, how often, and what they never reached.
+"""Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
 Rule 1: the universe is derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds of
         actions by the role of their target, and every `probe` in the sources. A trap of controller.md is a probe whose
@@ -208,7 +208,7 @@ def _acted(action: str, role: str) -> str:
 
 
 class Collector:
-    """Counts the points that one run reaches; `checker` observes the run."""
+    """A counter of the points that one run reaches; `checker` observes the run."""
 
     def __init__(self, checker: Checker) -> None:
         self.counts: Counter[str] = Counter()
@@ -323,7 +323,7 @@ def _codes(value: Any) -> Iterator[int]:
 
 @attrs.frozen
 class Report:
-    """The coverage of several runs together; `everything` maps each point that can be reached to its kind."""
+    """The coverage of several runs; `everything` maps each point that a run can reach to its kind."""
 
     counts: Mapping[str, int]
     everything: Mapping[str, str] = attrs.field(factory=universe)

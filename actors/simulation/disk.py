@@ -1,4 +1,4 @@
-"""The disks of a node: real files in the folder of the simulation, with the same names in each run, and faults.
+"""The simulated disks of a node: real files below the simulation's folder, with faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
 Rule 2: a full disk fails all writes that need space; a failing disk fails all operations.
@@ -34,7 +34,7 @@ _ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
 
 
 class Disks:
-    """The disks of one node, each a log directory; they outlast its processes.
+    """The disks of one simulated node, one for each log directory; they keep their files when the process ends.
 
     `wall_ms` tells the time, `hold_up` is called with the seconds for which a slow disk keeps its node waiting.
     """
@@ -124,7 +124,7 @@ class Disks:
 
 
 class _Port:
-    """An I/O adapter of the product with the translated paths of rule 1 and the injected faults."""
+    """An I/O adapter that translates file paths to the simulation's folder, and injects disk faults."""
 
     def __init__(self, disks: Disks, port: Any) -> None:
         self._disks = disks

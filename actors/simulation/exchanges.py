@@ -1,4 +1,4 @@
-"""Requests and responses between hosts: what a process had accepted when a request arrived, and how it responded.
+"""Record the requests and responses between simulated hosts, and the epochs that each host has accepted.
 
 Rule 1: a request is stale if the process that receives it has accepted a newer epoch or generation before, in a
         response that it has sent. What two requests do that are handled at once, their order decides.
@@ -58,7 +58,7 @@ WATCHED = (
 
 @attrs.define
 class Accepted:
-    """The newest epochs that a process has accepted."""
+    """The newest epochs that the process of a node has accepted."""
 
     controller_epoch: int = -1
     broker_epoch: int = -1
@@ -72,7 +72,7 @@ class Accepted:
 
 @attrs.define
 class GroupView:
-    """A group as one process coordinates it."""
+    """The state of a consumer group as its coordinator sees it."""
 
     generation: int = -1
     members: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class GroupView:
 
 @attrs.define(eq=False)
 class Commit:
-    """An offset that a client tried to commit: when the request arrived, and when it was acknowledged."""
+    """An offset commit of a client: the times when the request arrived and when it was acknowledged."""
 
     offset: int
     arrived_at: float
@@ -99,7 +99,7 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """A node responded to a request.
+    """An observation: a node responded to a request.
 
     Attributes:
         at: When the request arrived.
@@ -120,7 +120,7 @@ class ResponseSent:
 
 @attrs.frozen
 class _Arrival:
-    """A request as it arrived at a process: when, and what the process had accepted by then."""
+    """A request that arrived at a node, with the epochs that the node had accepted by then."""
 
     process: Process
     at: float
@@ -130,7 +130,7 @@ class _Arrival:
 
 
 class Exchanges:
-    """The pending requests, and the epochs that each process has accepted."""
+    """The pending requests between all hosts, and the epochs that each process has accepted."""
 
     def __init__(self) -> None:
         self.accepted: dict[Process, Accepted] = {}

@@ -1,4 +1,4 @@
-"""Run many schedules, on all cores.
+"""Run many schedules in parallel, on all CPU cores.
 
 Rule: the violations of a seed depend neither on the number of cores nor on the order in which runs end.
 """

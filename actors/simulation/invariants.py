@@ -1,4 +1,4 @@
-"""Invariants of the simulated cluster: some are checked at each step, others when the cluster is idle.
+"""The invariants of a simulated cluster; some are checked after each step, others when the cluster is idle.
 
 A row has a name, the source of its rule, the change after which it is checked, and a function that yields violations.
 A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is generated from it.
@@ -62,7 +62,7 @@ HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)
 
 @attrs.frozen
 class Invariant:
-    """An invariant: its name, the source of its rule, the change after which it is checked, and the check."""
+    """An invariant: its name, the source of the rule, the observation after which it is checked, and the check."""
 
     name: str
     rule: str

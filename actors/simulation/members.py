@@ -1,4 +1,4 @@
-"""Members of consumer groups: they join, assign, send heartbeats, commit and leave during a run.
+"""Simulated members of consumer groups, which join, assign partitions, send heartbeats, commit and leave.
 
 Rule 1: a member sends the requests of Kafka's clients: FindCoordinator, JoinGroup, SyncGroup, then heartbeats and
         commits in turn. After an error it returns to the same step as a client.
@@ -77,7 +77,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 @attrs.frozen
 class AssignmentReceived:
-    """A member received its assignment of a generation from the coordinator."""
+    """An observation: a group member received its assignment for a generation."""
 
     group: SimulatedGroup
     generation: int
@@ -88,7 +88,7 @@ class AssignmentReceived:
 
 @attrs.define(eq=False)
 class SimulatedGroup:
-    """A group: its live members, their commits, and the coordinator's last description."""
+    """A simulated consumer group: its members, their commits, and its last description by the coordinator."""
 
     name: str
     living: dict[str, SimulatedMember] = attrs.field(factory=dict)
@@ -118,7 +118,7 @@ def instance_of(group: str) -> str:
 
 
 class Members:
-    """The members of all groups of a cluster; `tell` is called with each AssignmentReceived."""
+    """The simulated members of all consumer groups; `tell` is called with each AssignmentReceived."""
 
     def __init__(
         self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int
@@ -180,7 +180,7 @@ def _described(group: SimulatedGroup, response: Message | None) -> None:
 
 
 class SimulatedMember:
-    """One group member; each response decides the next request."""
+    """A simulated group member, which sends its next request after each response."""
 
     def __init__(self, members: Members, group: SimulatedGroup, instance: str | None = None) -> None:
         self.id = NO_MEMBER

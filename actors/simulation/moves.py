@@ -1,4 +1,4 @@
-"""The state changes of partitions and replicas that controllers make, each with the previous state.
+"""Record the state changes of partitions and replicas that the controllers of a simulated cluster make.
 
 Rule 1: the table of valid changes is independent of the product's, which it checks (controller.md 3.1 and 3.3).
 Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
@@ -37,7 +37,9 @@ VALID_PREVIOUS_STATES: Mapping[State, frozenset[State]] = {
 
 @attrs.frozen
 class StateChanged:
-    """A controller changed partitions, or their replicas on a broker, to `target`; `before` has the previous states."""
+    """An observation: a controller changed the state of partitions or replicas to `target`; `before` has the previous
+    states.
+    """
 
     node: int
     target: State
@@ -46,7 +48,7 @@ class StateChanged:
 
 
 class StateChanges:
-    """The state changes of all controllers of a cluster."""
+    """A recorder of the state changes that all controllers of a simulated cluster make."""
 
     def __init__(self) -> None:
         self._terms: dict[int, _Term] = {}
@@ -64,7 +66,7 @@ class StateChanges:
 
 
 class _Term:
-    """The term of one controller, with the last seen states."""
+    """The term of one controller, with the states of its partitions and replicas."""
 
     def __init__(self, context: ControllerContext, born: Mapping[str, int]) -> None:
         self.context = context

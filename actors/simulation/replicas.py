@@ -1,4 +1,4 @@
-"""The checker's view of the replicas: their logs on disk, and how long each node has been healthy.
+"""Record what the checker needs of replicas: their logs on disk, and how long each node has had no fault.
 
 Rule 1: a log's offsets come from the calls of the port "logs" and their results, not from any actor's state.
 Rule 2: a log outlives the process that wrote it; it is forgotten when it is deleted.
@@ -28,7 +28,7 @@ FOLLOWING = (Replicate, Reconcile, Restart)
 
 @attrs.define
 class LogView:
-    """The log of one replica."""
+    """The log of one replica as the checker reads it from the disk."""
 
     start: int = 0
     end: int = 0
@@ -50,7 +50,7 @@ class LogView:
 
 @attrs.frozen
 class Committed:
-    """A leader raised the high watermark of its log."""
+    """An observation: a leader raised the high watermark of its log."""
 
     node: int
     partition: TopicPartition
@@ -59,7 +59,7 @@ class Committed:
 
 
 class Replicas:
-    """The logs of a cluster by directory name and node, and the health of its nodes."""
+    """The logs of all replicas in a simulated cluster, by node and directory name, and the faults of its nodes."""
 
     def __init__(self) -> None:
         self.logs: dict[str, dict[int, LogView]] = {}

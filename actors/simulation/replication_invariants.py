@@ -1,4 +1,4 @@
-"""Invariants of requests and logs: epochs, the ISR and the high watermark under load, and progress under faults.
+"""The invariants about replication: epochs, ISR, high watermark, and progress under faults.
 
 `actors.simulation.invariants` has the table. Rules that name a time allow `SLACK` more, and hold for nodes that were
 healthy for all of it (`actors.simulation.replicas`).

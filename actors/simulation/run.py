@@ -1,4 +1,4 @@
-"""A run executes a schedule on a simulated cluster; it checks invariants at each step and whenever the cluster is idle.
+"""Execute a schedule on a simulated cluster and check the invariants after each step.
 
 Rule 1: actions use the schedule's time. The action "rest" ends all faults and stops that time.
 Rule 2: after it, the cluster has `REST_SECONDS` to become idle in its expected state. Differences then are violations.
@@ -66,7 +66,8 @@ SETTINGS: dict[str, Any] = {
 
 @attrs.frozen
 class RunOutcome:
-    """The result of a run: its first violation, its virtual seconds, and the numbers of deliveries and requests.
+    """The result of a simulated run: the first violation, if any, the virtual seconds, and the number of messages and
+    requests.
 
     `reached` counts what it reached, if coverage was requested (`actors.simulation.coverage`).
     """
@@ -107,7 +108,7 @@ def run(
 
 
 class _Run:
-    """A run in progress."""
+    """A simulated run while it executes."""
 
     def __init__(
         self,

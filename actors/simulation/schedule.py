@@ -1,4 +1,4 @@
-"""A schedule: the actions on a simulated cluster and their times. The same schedule gives the same run.
+"""A schedule lists the actions on a simulated cluster with their times; the same schedule always gives the same run.
 
 Rule 1: a schedule is text with one action per line, so that it can be kept, read, shortened by hand and run again.
 Rule 2: each action works, or does nothing, whichever earlier actions are left out. A fault has a duration and ends by
@@ -19,12 +19,12 @@ REST = "rest"
 
 
 class BadSchedule(ValueError):
-    """The schedule text is invalid; the message names the line."""
+    """The text of a schedule is invalid; the exception's message names the line."""
 
 
 @attrs.frozen
 class Action:
-    """An action `at` a time in seconds of the schedule, with its arguments; `seconds` is its duration."""
+    """An action of a schedule: its time `at` in seconds, its duration in `seconds`, and its arguments."""
 
     at: float
     name: str
@@ -38,7 +38,9 @@ class Action:
 
 @attrs.frozen
 class Schedule:
-    """A simulated cluster and its actions; the action REST ends it.
+    """A description of a simulated cluster, and the actions to execute on it.
+
+    The action REST ends it.
 
     Attributes:
         brokers: Number of brokers.

@@ -1,4 +1,4 @@
-"""Shrinking reduces a schedule that violates an invariant to the actions that are needed for the violation.
+"""Shorten a schedule that violates an invariant to the actions that are needed for the violation.
 
 Rule 1: a reduced schedule must violate the same invariant; a violation of another one is a different bug.
 Rule 2: the order: drop what follows the violation; reset the settings, clocks and network; drop actions, first halves,
@@ -27,7 +27,9 @@ CLOSER = (0.0, 0.1, 1.0, 8.0)
 
 
 class Shrinker:
-    """Shrink the schedule of a violation. `play` runs a schedule; `tell` is called after each smaller one."""
+    """Shortens a schedule that violates an invariant; `play` runs a schedule, and `tell` is called after each shorter
+    one.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Producers and a reader: producers write with acks=all during a run; when it is idle, the reader fetches everything.
+"""Simulated producers, which write with acks=all during a run, and a consumer, which reads everything when it is idle.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine
@@ -44,7 +44,7 @@ CONSUMED_BYTES = 1 << 14
 
 
 class Clients:
-    """The producers and the reader of a cluster, with a seed of their own."""
+    """The producers and the consumer of a simulated cluster; they use a random seed of their own."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self._law = law

@@ -1,4 +1,4 @@
-"""A simulated cluster on one virtual clock: nodes, network, disks and ZooKeeper.
+"""A simulated cluster: nodes, network, disks and ZooKeeper in virtual time.
 
 Rule 1: nodes are the product's (`actors.node.assembly`) with simulated I/O adapters.
 Rule 2: time passes only in `run`, and all random choices come from one seed: the same calls give the same run on each
@@ -75,7 +75,7 @@ def _wall_ms(clock: VirtualClock | DriftingClock) -> int:
 
 @attrs.define
 class Machine:
-    """The machine of a node: its disks, and its process while one runs."""
+    """The simulated machine of a node, with its disks, and its process while one runs."""
 
     id: int
     settings: NodeSettings
@@ -94,7 +94,7 @@ class Machine:
 
 
 class Cluster:
-    """A cluster of `brokers` stopped nodes. `root` is the folder of their disks and traces.
+    """A simulated cluster of `brokers` nodes, stopped at first; `root` is the folder for disks and traces.
 
     `settings` go to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are those
     of a schedule. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
@@ -403,7 +403,7 @@ class Cluster:
 
 
 class _MachinePorts:
-    """The I/O adapters "time", "random" and "process" of a simulated machine."""
+    """The I/O adapters of a simulated machine for time, random numbers and the process."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
@@ -428,7 +428,7 @@ class _MachinePorts:
 
 
 class _BothObservers:
-    """An observer that passes each delivery to two others."""
+    """An observer that passes each delivered message to two other observers."""
 
     def __init__(self, recorder: Recorder | FlightRecorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
         self._recorder = None if isinstance(recorder, Unrecorded) else recorder

@@ -1,4 +1,4 @@
-"""The transcript of a run: its actions, the znodes written, the requests sent, and the states at the end.
+"""Write the transcript of a run: its actions, the ZooKeeper writes, the requests, and the states at the end.
 
 Rule: a transcript has no times and no transaction numbers, so that equal runs give equal text. Requests of the data
 plane are left out.
@@ -26,7 +26,7 @@ LEFT_OUT = ("/kafka-actors", "/latest_producer_id_block")
 
 
 class Story:
-    """Append the transcript of a run to `lines`, from the first action on."""
+    """A writer that appends the transcript of a run to `lines`, beginning with the first action."""
 
     def __init__(self, law: Checker, lines: list[str]) -> None:
         self.lines = lines

@@ -1,4 +1,4 @@
-"""Swarm testing: each seed draws a cluster, settings, and its own selection of actions, each with its own weight.
+"""Swarm testing: each seed selects the cluster's size, its settings, and which actions occur how often.
 
 Rule 1: what may be drawn is data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the default.
 Rule 2: a drawn value is part of the schedule, so the schedule alone repeats the run. Defaults are left out of it.
@@ -16,7 +16,7 @@ import attrs
 
 @attrs.frozen
 class Drawn:
-    """A setting and the values that a seed may draw, all equally likely; the first is the simulation's default."""
+    """A setting, and the values from which a seed selects one; the first is the default."""
 
     name: str
     values: tuple[int | str, ...]
@@ -74,7 +74,7 @@ WEIGHTS = (0, 1, 1, 2, 6)
 
 @attrs.frozen
 class Surroundings:
-    """What a seed draws besides its actions."""
+    """The size and the settings of a cluster, which a seed selects."""
 
     brokers: int
     racks: int = 0

@@ -1,4 +1,4 @@
-"""Triage: group the violations of many seeds, and show each group beside the nearest run that passes.
+"""Group the violations of many seeds by cause, and compare each group with the most similar run that passes.
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.
@@ -32,7 +32,7 @@ STORY_LINES = 400
 
 @attrs.frozen
 class Case:
-    """A failing seed: its shrunk run, and the nearest run that passes."""
+    """A seed that fails: its shortened run, and the most similar run that passes."""
 
     seed: int
     invariant: str

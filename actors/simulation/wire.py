@@ -1,4 +1,4 @@
-"""The simulated network between hosts: when each message arrives, and which are delayed or lost.
+"""The simulated network between hosts, which delays messages or loses them.
 
 Rule 1: messages of one stream keep their order, as in TCP; streams overtake each other.
 Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. Timeouts are the
@@ -22,7 +22,7 @@ Direction = tuple[str, str]
 
 
 class Wires:
-    """The connections between all hosts, by host name. `steady` switches JITTER off."""
+    """The simulated connections between all hosts, by host name; `steady` switches random delays off."""
 
     def __init__(
         self, scheduler: VirtualScheduler, chance: random.Random, steady: bool = False, latency: float = LATENCY

@@ -1,4 +1,4 @@
-"""A node's ZooKeeper session with the in-memory server, over a simulated connection.
+"""The ZooKeeper session of a simulated node, over a simulated connection to an in-memory server.
 
 Rule 1: requests and responses travel on one stream each way, and take effect on arrival. When the connection breaks,
         pending requests fail with CONNECTION_LOSS, though the server may have executed them; later requests wait for
@@ -32,7 +32,7 @@ RECONNECTS = 0.1
 
 
 class ZooKeeperLink:
-    """A ZooKeeper session of a simulated host."""
+    """The ZooKeeper session of a simulated node."""
 
     waits = False
 

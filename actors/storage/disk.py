@@ -1,4 +1,4 @@
-"""The disk adapter: file operations of actors.
+"""An I/O adapter through which actors use directories and small files.
 
 Actors call it as `self.port("disk").make_directory(path)`, and live it is this object. Arguments and results are text,
 numbers, truth values and tuples of them; errors are OSError alone. Arguments are given by position.
@@ -15,7 +15,7 @@ from actors.storage.log import opening
 
 
 class DiskPort:
-    """Directories, small text files and lock files of this machine."""
+    """An I/O adapter for directories, small text files and lock files of this machine."""
 
     _locked: dict[str, tuple[DiskPort, int]] = {}  # noqa: RUF012
     """Of the process, as fcntl's locks are: path -> who holds it, descriptor."""

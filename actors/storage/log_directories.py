@@ -1,5 +1,4 @@
-"""The directories of log.dirs: their validation, the directory of each log, and the choice for a new log (broker.md
-5.1).
+"""The directories of log.dirs: which are valid, which log is in which, and where a new log is created (broker.md 5.1).
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
         only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's
@@ -40,7 +39,7 @@ _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed
 
 
 class Disk(Protocol):
-    """The part of the disk adapter that this module uses."""
+    """The part of the disk adapter's interface that this module uses."""
 
     def make_directory(self, path: str, parents: bool) -> bool: ...
     def list_directories(self, path: str) -> tuple[str, ...]: ...
@@ -51,7 +50,7 @@ class Disk(Protocol):
 
 
 class LogDirectoryRefused(Exception):
-    """A log directory cannot be used; the message names the directory and the reason."""
+    """A log directory cannot be used; the exception's message names the directory and the reason."""
 
 
 def unlock_directories(disk: Disk, directories: Iterable[str]) -> None:
@@ -94,7 +93,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 class LogDirectories:
-    """The log directories of a broker and the directory of each log; disk access uses the given adapter."""
+    """The log directories of a broker, and the directory of each log."""
 
     def __init__(self, directories: tuple[str, ...], broker_id: int, cluster_id: str) -> None:
         self._broker_id = broker_id

@@ -1,4 +1,4 @@
-"""The logs of a broker as an I/O adapter: operations of partitions, each a recorded call.
+"""An I/O adapter for all logs of a broker, like Kafka's LogManager; each call by an actor is recorded.
 
 Actors call it as `self.port("logs").append(...)`; a log is named by its directory's path. Arguments and results are
 text, numbers, truth values, tuples of them, and bodies of batches, which are recorded by size and checksum. Errors are
@@ -112,7 +112,7 @@ Failures = tuple[tuple[str, str], ...]
 
 
 class _Points:
-    """A checkpoint file of a directory, written after changes (rule 2).
+    """A checkpoint file of a log directory, which is written after changes.
 
     The lines of the file are kept: to make those of a hundred thousand logs anew takes a tenth of a second.
     """
@@ -168,7 +168,7 @@ class _Points:
 
 
 class _Directory:
-    """A log directory: whether it had a clean shutdown, and its three checkpoint files."""
+    """A log directory with its three checkpoint files; it knows whether the last shutdown was clean."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -206,7 +206,7 @@ class _Directory:
 
 
 class LogsPort:
-    """The logs in the log directories of this process; `wall_ms` returns the time in ms.
+    """An I/O adapter for the logs in all log directories of the process; `wall_ms` returns the time in ms.
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
     are made durable by `flusher`; without one, at once. At most `open_files` files are open. A producer expires after

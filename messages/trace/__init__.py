@@ -1,1 +1,1 @@
-"""The trace: the content of a delivery record, the encoding of messages, and the framing of files."""
+"""The trace of a node: what a record contains, how messages are encoded, and how files are written."""

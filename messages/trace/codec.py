@@ -1,4 +1,4 @@
-"""Encode and decode messages as JSON, one at a time (`messages.trace.forms`).
+"""Encode and decode the messages of a trace as JSON, one at a time (`messages.trace.forms`).
 
 What cannot be encoded or decoded is an error that names type and reason. Floats are finite: JSON knows no others.
 """
@@ -43,7 +43,10 @@ _NAMED: dict[type, tuple[str, Plain | None]] = {}
 
 
 class Apart:
-    """Takes messages apart for the encoder; every tuple is encoded where it stands."""
+    """Converts messages to plain values for the JSON encoder.
+
+    Every tuple is encoded where it stands.
+    """
 
     def box(self, value: Any) -> tuple[str, Any]:
         """(type name, encoded payload). Raises UnknownType."""
@@ -82,7 +85,10 @@ def unencodable(reason: Exception) -> dict[str, str]:
 
 
 class Codec:
-    """Decodes payloads; `address` makes an ActorAddress from its text (by default one that only compares by it)."""
+    """A decoder of recorded messages; `address` makes an ActorAddress from its text.
+
+    By default the address only compares by its text.
+    """
 
     def __init__(self, address: Callable[[str], ActorAddress] = ActorAddress) -> None:
         self._address = address

@@ -1,4 +1,4 @@
-"""Descriptions of how a run ended."""
+"""Texts that describe how a recorded run ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of traces."""
+"""The exceptions that reading and writing traces can raise."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """Base class of the errors of traces."""
+    """The base class of the exceptions of traces."""
 
 
 class UnknownType(TraceError):
-    """A class or a type name has no form in traces."""
+    """A class cannot be stored in traces, or a trace names an unknown class."""
 
 
 class BadPayload(TraceError):
-    """A payload does not fit its type, or a message cannot be encoded as JSON; the message names type and path."""
+    """A message cannot be encoded as JSON, or JSON cannot be decoded to a message; the text names type and path."""
 
 
 class NotATrace(TraceError):
-    """The folder has no traces, or a file with a trace's name is not a trace."""
+    """The folder has no traces, or a file with the name of a trace file is none."""
 
 
 class WrongSchema(TraceError):
-    """The trace was written with another version of the record schema."""
+    """The trace has another version of the record schema than this program reads."""
 
 
 class Damaged(TraceError):
-    """A trace file is damaged: `path`, the byte `offset` of the damage, and its description."""
+    """A trace file is damaged at the byte `offset`; the exception's message describes the damage."""
 
     def __init__(self, path: Path, offset: int, what: str) -> None:
         super().__init__(f"{path}, byte {offset}: {what}")
@@ -36,4 +36,4 @@ class Damaged(TraceError):
 
 
 class Torn(Damaged):
-    """The file ends inside a frame: normal at the end of a killed run, else damage."""
+    """A trace file ends inside a frame; this is normal if the node was killed, otherwise it is damage."""

@@ -1,4 +1,4 @@
-"""The files of a run: its segments and the manifest that lists them.
+"""The files of a run: its segments, and the manifest that lists the segments.
 
 Rule 1: they are named by their run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst, and lie in one
         folder. Folders of many nodes' traces may be moved and copied together; a file that was renamed is not what its
@@ -37,7 +37,7 @@ def manifest_name(run: str) -> str:
 
 
 class Named(NamedTuple):
-    """What a file's name says: of which run, and which segment (None: the manifest)."""
+    """The run and the segment number that a file's name contains; the number is None for the manifest."""
 
     run: str
     segment: int | None

@@ -1,4 +1,4 @@
-"""The JSON form of each type annotation, computed once.
+"""Compute how values of each type annotation are represented in JSON.
 
 Rule 1: a message is a JSON object of its fields, keys sorted; a NamedTuple is an array, bytes are base64, an
         ActorAddress is its text. Equal messages have equal bytes.
@@ -31,7 +31,7 @@ NEVER_SHARED = (bool, int, float, str, bytes, BatchHeader, RecordError, AbortedT
 
 
 class Encoding(Protocol):
-    """What a form needs of the encoder while it takes a value apart."""
+    """The interface of the encoder, which a form uses while it converts a value."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """(type name, encoded payload) of any message. Raises UnknownType."""
@@ -41,7 +41,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """What a form needs of the decoder while it puts a value together."""
+    """The interface of the decoder, which a form uses while it restores a value."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """The message of that type. Raises UnknownType, BadPayload."""
@@ -52,7 +52,7 @@ Build = Callable[[Any, Decoding], Any]
 
 
 class Form(NamedTuple):
-    """The JSON form of one annotation.
+    """The JSON representation of one type annotation, with functions that convert values.
 
     `wire` is the type msgspec decodes. `plain` turns a value into what msgspec encodes, None: the value itself.
     `build` makes the value from what was decoded as `wire`, None: it is the value.
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
 
 class Boxed(msgspec.Struct, array_like=True, frozen=True):
-    """A message of any type, with its type name."""
+    """A message of any class, encoded together with the name of its class."""
 
     type: str
     payload: msgspec.Raw

@@ -1,4 +1,4 @@
-"""Frames: the units in which a trace's files are written, each checked by itself and chained to the one before.
+"""Trace files consist of frames; each has a checksum, and the digest of the frame before it.
 
 Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of zstd's skippable frames, so that
         `zstdcat` shows the text of any file of a trace. In it, little-endian:
@@ -43,7 +43,7 @@ _DIGESTED = slice(8, 44)
 
 
 class Frame(NamedTuple):
-    """A frame that was read, and found whole. `content` is a zstd frame, `offset` where it begins in its file."""
+    """A frame that was read and is valid: `content` is compressed with zstd, `offset` is its position in the file."""
 
     kind: int
     records: int

@@ -1,4 +1,4 @@
-"""Names of classes in a trace.
+"""The names by which traces refer to classes.
 
 A type name is looked up in the vocabulary, among Thespian's own messages that occur as deliveries, and among plain
 values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a form.

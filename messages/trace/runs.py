@@ -1,4 +1,4 @@
-"""Find the runs below a folder, and read them; altered or missing data is detected.
+"""Find the runs below a folder and read them; changed and missing data is detected.
 
 Rule 1: the manifest says which segments there are, each segment's first frame is the one the manifest names, each
         frame follows the one before, and the run ends with the frame that the manifest names. Anything else is damage,
@@ -47,7 +47,7 @@ from messages.trace.text import batches, decompress, record_lines
 
 @attrs.frozen
 class Run:
-    """A run that was found: its header, and the files of its segments in order, from segment `removed` on.
+    """A run of a node, with its header and its segment files in order, beginning with segment `removed`.
 
     `ended` is what the manifest or the last record says of its end, None if there is no end; `running`: a process is
     writing it.
@@ -64,14 +64,14 @@ class Run:
 
 
 class Found(NamedTuple):
-    """The runs below a folder by node and start, and files with trace names that are not traces."""
+    """The runs found below a folder, by node and start time, and files that only look like traces."""
 
     runs: tuple[Run, ...]
     unreadable: tuple[str, ...]
 
 
 class _Version(msgspec.Struct):
-    """The versions in a trace header of any schema."""
+    """The schema version and the code version in the header of a trace."""
 
     schema_version: int
     code_version: str = "unknown"
@@ -176,7 +176,7 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
 
 
 class _Manifest:
-    """The content of a manifest, compared with the files of its run."""
+    """The content of a manifest, which is compared with the segment files of its run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -280,7 +280,9 @@ def _recorded_end(path: Path) -> Ended | None:
 
 
 class RunRecords:
-    """The records of a run, in order, by iterating (once). Raises Damaged, and OSError, on the way.
+    """An iterator over the records of a run, in order; it can be used once.
+
+    Raises Damaged, and OSError, on the way.
 
     `after` is the delivery of a snapshot: then those that follow it, and perhaps what was recorded of it beside the
     delivery itself. `end` is the last record of the run, or None if it was interrupted.
@@ -363,7 +365,7 @@ def snapshots(run: Run) -> tuple[Snapshot, ...]:
 
 
 class _Sequence:
-    """The expected number and time of the next record of a run."""
+    """The number and the minimum time that the next record of a run must have."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -444,7 +446,7 @@ def _batches(path: Path, frame: Frame) -> Iterator[list[TraceRecord] | bytes]:
 
 
 class Slice(NamedTuple):
-    """Some frames of one segment, that can be read by themselves: bytes `start` to `end` of its file."""
+    """A range of frames in a segment that can be read separately: bytes `start` to `end` of the file."""
 
     header: Header
     path: Path
@@ -502,7 +504,10 @@ def slice_lines(slice: Slice) -> Iterator[bytes]:
 
 
 class Survey(NamedTuple):
-    """How a run ended (one of REASONS, KILLED, RUNNING, DAMAGED), and what is wrong with it."""
+    """How a run ended, and what is wrong with its files.
+
+    The ending is one of REASONS, KILLED, RUNNING and DAMAGED.
+    """
 
     ending: str
     faults: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The content of a trace: a header in each file, then one record per delivery, in order.
+"""The schema of traces: each file has a header, then one record for each message that was delivered.
 
 Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
         ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
@@ -49,7 +49,7 @@ _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keysto
 
 
 class Header(msgspec.Struct, frozen=True):
-    """First frame of every file of a run: whose run this is, and how it is to be read.
+    """The header of a trace file: the node, the run, and the versions that are needed to read it.
 
     `run` is unique, `segment` counts from 0 (the manifest, too, has 0). Clock times in records are seconds of the
     base's clock; adding `clock_offset` gives seconds since 1970. `settings` are those the node was started with,
@@ -86,7 +86,9 @@ def part_of(header: Header, run: str, begins: int) -> Header:
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One call of a port during a delivery: its result, or the "errno strerror" of its OSError ("": it succeeded)."""
+    """A call of an I/O adapter while a message was handled: its result, or the text of its OSError ("" if it
+    succeeded).
+    """
 
     port: str
     method: str
@@ -96,7 +98,9 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """One delivery, or (`kind` "created", "ended") one event of the run itself; a JSON array of these, in this order.
+    """A record of a trace: a delivered message, or the start or end of the run (`kind` "created" or "ended").
+
+    It is a JSON array of these fields, in this order.
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
     the timer armed; -k means that it came from outside after delivery k. `sender` and `receiver` are addresses as
@@ -142,21 +146,24 @@ def ended(n: int, reason: str, records: int, error: str | None, now: float) -> T
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """Manifest: a segment was begun; `digest` is that of its first frame, in hexadecimal."""
+    """A manifest entry: a segment was started; `digest` is the hexadecimal digest of its first frame."""
 
     segment: int
     digest: str
 
 
 class Removed(msgspec.Struct, frozen=True, tag=True):
-    """Manifest: a segment was removed to keep within bounds; `digest` is that of its last frame."""
+    """A manifest entry: a segment was removed to limit the trace's size; `digest` is the digest of its last frame."""
 
     segment: int
     digest: str
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """Manifest: the run ended, for `reason`, with this number of records; `digest` is that of its last frame."""
+    """A manifest entry: the run ended for this `reason`; `digest` is the digest of its last frame.
+
+    It has the number of records of the run.
+    """
 
     reason: str
     records: int

@@ -1,4 +1,4 @@
-"""Snapshots in a trace: the state of a whole actor system after a delivery.
+"""Snapshots in a trace: the state of all actors of a node after a delivered message.
 
 Rule 1: a snapshot is lines of text, in frames of their own between those of the records; each frame names the delivery
         after which the system was so. The pieces of one follow each other, other frames may come between: records go
@@ -32,7 +32,7 @@ _BEGINNING = b'["SystemState",'
 
 
 class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The last line."""
+    """The last line of a snapshot, with the number of actors and a digest."""
 
     actors: int
     resting: bool
@@ -40,14 +40,14 @@ class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(NamedTuple):
-    """A number of lines, compressed."""
+    """A compressed part of a snapshot, with the number of its lines."""
 
     content: bytes
     lines: int
 
 
 class Snapshot(NamedTuple):
-    """A complete snapshot in a run: the file and offset of each of its frames."""
+    """A complete snapshot in a trace: the file and the offset of each of its frames."""
 
     after: int
     created: int
@@ -109,7 +109,7 @@ def _digest() -> Any:
 
 
 class SnapshotCollector:
-    """Collects the complete snapshots in a sequence of frames; `found` has them."""
+    """Collects the complete snapshots while the frames of a trace are read; `found` lists them."""
 
     def __init__(self) -> None:
         self.found: list[Snapshot] = []

@@ -1,4 +1,4 @@
-"""The text of a frame: JSON lines, one per record, with shared content stored once.
+"""The text in a frame of a trace: one line of JSON for each record; content that records share is stored once.
 
 Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,
@@ -56,7 +56,7 @@ _TYPE, _PAYLOAD = 6, 10
 
 
 class FrameText(Apart):
-    """Encodes deliveries as the compressed text of one frame: `take` them, then `step` until it is done.
+    """Encodes records to the compressed text of one frame: `take` the records, then call `step` until it is done.
 
     `inputs`: what actors sent is written without its payload (rule 3).
     """
@@ -217,7 +217,10 @@ _INLINE = Apart()
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Deliveries on end, numbered from `first` on, by column; of effects and errors only those that there are."""
+    """Consecutive records without payloads, numbered from `first`, stored by column.
+
+    Effects and errors are stored only where there are any.
+    """
 
     first: int
     kinds: tuple[str, ...]

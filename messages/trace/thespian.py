@@ -1,4 +1,4 @@
-"""The forms of Thespian's own messages, those that actors receive."""
+"""How traces store Thespian's own messages."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class _Wakeup(msgspec.Struct):
-    """The trace form of WakeupMessage."""
+    """The form in which a trace stores Thespian's WakeupMessage."""
 
     delay_us: int
     payload: Boxed
 
 
 class _ChildExited(msgspec.Struct):
-    """The trace form of ChildActorExited."""
+    """The form in which a trace stores Thespian's ChildActorExited."""
 
     child: ActorAddress
 
 
 class _ExitRequest(msgspec.Struct):
-    """The trace form of ActorExitRequest."""
+    """The form in which a trace stores Thespian's ActorExitRequest."""
 
     recursive: bool
 
 
 class _Dead(msgspec.Struct):
-    """The trace form of DeadEnvelope."""
+    """The form in which a trace stores Thespian's DeadEnvelope."""
 
     address: ActorAddress
     message: Boxed
 
 
 class _Poison(msgspec.Struct):
-    """The trace form of PoisonMessage."""
+    """The form in which a trace stores Thespian's PoisonMessage."""
 
     details: str | None
     poison: Boxed

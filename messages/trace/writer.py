@@ -1,4 +1,4 @@
-"""RunWriter writes a run and limits the size of its files.
+"""RunWriter writes the trace of a run and limits the size of its files.
 
 Rule 1: a frame is on the disk (as far as the system takes it) when `write` returns. A kill can tear the last one, no
         other. A segment gets its name when its first frame is written, then the manifest lists it.
@@ -29,7 +29,7 @@ _SEGMENTS_AT_LEAST = 4
 
 
 class _Chain:
-    """A file of frames that is being written."""
+    """A trace file that is being written, frame by frame."""
 
     def __init__(self, file: BinaryIO, digest: bytes) -> None:
         self.file = file
@@ -74,7 +74,7 @@ def _begun(path: Path, header: Header, digest: bytes) -> _Chain:
 
 
 class _Segment(NamedTuple):
-    """A closed segment of a run."""
+    """A segment of the run that is complete."""
 
     number: int
     path: Path
@@ -83,7 +83,7 @@ class _Segment(NamedTuple):
 
 
 class _Older(NamedTuple):
-    """An earlier run in the folder."""
+    """An earlier run in the same folder, which may be removed when space is needed."""
 
     written: float
     size: int
@@ -91,7 +91,7 @@ class _Older(NamedTuple):
 
 
 class RunWriter:
-    """Writes the run of `header` into `folder`. A segment that has `segment_bytes` is followed by the next.
+    """Writes the trace of a run into `folder`; after `segment_bytes` it starts the next file.
 
     `max_bytes` and `free_bytes` as above; -1: no bound. Every method may raise OSError; then only `end` and `close`
     are of use.

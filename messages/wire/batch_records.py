@@ -1,4 +1,4 @@
-"""The records inside a batch: check their structure, and read their times, keys and values.
+"""Check the records inside a batch, and read their times, keys and values.
 
 Rule 1: both read the decompressed data as a stream (`compression`, rule 1). The check holds SPAN of it at most, what
         reads keys and values one record.
@@ -63,19 +63,21 @@ _LOW, _HIGH = bytes(range(128)), bytes(range(128, 256))
 
 
 class InvalidRecords(ValueError):
-    """The records do not match the batch header or their own lengths."""
+    """The records of a batch do not match its header, or their lengths are wrong."""
 
 
 class UnexpectedOffsets(InvalidRecords):
-    """Compressed records whose offsets are not one after the other. Kafka answers with an unexpected error (-1)."""
+    """The offsets of compressed records are not consecutive; Kafka returns the error code -1 in this case."""
 
 
 class LongLength(InvalidRecords):
-    """A record's length of more than five bytes. Kafka answers with an unexpected error (-1) unless compressed."""
+    """The length of a record takes more than five bytes; Kafka returns the error code -1 unless the batch is
+    compressed.
+    """
 
 
 class Record(NamedTuple):
-    """One record. `timestamp` in ms; `headers` are empty unless they were requested."""
+    """A record; `timestamp` is in ms, and `headers` are empty unless they were requested."""
 
     offset: int
     timestamp: int
@@ -85,7 +87,8 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """Where records of one shape are equal, and where their times and offset deltas are: columns from their start."""
+    """The layout of records that have equal lengths: which of their bytes are equal, and where times and offsets
+    are."""
 
     size: int
     equal: tuple[int, ...]
@@ -95,7 +98,7 @@ class _Shape(NamedTuple):
 
 
 class _Stream:
-    """The decompressed data of a batch: `data` from `position` on is what was not read yet, as far as it is here."""
+    """The decompressed bytes of a batch; `data` from `position` on is not read yet."""
 
     __slots__ = ("_chunks", "_error", "data", "is_over", "position", "wanted")
 

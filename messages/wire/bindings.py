@@ -1,4 +1,4 @@
-"""What the names of messages and of Kafka's fields do not say of themselves: everything else is derived (`compiler`).
+"""The differences between messages and Kafka's protocol that their names do not show, as data for the `compiler`.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not ours: they go out as zero. LeaderAndIsr responses of v5+ carry *only* the id, so their

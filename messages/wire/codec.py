@@ -1,4 +1,4 @@
-"""Conversion between frames and messages: the public interface of this package.
+"""The public functions of this package, which convert between frames and messages.
 
 Rule 1: a message's type says the API, its `version` (a response's: the request header's) the layout.
 Rule 2: headers follow the layout: request header v2 and response header v1 where it is flexible, else v1 and v0
@@ -61,7 +61,7 @@ _NO_TAGS = b"\0"
 
 
 class RequestHeader(NamedTuple):
-    """A request's header, whatever its own version; a null client id reads as ""."""
+    """The header of a request, in any header version; a null client id is read as ""."""
 
     api_key: int
     version: int
@@ -286,7 +286,7 @@ def _response_writer(api: Api, version: int) -> Callable[[Any, Sequence[Part]], 
 
 
 class _RequestReading(NamedTuple):
-    """How requests of one API are read in one version; `read` is None if only the header is decoded."""
+    """How a request of one API and version is decoded; `read` is None if only its header is decoded."""
 
     api: Api
     version: int

@@ -1,4 +1,4 @@
-"""From a message class and a layout to the code that reads and writes it: bytes become messages with nothing between.
+"""Generate Python code that encodes and decodes each message, from its class and its field list.
 
 Rule 1: a field of the layout and an attribute of the class belong together by name, or as the class's `Binding` says.
         A field that no attribute has is written as its default, and ignored where it is read; an attribute that the
@@ -61,7 +61,7 @@ _ZERO_ID = bytes(16)
 
 
 class Binding(NamedTuple):
-    """What the names of a class and of the fields do not say of themselves.
+    """The exceptions to the rule that a message's fields have the names of the protocol's fields.
 
     * renamed: attribute -> its fields, of which a version has one.
     * gathered: attribute -> the arrays that hold its elements, one in each version: "array", where each names its topic
@@ -104,7 +104,7 @@ def compile_writer(
 
 
 class RowsCode(NamedTuple):
-    """Rows of the elements of a message's long list, by themselves.
+    """The generated functions that encode and decode single entries of a message's long list.
 
     * write(elements): their `Rows` by topic. Raises as `compile_writer` says.
     * read(topic, data): the way back. Raises as `compile_reader` says.
@@ -123,7 +123,7 @@ def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -
 
 
 class _Class:
-    """A class of values as the compiler sees it: a message, a TopicPartition, a plain value, or (None) what is ignored.
+    """A class as the compiler sees it: a message, a TopicPartition, a plain value, or None for fields that are ignored.
 
     `hints` are its attributes with their types.
     """
@@ -170,7 +170,7 @@ class _Class:
 
 
 class _Code:
-    """A function that is being generated, and the names that it uses."""
+    """The source of a function that is being generated, and the names that it uses."""
 
     def __init__(self, layout: Layout, version: int, bindings: Bindings) -> None:
         self.flexible = layout.flexible
@@ -256,7 +256,7 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """The fields in scope of a struct and its parents: their expressions, and the defaults of absent fields."""
+    """The fields that generated code can use at one place: their expressions, and the defaults of absent fields."""
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)
@@ -267,7 +267,7 @@ class _Scope:
 
 
 class _Inner(NamedTuple):
-    """The array of gathered elements in the struct that is being read, and the list that they go to."""
+    """The array in the struct that is being read, and the list to which its elements are added."""
 
     field: str
     kind: _Class
@@ -276,7 +276,7 @@ class _Inner(NamedTuple):
 
 
 class _Reader(_Code):
-    """The code that decodes a message."""
+    """The generated function that decodes a message."""
 
     def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
         super().__init__(layout, version, bindings)
@@ -583,7 +583,7 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
 
 
 class _Writer(_Code):
-    """The code that encodes a message."""
+    """The generated function that encodes a message."""
 
     def compile(self, kind: type) -> Any:
         self.emit("def code(message, parts=()):")

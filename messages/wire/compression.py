@@ -1,4 +1,4 @@
-"""Compress and decompress the records of a batch, within a bound and in chunks.
+"""Compress and decompress the records of a batch in chunks, up to a maximum size.
 
 Rule 1: decompression is a stream. Its memory is a few times CHUNK, whatever the data claims, and it stops with
         TooManyBytes at its `limit`, by default MAX_DECOMPRESSED.
@@ -54,11 +54,11 @@ _LZ4_STORED = 0x80000000
 
 
 class TooManyBytes(ValueError):
-    """Decompressed data has more bytes than its limit."""
+    """The decompressed data is larger than its limit."""
 
 
 class CannotDecompress(ValueError):
-    """Data that its codec cannot read, or a codec that does not exist."""
+    """The compressed data is invalid, or its codec does not exist."""
 
 
 def decompressed_chunks(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -> Iterator[Data]:

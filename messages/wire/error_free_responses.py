@@ -1,4 +1,4 @@
-"""Large responses without errors, decoded without an object per partition.
+"""Decode large responses without errors without creating an object for each partition.
 
 Rule: rows with names of the same length are of the same size; a look takes as many of them as follow each other, and
 compares the bytes of all their lengths, and those of all their error codes and tags, with what they are to be. Where a

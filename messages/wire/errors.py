@@ -1,4 +1,4 @@
-"""The errors of encoding and decoding; each is a `WireError`.
+"""The exceptions of encoding and decoding; each is a `WireError`.
 
 Rule: the reader of a socket catches `WireError` and closes the connection (broker.md 6.3); nothing else comes out of
 decoding, whatever the bytes are.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class WireError(Exception):
-    """Bytes that cannot be decoded, or a message that cannot be encoded.
+    """The base class of exceptions: bytes cannot be decoded, or a message cannot be encoded.
 
     `api` is the API's name ("LeaderAndIsr", "API 999", "" before it is known), `version` its version or None,
     `what` the complaint alone.
@@ -23,20 +23,20 @@ class WireError(Exception):
 
 
 class UnknownApi(WireError):
-    """The request names an API that is not in `SUPPORTED`."""
+    """The API key of a request is unknown."""
 
 
 class UnsupportedVersion(WireError):
-    """The API exists, but not in this version."""
+    """The API of a request is known, but not this version of it."""
 
 
 class MalformedFrame(WireError):
-    """The bytes end too early or do not match the API's schema."""
+    """The bytes of a frame end too early, or do not match the schema of the API."""
 
 
 class FrameTooLarge(WireError):
-    """A frame has more bytes than the reader accepts."""
+    """A frame has more bytes than the receiver permits."""
 
 
 class Unencodable(WireError, ValueError):
-    """The message has a value that this version of the API cannot encode."""
+    """The message has a value that cannot be encoded in this version of the API."""

@@ -1,4 +1,4 @@
-"""Frames: what TCP carries is int32 sizes, each followed by that many bytes (broker.md 6.3)."""
+"""Split the byte stream of a TCP connection into frames: an int32 size, then as many bytes (broker.md 6.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def framed(*pieces: bytes | memoryview) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream of bytes, fed in pieces of any size, into frames.
+    """Splits a byte stream, which arrives in pieces of any size, into frames.
 
     A stream whose next size is refused stays refused: what follows it has no known meaning.
     """

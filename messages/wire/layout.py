@@ -1,4 +1,4 @@
-"""Layouts: which fields a request or response has in each version, in order, as `messages.wire.schemas` says.
+"""Layouts list the fields of a request or response in each version, in order, from `messages.wire.schemas`.
 
 Rule 1: a schema is parsed when its first frame is read or written: a node needs some thirty of the eighty.
 Rule 2: tagged fields are left out: none of the versions spoken here needs one, and unknown tags are ignored (broker.md
@@ -19,7 +19,9 @@ _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes"
 
 
 class Field(NamedTuple):
-    """One field in one version. `default` is its value where nothing is said; `fields` are those of a struct.
+    """A field of a request or response in one version; `fields` are those of a struct.
+
+    `default` is its value where nothing is said.
 
     `present`: whether the version has it at all.
     """
@@ -34,14 +36,20 @@ class Field(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """All fields, those that the version lacks included. `flexible`: compact lengths, tags at the end of structs."""
+    """The fields of a request or response in one version, including those that the version lacks.
+
+    `flexible`: lengths are compact, and structs end with tagged fields.
+    """
 
     fields: tuple[Field, ...]
     flexible: bool
 
 
 class Schema:
-    """The layouts of one request or response, by version. Raises KeyError for an unknown name."""
+    """The layouts of one request or response by version.
+
+    Raises KeyError for an unknown name.
+    """
 
     def __init__(self, name: str) -> None:
         flexible, *lines = SCHEMAS[name].split("\n")
@@ -59,7 +67,7 @@ class Schema:
 
 
 class _Spec(NamedTuple):
-    """A field in all versions."""
+    """A field of a request or response, with the versions that have it."""
 
     name: str
     type: str

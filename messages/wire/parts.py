@@ -1,4 +1,4 @@
-"""The encoded entries of a request part, without the request, as a trace stores them."""
+"""The encoded entries of a part of a request, which a trace stores without the rest of the request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 
 
 class PartRows(NamedTuple):
-    """The encoded entries of a part: its message and version, and the bytes by topic.
+    """The encoded entries of a part, with its message class and API version; the bytes are grouped by topic.
 
     `runs` is there where entries of a topic do not stand together: which topic's rows (by place) come next, how many.
     """

@@ -1,4 +1,4 @@
-"""Kafka's primitive types of variable length, between values and bytes (broker.md 6.3).
+"""Encode and decode the primitive types of the Kafka protocol that have a variable length (broker.md 6.3).
 
 Rule 1: a length comes first: an int16 before a text, an int32 before bytes and arrays, or in flexible versions a varint
         of one more than the length. -1 (compact: 0) is null; every other negative length is read as null too, as
@@ -152,7 +152,7 @@ _SMALL = [bytes((value,)) for value in range(0x80)]
 
 
 class BoundedCache(dict[Any, Any]):
-    """What `make` makes of a key, made once for each key as long as there are not too many (rule 3)."""
+    """A cache of limited size, which computes missing values with `make`."""
 
     def __init__(self, make: Any, *arguments: object) -> None:
         super().__init__()
@@ -185,7 +185,7 @@ FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, 
 
 
 class FixedStructs:
-    """Structs that are read whole, by one `struct.Struct` for all that have lists and texts of the same lengths.
+    """A cache of `struct.Struct` objects; each reads structs whose lists and strings have the same lengths.
 
     `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are
     unpacked as bytes, before the bytes of their contents: a reader that guesses the length compares these.

@@ -1,4 +1,5 @@
-"""Record batches of format 2 as bytes: reading headers, checking, and what a leader writes into them (broker.md 5.2).
+"""Record batches of format 2 as bytes: read and check headers, and set the fields that a leader assigns (broker.md
+5.2).
 
 Rule 1: a batch's CRC covers all from its attributes on. Base offset and leader epoch lie before it, so that a leader
         stamps them without computing it anew.

@@ -1,4 +1,4 @@
-"""The encoded entries ("rows") of a request part, cached by topic, so that equal entries are decoded only once."""
+"""A cache of encoded entries of requests by topic, so that equal entries are decoded only once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dic
 
 
 class Rows:
-    """The encoded entries of one topic in a part (`data`), and the decoded entries (`values`)."""
+    """The entries of one topic in a part of a request: `data` are the bytes, `values` the decoded entries."""
 
     __slots__ = "__weakref__", "data", "values"
 

@@ -1,4 +1,4 @@
-"""Requests to ZkBridgeActor and their results; only the bridge uses paths, JSON and ZooKeeper's operations.
+"""Requests to the ZooKeeper bridge and their results; only the bridge knows paths, JSON and ZooKeeper operations.
 
 The bridge replies to each request with `Answer(id, result)`: the result type is in the request's docstring, or it is a
 `Failure` (messages.conversation). "Arms X" means that the bridge sets a watch before it reads, and sends the event X to

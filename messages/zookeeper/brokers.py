@@ -1,4 +1,4 @@
-"""Brokers' registrations: /brokers/ids/N."""
+"""Requests to the ZooKeeper bridge about the registrations of brokers (/brokers/ids/N)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class RegisterBroker(BridgeQuestion["BrokerRegistered | RegistrationRefused"]):
-    """Create ephemeral /brokers/ids/N (create + set in one transaction). -> BrokerRegistered | RegistrationRefused
+    """A request to create the ephemeral znode /brokers/ids/N; the reply is BrokerRegistered or RegistrationRefused.
+
+    Create and set are one transaction.
 
     A node left by this process's own earlier session is deleted and made anew; another owner's refuses.
     """
@@ -22,22 +24,24 @@ class RegisterBroker(BridgeQuestion["BrokerRegistered | RegistrationRefused"]):
 
 @message
 class BrokerRegistered:
-    """The registration's czxid, which is the broker epoch."""
+    """The reply to RegisterBroker: the czxid of the registration, which is the broker epoch."""
 
     epoch: int
 
 
 @message
 class RegistrationRefused:
-    """Another live session owns /brokers/ids/N."""
+    """The reply to RegisterBroker if another live session owns /brokers/ids/N."""
 
     owner: int
 
 
 @message
 class UpdateBroker(BridgeQuestion[Done]):
-    """Write /brokers/ids/N anew, if it belongs to this session; otherwise the next registration has the change. ->
-    Done"""
+    """A request to overwrite /brokers/ids/N if it belongs to this session; the reply is Done.
+
+    Otherwise the next registration contains the change.
+    """
 
     broker: Broker
     timestamp_ms: int
@@ -46,14 +50,20 @@ class UpdateBroker(BridgeQuestion[Done]):
 
 @message
 class GetBrokers(BridgeQuestion["Brokers"]):
-    """Read all of /brokers/ids/*; arms BrokerChange if `watch`. -> Brokers. Children that name no id are ignored."""
+    """A request to read all of /brokers/ids/*, and to watch it if `watch` is set; the reply is Brokers.
+
+    The watch sends BrokerChange. Children that name no id are ignored.
+    """
 
     watch: bool = True
 
 
 @message
 class Brokers:
-    """Live brokers by id, each with its epoch; `unreadable` are ids with a torn registration (logged by the bridge)."""
+    """The live brokers by id, each with its epoch; `unreadable` are the ids of invalid registrations.
+
+    The bridge logs those.
+    """
 
     brokers: tuple[Broker, ...]
     unreadable: tuple[int, ...] = ()
@@ -61,13 +71,19 @@ class Brokers:
 
 @message
 class WatchBrokers(BridgeQuestion[Done]):
-    """Arm BrokerModifications for each id (no read: the caller has just read them). -> Done"""
+    """A request to watch the registrations of these brokers for changes (BrokerModifications); the reply is Done.
+
+    There is no read: the caller has just read them.
+    """
 
     broker_ids: tuple[int, ...]
 
 
 @message
 class GetBroker(BridgeQuestion["Brokers"]):
-    """Read /brokers/ids/N; arms BrokerModifications(N). -> Brokers (empty where absent, unreadable where torn)"""
+    """A request to read /brokers/ids/N and to watch it for changes; the reply is Brokers.
+
+    The watch sends BrokerModifications(N). The reply is empty if the znode is absent.
+    """
 
     broker_id: int

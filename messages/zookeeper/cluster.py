@@ -1,4 +1,6 @@
-"""The cluster as a whole: Kafka's persistent parents, the cluster id, and this project's nodes."""
+"""Requests to the ZooKeeper bridge about the whole cluster: Kafka's parent znodes, the cluster id, and this project's
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -9,43 +11,43 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class EnsurePaths(BridgeQuestion[Done]):
-    """Create Kafka's persistent parents where missing, with null data (controller.md 2.1). -> Done"""
+    """A request to create Kafka's persistent parent znodes that are missing (controller.md 2.1); the reply is Done."""
 
 
 @message
 class GetClusterId(BridgeQuestion["ClusterId"]):
-    """Read /cluster/id, or create it with `proposed` where it is missing. -> ClusterId"""
+    """A request to read /cluster/id, or to create it with the id `proposed`; the reply is ClusterId."""
 
     proposed: str
 
 
 @message
 class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
-    """Read /cluster/id without creating it. -> ClusterId, or NoCluster if no broker has ever started"""
+    """A request to read /cluster/id without creating it; the reply is ClusterId or NoCluster."""
 
 
 @message
 class NoCluster:
-    """/cluster/id is missing: no cluster uses this chroot."""
+    """The reply to FindClusterId if /cluster/id is missing, so no broker has ever started here."""
 
 
 @message
 class ClusterId:
-    """The cluster's id: 22 characters of url-safe base64."""
+    """The cluster id: 22 characters of url-safe base64."""
 
     id: str
 
 
 @message
 class TakeProducerIds(BridgeQuestion["ProducerIds"]):
-    """Broker: take the next block of /latest_producer_id_block. -> ProducerIds"""
+    """A broker's request to reserve the next block of producer ids in ZooKeeper; the reply is ProducerIds."""
 
     broker_id: int
 
 
 @message
 class ProducerIds:
-    """Producer ids from `start` on, up to but without `end`, unique in the cluster."""
+    """A block of producer ids, from `start` up to but not including `end`; each is unique in the cluster."""
 
     start: int
     end: int
@@ -53,7 +55,8 @@ class ProducerIds:
 
 @message
 class RegisterNode(BridgeQuestion[Done]):
-    """Create ephemeral /kafka-actors/nodes/N: where this node's metrics are served, which roles it has. -> Done
+    """A request to create the ephemeral znode /kafka-actors/nodes/N with the node's metrics address and roles; the
+    reply is Done.
 
     Ours alone: Kafka's tools never look there. A node of the same id left by an earlier session is replaced.
     """
@@ -63,8 +66,11 @@ class RegisterNode(BridgeQuestion[Done]):
 
 @message
 class NodeRegistration:
-    """What `kafka-actors status` needs to find a node, and the listener on which it, as controller, talks to brokers
-    ("" where that is not said)."""
+    """The content of /kafka-actors/nodes/N: the address of a node's metrics, its roles, and its listener for the
+    controller.
+
+    `kafka-actors status` uses it; the listener is "" if not known.
+    """
 
     id: int
     roles: tuple[str, ...]
@@ -76,12 +82,15 @@ class NodeRegistration:
 
 @message
 class GetNodes(BridgeQuestion["Nodes"]):
-    """Read /kafka-actors/nodes. -> Nodes"""
+    """A request to read /kafka-actors/nodes; the reply is Nodes."""
 
 
 @message
 class Nodes:
-    """Our own nodes that are alive; `unreadable` names those with a torn registration (logged by the bridge)."""
+    """The registered nodes of kafka-actors; `unreadable` names those with an invalid registration.
+
+    The bridge logs those.
+    """
 
     nodes: tuple[NodeRegistration, ...]
     unreadable: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Configurations: overrides in /config/topics/T and /config/brokers/B, notifications in /config/changes."""
+"""Requests to the ZooKeeper bridge about configs: overrides of topics and brokers, and change notifications."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ ALL_BROKERS = "<default>"
 
 @message
 class GetTopicConfigs(BridgeQuestion["TopicConfigs"]):
-    """Read /config/topics/T of each. -> TopicConfigs (a topic without node has no entries)"""
+    """A request to read the config overrides of topics; the reply is TopicConfigs.
+
+    A topic without a znode has no overrides.
+    """
 
     topics: tuple[str, ...]
 
 
 class TopicConfig(NamedTuple):
-    """A topic's overrides; `readable` is False if the znode has no valid JSON."""
+    """The config overrides of a topic; `readable` is False if the znode does not contain valid JSON."""
 
     topic: str
     entries: tuple[ConfigEntry, ...]
@@ -30,14 +33,14 @@ class TopicConfig(NamedTuple):
 
 @message
 class TopicConfigs:
-    """The overrides of the requested topics, in the order of the request."""
+    """The reply to GetTopicConfigs: the overrides of the topics, in the order of the request."""
 
     topics: tuple[TopicConfig, ...]
 
 
 @message
 class SetTopicConfig(BridgeQuestion[Done]):
-    """Admin: write /config/topics/T and a /config/changes notification. -> Done"""
+    """A command's request to write the overrides of a topic and a change notification; the reply is Done."""
 
     topic: str
     config: tuple[ConfigEntry, ...]
@@ -45,13 +48,16 @@ class SetTopicConfig(BridgeQuestion[Done]):
 
 @message
 class GetBrokerConfigs(BridgeQuestion["BrokerConfigs"]):
-    """Read /config/brokers/B of each; B is an id or ALL_BROKERS. -> BrokerConfigs (where no node is, no entries)"""
+    """A request to read the config overrides of brokers or of ALL_BROKERS; the reply is BrokerConfigs.
+
+    One without a znode has no overrides.
+    """
 
     brokers: tuple[str, ...]
 
 
 class BrokerConfig(NamedTuple):
-    """A broker's overrides; `readable` is False if the znode has no valid JSON."""
+    """The config overrides of a broker; `readable` is False if the znode does not contain valid JSON."""
 
     broker: str
     entries: tuple[ConfigEntry, ...]
@@ -60,14 +66,14 @@ class BrokerConfig(NamedTuple):
 
 @message
 class BrokerConfigs:
-    """The overrides of the requested brokers, in the order of the request."""
+    """The reply to GetBrokerConfigs: the overrides of the brokers, in the order of the request."""
 
     brokers: tuple[BrokerConfig, ...]
 
 
 @message
 class SetBrokerConfig(BridgeQuestion[Done]):
-    """Admin: write /config/brokers/B and a /config/changes notification. -> Done"""
+    """A command's request to write the overrides of a broker and a change notification; the reply is Done."""
 
     broker: str
     config: tuple[ConfigEntry, ...]

@@ -1,4 +1,4 @@
-"""The controller in ZooKeeper: /controller and /controller_epoch."""
+"""Requests to the ZooKeeper bridge about the controller: /controller and /controller_epoch."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetController(BridgeQuestion["ControllerIs"]):
-    """Read /controller; arms ControllerChange (created, data) and Reelect (deleted) if `watch`. -> ControllerIs"""
+    """A request to read /controller, and to watch it if `watch` is set; the reply is ControllerIs.
+
+    The watch sends ControllerChange (created, data changed) and Reelect (deleted).
+    """
 
     watch: bool = True
 
 
 @message
 class ControllerIs:
-    """The broker id in /controller (-1 if absent), and the number in /controller_epoch (0 if absent).
+    """The reply to GetController: the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if
+    absent).
 
     `ours`: the session of the requesting node created /controller.
     """
@@ -28,7 +32,9 @@ class ControllerIs:
 
 @message
 class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
-    """Read /controller_epoch after an empty transaction, so that the value is current. -> ControllerEpochIs
+    """A request to read the current /controller_epoch, after a sync; the reply is ControllerEpochIs.
+
+    The sync is an empty transaction.
 
     Failure("ConnectionLoss") at once while ZooKeeper is disconnected.
     """
@@ -36,14 +42,16 @@ class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
 
 @message
 class ControllerEpochIs:
-    """The number in /controller_epoch."""
+    """The reply to GetControllerEpoch: the epoch in /controller_epoch."""
 
     epoch: int
 
 
 @message
 class Elect(BridgeQuestion["Elected | NotElected"]):
-    """The election transaction (controller.md 2.5). -> Elected | NotElected"""
+    """A request to become controller by one ZooKeeper transaction (controller.md 2.5); the reply is Elected or
+    NotElected.
+    """
 
     broker_id: int
     timestamp_ms: int
@@ -51,7 +59,10 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 
 @message
 class Elected:
-    """This node is controller: the new epoch, and the version of /controller_epoch that fences its writes."""
+    """The reply to Elect if this node is the controller now: the new epoch, and the version of /controller_epoch.
+
+    That version fences its writes.
+    """
 
     epoch: int
     epoch_zk_version: int
@@ -59,11 +70,17 @@ class Elected:
 
 @message
 class NotElected:
-    """Another node was elected; -1 if /controller is absent again (its deletion fires Reelect)."""
+    """The reply to Elect if another node was elected; its id is -1 if /controller has been deleted since.
+
+    Its deletion fires Reelect.
+    """
 
     broker_id: int
 
 
 @message
 class ResignController(BridgeQuestion[Done]):
-    """Delete /controller if this session created it, fenced by the epoch that is read with it. -> Done"""
+    """A request to delete /controller if this session created it; the reply is Done.
+
+    It is fenced by the epoch that is read with it.
+    """

@@ -1,4 +1,4 @@
-"""Leader election requests of admin tools: /admin/preferred_replica_election."""
+"""Requests to the ZooKeeper bridge about /admin/preferred_replica_election, which admin tools write."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetPreferredElections(BridgeQuestion["PreferredElections"]):
-    """Read /admin/preferred_replica_election; arms PreferredReplicaLeaderElection. -> PreferredElections"""
+    """A request to read and watch /admin/preferred_replica_election; the reply is PreferredElections."""
 
 
 @message
 class PreferredElections:
-    """The requested partitions, each once, in order; none if the znode is unreadable. `requested`: the znode exists."""
+    """The reply to GetPreferredElections: the requested partitions in order; `requested` is whether the znode exists.
+
+    Each partition occurs once; there are none if the znode is unreadable.
+    """
 
     requested: bool
     partitions: tuple[TopicPartition, ...] = ()
@@ -23,6 +26,9 @@ class PreferredElections:
 
 @message
 class ForgetPreferredElections(BridgeQuestion[Done]):
-    """Delete /admin/preferred_replica_election, fenced; an absent one is no error. -> Done"""
+    """The controller's request to delete /admin/preferred_replica_election; the reply is Done.
+
+    It is fenced; an absent znode is no error.
+    """
 
     epoch_zk_version: int

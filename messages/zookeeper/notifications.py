@@ -1,4 +1,4 @@
-"""Notification znodes: ISR changes and failed log directories for the controller, config changes for brokers."""
+"""Requests to the ZooKeeper bridge about notifications: ISR changes, failed log directories and config changes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetIsrChangeNotifications(BridgeQuestion["IsrChanges"]):
-    """Read /isr_change_notification/*; arms IsrChangeNotification. -> IsrChanges"""
+    """A request to read and watch /isr_change_notification/*; the reply is IsrChanges."""
 
 
 @message
 class IsrChanges:
-    """The names of all ISR change notifications, and the partitions in them (each once, in order)."""
+    """The reply to GetIsrChangeNotifications: the names of the notifications, and the partitions that they list."""
 
     names: tuple[str, ...]
     partitions: tuple[TopicPartition, ...]
@@ -25,7 +25,7 @@ class IsrChanges:
 
 @message
 class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
-    """Delete these notifications, fenced. -> Done"""
+    """The controller's request to delete these notifications; the reply is Done."""
 
     names: tuple[str, ...]
     epoch_zk_version: int
@@ -33,26 +33,29 @@ class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
 
 @message
 class NotifyIsrChange(BridgeQuestion[Done]):
-    """Broker: create /isr_change_notification/isr_change_N, after which the controller reads these states. -> Done"""
+    """A broker's request to write an ISR change notification for the controller; the reply is Done.
+
+    The controller then reads these states.
+    """
 
     partitions: tuple[TopicPartition, ...]
 
 
 @message
 class NotifyLogDirFailure(BridgeQuestion[Done]):
-    """Broker: create /log_dir_event_notification/log_dir_event_N for the controller. -> Done"""
+    """A broker's request to notify the controller of a failed log directory; the reply is Done."""
 
     broker_id: int
 
 
 @message
 class GetLogDirEvents(BridgeQuestion["LogDirEvents"]):
-    """Read /log_dir_event_notification/*; arms LogDirEventNotification. -> LogDirEvents"""
+    """A request to read and watch /log_dir_event_notification/*; the reply is LogDirEvents."""
 
 
 @message
 class LogDirEvents:
-    """The names of all log directory notifications, and the brokers in them (each once, in order)."""
+    """The reply to GetLogDirEvents: the names of the notifications, and the brokers that wrote them."""
 
     names: tuple[str, ...]
     broker_ids: tuple[int, ...]
@@ -60,7 +63,7 @@ class LogDirEvents:
 
 @message
 class DeleteLogDirEvents(BridgeQuestion[Done]):
-    """Delete these notifications, fenced. -> Done"""
+    """The controller's request to delete these notifications; the reply is Done."""
 
     names: tuple[str, ...]
     epoch_zk_version: int
@@ -68,13 +71,16 @@ class DeleteLogDirEvents(BridgeQuestion[Done]):
 
 @message
 class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
-    """Read /config/changes/* beyond number `after`; arms ConfigChangeNotification. -> ConfigChanges"""
+    """A request to read the notifications in /config/changes after number `after`, and to watch it; the reply is
+    ConfigChanges.
+    """
 
     after: int
 
 
 class ConfigChanged(NamedTuple):
-    """A config change: its number, and the entity: "topics/t", "brokers/1" or "brokers/<default>"."""
+    """A config change notification: its number, and the entity, such as "topics/t", "brokers/1" or
+    "brokers/<default>"."""
 
     number: int
     entity_path: str
@@ -82,13 +88,13 @@ class ConfigChanged(NamedTuple):
 
 @message
 class ConfigChanges:
-    """The config changes in order. The entity path of an unreadable notification is empty."""
+    """The reply to GetConfigChanges: the notifications in order; the entity is empty if one is unreadable."""
 
     changes: tuple[ConfigChanged, ...]
 
 
 @message
 class DeleteConfigChanges(BridgeQuestion[Done]):
-    """Broker: delete the expired notifications with these numbers. -> Done"""
+    """A broker's request to delete expired config change notifications by number; the reply is Done."""
 
     numbers: tuple[int, ...]

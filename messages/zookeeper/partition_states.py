@@ -1,4 +1,4 @@
-"""Partitions' leadership: /brokers/topics/T/partitions/P/state."""
+"""Requests to the ZooKeeper bridge about the states of partitions (/brokers/topics/T/partitions/P/state)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetPartitionStates(BridgeQuestion["PartitionStates"]):
-    """Read .../partitions/P/state of each; arms PartitionReassignmentIsrChange if `watch`.
+    """A request to read the states of partitions, and to watch them if `watch` is set; the reply is PartitionStates.
+
+    The watch sends PartitionReassignmentIsrChange.
 
     -> PartitionStates, same order
     """
@@ -21,7 +23,7 @@ class GetPartitionStates(BridgeQuestion["PartitionStates"]):
 
 
 class PartitionStateRead(NamedTuple):
-    """One partition's state; None if absent (`error` "") or undecodable (`error` has the reason)."""
+    """The state of one partition; None if its znode is absent (`error` is "") or invalid (`error` is the reason)."""
 
     partition: TopicPartition
     state: LeaderIsrAndControllerEpoch | None
@@ -30,14 +32,14 @@ class PartitionStateRead(NamedTuple):
 
 @message
 class PartitionStates:
-    """The states in the order of the request."""
+    """The reply to GetPartitionStates: the states in the order of the request."""
 
     states: tuple[PartitionStateRead, ...]
 
 
 @message
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
-    """Create partitions/, partitions/P and state of each, fenced. -> WriteResults, same order
+    """The controller's request to create the state znodes of new partitions; the reply is WriteResults.
 
     Topics in `begun` have their partitions/ already, by what was asked before: a guess, which costs two more requests
     where it is wrong.
@@ -50,7 +52,9 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 
 @message
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
-    """Set state of each, conditional on the zk_version its state carries, fenced if a controller asks.
+    """A request to write partition states if each znode still has the given version; the reply is WriteResults.
+
+    It is fenced if a controller asks.
 
     -> WriteResults, same order.
 
@@ -63,7 +67,7 @@ class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
 
 
 class WriteResult(NamedTuple):
-    """Outcome of one conditional write: a code of messages.store; with OK the znode's new version, else version -1."""
+    """The result of one conditional write: an error code, and the znode's new version if it is OK, otherwise -1."""
 
     partition: TopicPartition
     code: int
@@ -72,6 +76,6 @@ class WriteResult(NamedTuple):
 
 @message
 class WriteResults:
-    """Outcomes in the order of the entries."""
+    """The results of conditional writes, in the order of the request."""
 
     results: tuple[WriteResult, ...]

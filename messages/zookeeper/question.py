@@ -1,4 +1,4 @@
-"""The base class of requests to the ZooKeeper bridge."""
+"""The base class of all requests to the ZooKeeper bridge."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from messages.conversation import Question, R_co
 
 
 class BridgeQuestion(Question[R_co]):
-    """A request to ZkBridgeActor."""
+    """The base class of requests to ZkBridgeActor."""
 
     __slots__ = ()
     asks: ClassVar[str] = "bridge"

@@ -1,4 +1,4 @@
-"""Reassignment requests of admin tools: /admin/reassign_partitions."""
+"""Requests to the ZooKeeper bridge about /admin/reassign_partitions, which admin tools write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from messages.zookeeper.question import BridgeQuestion
 
 
 class RequestedReassignment(NamedTuple):
-    """A partition and its target replicas, preferred first."""
+    """A partition to be reassigned, and its target replicas, preferred replica first."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]
@@ -19,14 +19,17 @@ class RequestedReassignment(NamedTuple):
 
 @message
 class GetReassignments(BridgeQuestion["Reassignments"]):
-    """Read /admin/reassign_partitions; arms ZkPartitionReassignment if `watch`. -> Reassignments"""
+    """A request to read /admin/reassign_partitions, and to watch it if `watch` is set; the reply is Reassignments."""
 
     watch: bool = True
 
 
 @message
 class Reassignments:
-    """The requested reassignments, each partition once; none if the znode is unreadable. `there`: the znode exists."""
+    """The reassignments in /admin/reassign_partitions; `there` is whether the znode exists.
+
+    Each partition occurs once; there are none if the znode is unreadable.
+    """
 
     there: bool
     requested: tuple[RequestedReassignment, ...] = ()
@@ -34,14 +37,18 @@ class Reassignments:
 
 @message
 class RequestReassignments(BridgeQuestion[Done | Reassignments]):
-    """Admin: create /admin/reassign_partitions for the controller. -> Done, or Reassignments if it exists already"""
+    """A command's request to create /admin/reassign_partitions; the reply is Done, or Reassignments if it exists
+    already.
+    """
 
     requests: tuple[RequestedReassignment, ...]
 
 
 @message
 class ForgetReassignments(BridgeQuestion[Reassignments]):
-    """Remove these from /admin/reassign_partitions, fenced, unless they now request other replicas.
+    """The controller's request to remove these partitions from /admin/reassign_partitions.
+
+    It is fenced. A partition stays if it now has other target replicas.
 
     -> Reassignments, those that are left. The znode is deleted with the last.
     """

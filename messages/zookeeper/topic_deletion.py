@@ -1,4 +1,4 @@
-"""Topic deletion requests: /admin/delete_topics, and the znodes of a topic."""
+"""Requests to the ZooKeeper bridge about topic deletion: /admin/delete_topics, and the znodes of a topic."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from messages.zookeeper.topics import TopicNames
 
 @message
 class GetTopicDeletions(BridgeQuestion[TopicNames]):
-    """Children of /admin/delete_topics; arms TopicDeletion if `watch`. -> TopicNames"""
+    """A request to list /admin/delete_topics, and to watch it if `watch` is set; the reply is TopicNames."""
 
     watch: bool = True
 
 
 @message
 class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"]):
-    """Create /admin/delete_topics/T; fenced if the controller asks. -> Done | TopicAlreadyMarkedForDeletion"""
+    """A request to create /admin/delete_topics/T; the reply is Done or TopicAlreadyMarkedForDeletion.
+
+    It is fenced if the controller asks.
+    """
 
     topic: str
     epoch_zk_version: int | None = None
@@ -25,14 +28,17 @@ class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"
 
 @message
 class TopicAlreadyMarkedForDeletion:
-    """/admin/delete_topics/T already exists."""
+    """The reply to RequestTopicDeletion if /admin/delete_topics/T exists already."""
 
     topic: str
 
 
 @message
 class ForgetTopicDeletions(BridgeQuestion[Done]):
-    """Delete /admin/delete_topics/T of each, fenced; absent ones are no error. -> Done"""
+    """The controller's request to delete /admin/delete_topics/T for these topics; the reply is Done.
+
+    It is fenced; absent znodes are no error.
+    """
 
     topics: tuple[str, ...]
     epoch_zk_version: int
@@ -40,7 +46,11 @@ class ForgetTopicDeletions(BridgeQuestion[Done]):
 
 @message
 class DeleteTopics(BridgeQuestion[Done]):
-    """Delete, fenced, /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T. -> Done"""
+    """The controller's request to delete the znodes of topics, their configs and their deletion requests; the reply is
+    Done.
+
+    It deletes, fenced, /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T.
+    """
 
     topics: tuple[str, ...]
     epoch_zk_version: int

@@ -1,4 +1,4 @@
-"""Topics: their assignments in /brokers/topics/T."""
+"""Requests to the ZooKeeper bridge about topics and their assignments (/brokers/topics/T)."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class GetTopics(BridgeQuestion["TopicNames"]):
-    """Children of /brokers/topics; arms TopicChange if `watch`. -> TopicNames"""
+    """A request to list /brokers/topics, and to watch it if `watch` is set; the reply is TopicNames."""
 
     watch: bool = True
 
 
 @message
 class TopicNames:
-    """Names of topics, sorted."""
+    """A reply with the names of topics, sorted."""
 
     topics: tuple[str, ...]
 
 
 @message
 class GetAssignments(BridgeQuestion["Assignments"]):
-    """Read /brokers/topics/T of each; arms PartitionModifications(T) if `watch`. -> Assignments"""
+    """A request to read the assignments of topics, and to watch them if `watch` is set; the reply is Assignments.
+
+    The watch sends PartitionModifications(T).
+    """
 
     topics: tuple[str, ...]
     watch: bool = True
 
 
 class TopicAssignment(NamedTuple):
-    """A topic's partitions with their replicas, by partition number."""
+    """The assignment of a topic: its partitions with their replicas, by partition number."""
 
     topic: str
     partitions: tuple[PartitionAssignment, ...]
@@ -41,7 +44,11 @@ class TopicAssignment(NamedTuple):
 
 @message
 class Assignments:
-    """Assignments of the topics that exist and can be read; `unreadable` names the torn ones (logged by the bridge)."""
+    """The reply to GetAssignments: the assignments of the topics that exist; `unreadable` names those with invalid
+    data.
+
+    The bridge logs those.
+    """
 
     topics: tuple[TopicAssignment, ...]
     unreadable: tuple[str, ...] = ()
@@ -49,7 +56,10 @@ class Assignments:
 
 @message
 class SetAssignments(BridgeQuestion[Done]):
-    """Rewrite /brokers/topics/T whole (version any). -> Done. NONODE fails as ZooKeeperRefused."""
+    """A request to overwrite /brokers/topics/T; the reply is Done.
+
+    Any version is overwritten. NONODE fails as ZooKeeperRefused.
+    """
 
     topics: tuple[TopicAssignment, ...]
     epoch_zk_version: int | None
@@ -57,8 +67,10 @@ class SetAssignments(BridgeQuestion[Done]):
 
 @message
 class CreateTopic(BridgeQuestion["Done | TopicExists"]):
-    """/config/topics/T (created or replaced), then /brokers/topics/T; fenced if the controller asks. -> Done |
-    TopicExists"""
+    """A request to create the znodes of a topic with its config and its assignment; the reply is Done or TopicExists.
+
+    /config/topics/T is created or replaced, then /brokers/topics/T; fenced if the controller asks.
+    """
 
     topic: TopicAssignment
     config: tuple[ConfigEntry, ...] = ()
@@ -67,6 +79,6 @@ class CreateTopic(BridgeQuestion["Done | TopicExists"]):
 
 @message
 class TopicExists:
-    """/brokers/topics/T already exists."""
+    """The reply to CreateTopic if /brokers/topics/T exists already."""
 
     topic: str

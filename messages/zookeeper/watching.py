@@ -1,4 +1,4 @@
-"""The watches of the actor that sends the request."""
+"""Requests of an actor to the ZooKeeper bridge to start and stop watches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class StartWatching(BridgeQuestion[Done]):
-    """Watch for these event classes, except events of paths with keys. -> Done"""
+    """A request to watch the znodes of these event classes; the reply is Done.
+
+    Events of paths with keys are excepted.
+    """
 
     events: tuple[str, ...]
 
 
 @message
 class StopWatching(BridgeQuestion[Done]):
-    """Drop the sender's watches of these event classes: those of `keys`, or all. -> Done
+    """A request to stop the sender's watches of these event classes; the reply is Done.
+
+    Those of `keys`, or all.
 
     A key is a broker id or a topic as text; several keys of a path are joined by "/".
     """

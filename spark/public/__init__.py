@@ -1,4 +1,4 @@
-"""Traces of kafka-actors as a data source of Spark's, in the wheel as the module `pyspark_kafka_actors`.
+"""A Spark data source for traces, which the installed package provides as the module `pyspark_kafka_actors`.
 
     spark.read.format("kafka-actors").load(DIR)
     spark.readStream.format("kafka-actors").option("node", "0").load(DIR)
@@ -22,7 +22,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """All records of all nodes below a folder."""
+    """A Spark data source with all records of all nodes below a folder."""
 
     @classmethod
     def name(cls) -> str:

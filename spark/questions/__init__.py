@@ -1,1 +1,1 @@
-"""The questions to traces: transformations from DataFrame to DataFrame (the table: `spark.summary`)."""
+"""The sections of a summary; each module transforms Spark data frames (`spark.summary` has the table)."""

@@ -1,4 +1,4 @@
-"""Comparison of times between two sets of traces.
+"""A section that compares the times in two sets of traces.
 
 Rule: what has a name is compared where it was measured at least ENOUGH times in both. It changed if that is no chance
       (the rank-sum test of Mann and Whitney, in its normal approximation, corrected for ties: |z| over SURE, as chance

@@ -1,4 +1,4 @@
-"""Questions about the actors themselves: who handled what, how long that took, and what waited meanwhile."""
+"""Sections about the actors: which messages each handled, how long that took, and how long others waited."""
 
 from __future__ import annotations
 

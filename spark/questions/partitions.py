@@ -1,4 +1,4 @@
-"""Questions about partitions and topics over time: ISRs, elections, deletions, reassignments."""
+"""Sections about partitions and topics over time: ISRs, elections, deletions, reassignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about traffic: ZooKeeper, client requests, records, and the distribution of latencies."""
+"""Sections about traffic: ZooKeeper requests, client requests, records, and the distribution of latencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encode and decode Kafka's znodes (controller.md 2.1-2.4).
+"""Encode and decode the data of Kafka's znodes (controller.md 2.1-2.4).
 
 Rule 1: read everything that any Kafka of ZooKeeper's times wrote: every version, any key order, unknown keys ignored.
 Rule 2: write what 3.9.1 at inter.broker.protocol.version 2.6 writes; the state node byte for byte.

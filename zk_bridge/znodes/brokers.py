@@ -1,4 +1,4 @@
-"""/brokers/ids/N (controller.md 2.3)."""
+"""Encode and decode the data of /brokers/ids/N (controller.md 2.3)."""
 
 from __future__ import annotations
 

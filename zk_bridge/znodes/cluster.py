@@ -1,4 +1,4 @@
-"""/cluster/id, and our own /kafka-actors/nodes/N."""
+"""Encode and decode the data of /cluster/id and /kafka-actors/nodes/N."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/controller and /controller_epoch."""
+"""Encode and decode the data of /controller and /controller_epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""/isr_change_notification, /log_dir_event_notification, and other znodes that list partitions in the same format."""
+"""Encode and decode the data of notification znodes, such as /isr_change_notification, and of others that list
+partitions.
+"""
 
 from __future__ import annotations
 

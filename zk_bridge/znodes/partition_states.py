@@ -1,4 +1,4 @@
-"""/brokers/topics/T/partitions/P/state.
+"""Encode and decode the data of /brokers/topics/T/partitions/P/state.
 
 The state node is read and written 100,000 times in a row: its common form has a path of its own.
 """

@@ -1,4 +1,4 @@
-"""Parse the JSON of a znode field by field; invalid values raise Torn."""
+"""Parse the JSON of a znode field by field, and raise TornValue for invalid values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 class TornValue(Exception):
-    """A znode has an invalid value; becomes BadZnode where the path is available."""
+    """A znode contains an invalid value; it is reported as BadZnode, with the path."""
 
 
 def parse(data: bytes | None) -> dict[str, Any]:

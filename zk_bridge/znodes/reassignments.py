@@ -1,4 +1,4 @@
-"""/admin/reassign_partitions."""
+"""Encode and decode the data of /admin/reassign_partitions."""
 
 from __future__ import annotations
 

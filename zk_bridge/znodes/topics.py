@@ -1,4 +1,4 @@
-"""/brokers/topics/T, /config/topics/T, and the notifications of changed configurations."""
+"""Encode and decode the data of /brokers/topics/T, /config/topics/T and config change notifications."""
 
 from __future__ import annotations
 

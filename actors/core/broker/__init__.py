@@ -1,1 +1,3 @@
-"""Decisions of a broker: accepted requests, roles of partitions, metadata for clients."""
+"""The decisions of a broker as pure functions and classes: which requests it accepts, what its replicas do, what
+clients see.
+"""

@@ -21,7 +21,7 @@ from messages.node import NodeSettings
 
 
 class Specification(NamedTuple):
-    """The specification of a new topic: partitions, replication factor and configs."""
+    """The description of a topic to be created: number of partitions, replication factor and configs."""
 
     partitions: int
     replication_factor: int

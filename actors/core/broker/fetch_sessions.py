@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): the state that a client and this broker share between fetches (broker.md 4.2).
+"""Fetch sessions (KIP-227): what a client and the broker both remember between two fetches (broker.md 4.2).
 
 Rule 1: a request of epoch 0 names all its partitions and begins a session, if there is a free slot; one of epoch -1
         begins none. Both end the session that they name. Every other epoch goes on with a session: the request names
@@ -50,7 +50,7 @@ UNTOLD = -1
 
 @attrs.define
 class CachedPartition:
-    """A fetch position in one partition, and the offsets that were last sent."""
+    """A partition of a fetch session: the fetch offset, and the offsets in the last response."""
 
     part: FetchPartition
     high_watermark: int = UNTOLD
@@ -71,7 +71,7 @@ class CachedPartition:
 
 @attrs.define
 class DelayedFetch:
-    """A pending fetch request (`actors.core.broker.fetches`)."""
+    """A fetch request that waits for data."""
 
     number: int
     request: FetchRequest
@@ -88,7 +88,7 @@ class DelayedFetch:
 
 @attrs.define(eq=False)
 class Session:
-    """The partitions of a fetch session; id 0 is a fetch without a session."""
+    """A fetch session with its partitions; id 0 stands for a fetch without a session."""
 
     id: int
     key: int
@@ -138,7 +138,7 @@ class Session:
 
 
 class FetchSessions:
-    """The fetch sessions of a broker; ids count up from `first_id`."""
+    """All fetch sessions of a broker; new sessions get ascending ids, starting with `first_id`."""
 
     def __init__(self, slots: int, first_id: int = 1) -> None:
         self._slots = slots

@@ -1,4 +1,5 @@
-"""The follower's side of replication from one leader: the state and the next request of each partition (broker.md 4).
+"""The follower's side of replication: which partitions are fetched from a leader, and the next request for each
+(broker.md 4).
 
 Rule 1: a partition is first *truncating*: where its log and the leader's part is found by the leader epochs. Then it is
         *fetching*, from its log's end on. One whose offset the leader does not have is *out of range*, until it knows
@@ -66,7 +67,7 @@ UNKNOWN_EPOCH = -1
 
 
 class Phase(enum.Enum):
-    """The next step of a followed partition (rule 1)."""
+    """What a fetcher does next for a partition, such as truncate or fetch."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -76,7 +77,7 @@ class Phase(enum.Enum):
 
 @attrs.define
 class Followed:
-    """A followed partition."""
+    """The fetch state of a partition that this broker follows (Kafka's PartitionFetchState)."""
 
     leader_epoch: int
     log_end_offset: int
@@ -94,7 +95,7 @@ class Followed:
 
 
 class Order(NamedTuple):
-    """A message to send to a partition."""
+    """A message that the fetcher sends to the actor of a partition."""
 
     partition: TopicPartition
     message: Reconcile | Replicate | Restart
@@ -105,7 +106,7 @@ Request = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
 
 @attrs.frozen
 class FetchSettings:
-    """Fetch sizes in bytes and times in seconds."""
+    """The settings of a fetcher; sizes are in bytes and times in seconds."""
 
     broker_id: int
     max_wait: float = 0.5
@@ -116,7 +117,7 @@ class FetchSettings:
 
 
 class Fetcher:
-    """The partitions that are fetched from one leader over one connection."""
+    """The state of all partitions that are fetched from one leader over one connection."""
 
     def __init__(self, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, Followed] = {}

@@ -1,4 +1,4 @@
-"""Pending and delayed fetches; a delayed fetch waits in its session (Kafka's DelayedFetch; broker.md 3.7).
+"""Pending fetch requests, of which some wait for data in purgatory (Kafka's DelayedFetch; broker.md 3.7).
 
 Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
         fails, when it asks for nothing, or when its time is up: with what is there then.
@@ -59,7 +59,7 @@ from messages.records import EMPTY
 
 @attrs.frozen
 class ReadPartition:
-    """Instruction: read a partition and call `Fetches.read` with the result."""
+    """An instruction to read a partition and to pass the result to `Fetches.read`."""
 
     partition: TopicPartition
     question: ReadLog
@@ -67,7 +67,7 @@ class ReadPartition:
 
 @attrs.frozen
 class Respond:
-    """Instruction: respond to the request `number`."""
+    """An instruction to send the response to the request with this `number`."""
 
     number: int
     response: FetchResponse
@@ -77,7 +77,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """Instruction: return an idle session from the listener and call `Fetches.woken` with the time of its last poll."""
+    """An instruction to take an idle session back from the listener; `Fetches.woken` gets the time of its last poll."""
 
     session_id: int
 
@@ -86,7 +86,7 @@ ToDo = ReadPartition | Respond | WakeSession
 
 
 class Fetches:
-    """The pending fetches and the fetch sessions of a broker."""
+    """All pending fetch requests and fetch sessions of a broker."""
 
     def __init__(self) -> None:
         self.sessions = FetchSessions(0)

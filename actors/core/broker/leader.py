@@ -1,4 +1,4 @@
-"""The leader's side of a partition: followers, ISR, high watermark and delayed produces (broker.md 3).
+"""The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
 Rule 1 (followers): of each other replica we know the log end offset (LEO), which is where it last fetched from, and
         when it was last caught up: it had then all that the leader had, now or at its previous fetch.
@@ -55,7 +55,7 @@ _OFFSET = attrgetter("offset")
 
 @attrs.define
 class Follower:
-    """The leader's state of one follower (rule 1); times in seconds of the node's clock."""
+    """What a leader stores about one follower, such as its log end offset; times are in seconds of the node's clock."""
 
     log_end_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
@@ -66,7 +66,8 @@ class Follower:
 
 @attrs.frozen
 class DelayedProduce:
-    """A delayed produce: it completes when the high watermark reaches `offset`; `token` identifies it."""
+    """A produce request with acks=all, which completes when the high watermark reaches `offset`; `token` identifies
+    it."""
 
     token: Any
     offset: int
@@ -75,7 +76,7 @@ class DelayedProduce:
 
 @attrs.frozen
 class Release:
-    """Instruction: complete a delayed produce with this result."""
+    """An instruction to complete a delayed produce request with this result."""
 
     token: Any
     error_code: int
@@ -83,7 +84,9 @@ class Release:
 
 @attrs.frozen
 class WriteIsr:
-    """Instruction: write this ISR to ZooKeeper if the znode still has `zk_version`; the result carries `number`."""
+    """An instruction to write this ISR to ZooKeeper if the znode's version is `zk_version`; `number` identifies the
+    write.
+    """
 
     number: int
     isr: tuple[int, ...]
@@ -94,7 +97,7 @@ ToDo = Release | WriteIsr
 
 
 class Leader:
-    """The leadership of one partition in one leader epoch."""
+    """The state of a partition's leader during one leader epoch."""
 
     __slots__ = (
         *(

@@ -1,4 +1,4 @@
-"""Descriptions of log directories (DescribeLogDirs; broker.md 6.2).
+"""Build DescribeLogDirs responses: the log directories of a broker and the logs in them (broker.md 6.2).
 
 Rule 1: every directory of log.dirs is named, in that order; one that is offline with code 56, and without its logs.
 Rule 2: the lag of a log is by how much its end is behind the high watermark. That of a hosted one never is; of any
@@ -23,7 +23,9 @@ from messages.log_dir_requests import (
 
 
 class FoundLog(NamedTuple):
-    """A log on disk: its directory, its size (-1: deleted meanwhile), and whether it is hosted or a future log."""
+    """A log on disk: its directory, its size (-1 if it was deleted meanwhile), and whether it is hosted or a future
+    log.
+    """
 
     directory: str
     partition: TopicPartition

@@ -1,4 +1,4 @@
-"""Leaders and live brokers from the controller's last requests, and Metadata responses (broker.md 3.9).
+"""The cluster metadata of a broker, as the controller last sent it, and Metadata responses from it (broker.md 3.9).
 
 Rule 1: of an UpdateMetadata, live brokers and controller replace what was known; partitions are merged into it.
 Rule 2: a partition whose leader is LEADER_DURING_DELETE is forgotten, and with its last partition the topic.
@@ -48,7 +48,7 @@ LISTENERS_SINCE = 6
 
 
 class ClusterView:
-    """An immutable snapshot of the cluster metadata; each change creates another."""
+    """An immutable snapshot of the cluster metadata; each change creates a new one."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expect
 
 
 class MetadataCache:
-    """The current snapshot and the draft of the next; only its MetadataCacheActor changes it."""
+    """The cluster metadata of a broker: the current snapshot, and the next one while it is being built."""
 
     def __init__(self) -> None:
         self.view = ClusterView()

@@ -1,4 +1,4 @@
-"""The state of a hosted partition, and its change by the controller's requests (broker.md 1.2, 1.5, 2.1).
+"""The state of a hosted partition, and how the controller's requests change it (broker.md 1.2, 1.5, 2.1).
 
 Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
@@ -38,7 +38,7 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
 
 class Partition(NamedTuple):
-    """A hosted partition after the last applied request; a NamedTuple, because each request creates one.
+    """The state of a hosted partition after the last request of the controller.
 
     `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
     leader changes the ISR). `isr` is the leader's alone: a follower's is empty.

@@ -1,5 +1,4 @@
-"""Validation of produced batches by their headers and by the listener's checks of their records (broker.md 3.6,
-5.2).
+"""Validate the batches of a Produce request (broker.md 3.6, 5.2).
 
 Kafka: `LogValidator`.
 """
@@ -41,7 +40,7 @@ ACKS = (-1, 0, 1)
 
 
 class Refusal(NamedTuple):
-    """The error of a rejected batch, or NONE; the message is for version 8 and later."""
+    """The error code and message for a batch that the broker rejects; the code is NONE for a valid batch."""
 
     error_code: int
     message: str | None = None

@@ -1,4 +1,4 @@
-"""Checks of the three controller requests, and responses that need no partition (broker.md 1.1, 1.2, 2.1).
+"""Check LeaderAndIsr, StopReplica and UpdateMetadata requests, and build the responses (broker.md 1.1, 1.2, 2.1).
 
 Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
         is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
@@ -41,7 +41,8 @@ INITIAL_CONTROLLER_EPOCH = 0
 
 @attrs.frozen
 class Epochs:
-    """The two fences of a broker: its latest broker epoch and the latest controller epoch."""
+    """The two epochs by which a broker rejects outdated requests: its own broker epoch and the latest controller
+    epoch."""
 
     broker: int = UNKNOWN_BROKER_EPOCH
     controller: int = INITIAL_CONTROLLER_EPOCH
@@ -94,7 +95,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 
 @attrs.define
 class RoleOrders:
-    """The partitions of a LeaderAndIsr request by their new role (rule 5).
+    """The partitions of a LeaderAndIsr request, divided into those to lead and those to follow.
 
     Of several for one partition, which no controller sends, the last counts.
     """
@@ -126,7 +127,7 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The numbers of hosted replicas by state, for the gauges (conventions.md 7)."""
+    """The number of hosted replicas in each state, for metrics such as UnderReplicatedPartitions."""
 
     leading: dict[TopicPartition, None] = attrs.field(factory=dict)
     troubled: dict[str, dict[TopicPartition, None]] = attrs.field(factory=lambda: {trouble: {} for trouble in TROUBLES})

@@ -1,4 +1,4 @@
-"""Replication throttles: the rate limit for replicas that are out of sync (KIP-73).
+"""Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
 Rule 1: a broker has two, one as leader and one as follower, each with a rate, of which brokers' dynamic configuration
         tells, and with the replicas that it is for, of which topics' configuration tells: all, or pairs of partition
@@ -60,7 +60,7 @@ def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int
 
 
 class ThrottledReplicas:
-    """The throttled replicas of this broker, as leader or as follower."""
+    """The replicas on this broker that are throttled, as leaders or as followers."""
 
     def __init__(self) -> None:
         self._topics: dict[str, frozenset[int] | None] = {}
@@ -91,7 +91,7 @@ class ThrottledReplicas:
 
 @attrs.define
 class ReplicationQuota:
-    """The quota of one side, leader or follower; times in seconds, rates in bytes per second."""
+    """The replication quota of leaders or of followers; times are in seconds, rates in bytes per second."""
 
     rate: int | None = None
     replicas: ThrottledReplicas = attrs.field(factory=ThrottledReplicas)

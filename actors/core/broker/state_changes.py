@@ -1,4 +1,4 @@
-"""The lines of state-change.log about controller requests and replicas, in Kafka's words.
+"""The lines that a broker writes to state-change.log, worded as Kafka's.
 
 Rule 1: a request that is not obeyed, or an order in it, is named with its controller and the reason (`IGNORED`).
 Rule 2: a change of an ISR is logged before it is written: with the leader's offsets, and with who is out of sync, how
@@ -23,7 +23,9 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """The origin of an applied request: its name, controller, controller epoch and correlation id."""
+    """The source of a request from the controller, for log lines: its name, controller, controller epoch and
+    correlation id.
+    """
 
     name: str
     controller_id: int

@@ -1,4 +1,4 @@
-"""Counters of produce and fetch requests by topic (Kafka's BrokerTopicStats; conventions.md 7).
+"""Count produce and fetch requests, bytes and failures by topic (Kafka's BrokerTopicStats; conventions.md 7).
 
 Rule 1: counts are collected here, and published as differences since the last publication: by topic, and of all topics
         together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also
@@ -62,7 +62,7 @@ def metric(figure: str) -> str:
 
 
 class TopicFigures:
-    """The counts of one actor since their last publication."""
+    """The counts of one actor that are not published yet."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}

@@ -1,4 +1,4 @@
-"""Consistency checks of an idle broker (no pending messages): its replicas and its metadata.
+"""Check that the replicas and the metadata of an idle broker are consistent; simulations and tests call this.
 
 The checks read every partition. They run after each controller request if `validate.state` is true, as in our tests.
 """
@@ -14,7 +14,7 @@ from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
 class InconsistentBroker(Exception):
-    """A broker's state is inconsistent; the message names the place."""
+    """The state of a broker is inconsistent; the exception's message says where."""
 
 
 def check(found: list[str]) -> None:

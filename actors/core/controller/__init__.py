@@ -1,1 +1,1 @@
-"""Decisions of the controller: its context, the state machines, and a handler for each event."""
+"""The decisions of the controller: its context, its state machines, and a handler for each event."""

@@ -1,4 +1,5 @@
-"""RequestBatch collects the controller's requests by broker and sends them at the end of a step (controller.md 4).
+"""RequestBatch collects the controller's requests to each broker and sends them together (ControllerBrokerRequestBatch;
+controller.md 4).
 
 Rule 1: a batch is a local variable of the step that fills it. It cannot outlive its event, and a step that fails leaves
         nothing behind for the next one to stumble over (trap T4).
@@ -106,7 +107,7 @@ def _metadata_of(
 
 
 class _RolesPart(NamedTuple):
-    """A part of a LeaderAndIsr request, and its number of states by leader."""
+    """A part of a LeaderAndIsr request, and how many of its partitions each broker leads."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
@@ -125,7 +126,7 @@ def _stop_parts(
 
 
 class RequestBatch:
-    """The requests of one step of the controller; see the module's rules."""
+    """The requests to all brokers that the controller collects and then sends together."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Broker startup, failure and re-registration (controller.md 7.5).
+"""Handle brokers that start, fail or register again (controller.md 7.5).
 
 Rule 1: channels first: the new and the bounced get one before anything is sent, the dead lose theirs.
 Rule 2: a broker that registered anew within one watch delay has bounced; only its epoch tells (a czxid grows). It is

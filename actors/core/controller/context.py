@@ -1,4 +1,4 @@
-"""ControllerContext: the state of the active controller; a resignation clears it.
+"""ControllerContext is the state of the active controller; it is cleared when the controller resigns.
 
 Rule 1: what is looked up by broker is indexed by broker, so that one broker's event costs its own partitions only.
 Rule 2: collections that are iterated are dicts, in the order in which things were learnt: never bare sets, whose order
@@ -51,7 +51,7 @@ _DELETION_STATES = (
 
 
 class BrokerEndpointNotAvailable(Exception):
-    """A registered broker has no inter-broker listener."""
+    """A registered broker has no endpoint for the inter-broker listener."""
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEp
 
 
 class LastSent:
-    """The state last sent to brokers for a partition, by leadership and assignment; None before the first."""
+    """The state of a partition that was last sent to brokers; its fields are None before the first time."""
 
     __slots__ = ("assignment", "metadata", "role")
 
@@ -100,11 +100,11 @@ class LastSent:
 
 
 class ControllerContext:
-    """The cached state of the controller, set at its election and cleared by `reset`; what stays
+    """The state of the controller, which is set at its election and cleared by `reset`.
 
-    `settings`; `holding_back`: the last term could not begin, others shall have a chance before we are elected again;
-    `unclean_elections`: how many there were since the process started. `active` is whether we are the controller as far
-    as we know; safety comes from the fence in ZooKeeper.
+    `reset` keeps `settings`, `holding_back` (the last term could not begin, so other brokers get a chance to be elected
+    first) and `unclean_elections` (their number since the process started). `active` is whether this node believes to
+    be the controller; safety comes from the fence in ZooKeeper.
     """
 
     def __init__(self, settings: NodeSettings) -> None:

@@ -1,4 +1,4 @@
-"""The four leader election strategies (controller.md 3.2).
+"""The four strategies that elect a partition's leader (controller.md 3.2).
 
 Rule 1: candidates are looked at in the order of the assignment, so that its head is preferred.
 Rule 2: a leader comes out of the ISR, except in an unclean election, which is allowed per topic and loses records.
@@ -16,7 +16,7 @@ import attrs
 
 @attrs.frozen
 class Candidates:
-    """The input of an election: the partition's replicas, ISR and target, and the live replicas.
+    """The input of a leader election: the partition's replicas, its ISR, its target replicas, and the live replicas.
 
     `online` are the replicas that are alive, not shutting down and on a working log directory; `reachable` are those
     that are alive or shutting down. `unclean`: may a replica outside the ISR lead?
@@ -33,7 +33,7 @@ class Candidates:
 
 @attrs.frozen
 class Choice:
-    """The result of an election: the leader, the new ISR, and the receivers of LeaderAndIsr."""
+    """The result of a leader election: the leader, the new ISR, and the brokers that get a LeaderAndIsr request."""
 
     leader: int
     isr: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The handlers of controller events as a table (controller.md 1.4); each module of handlers declares its rows.
+"""A table that maps each controller event to its handler (controller.md 1.4).
 
 Events that concern the term itself - start, election, expiry, stop - are not here: they are handled whether or not we
 are the controller (`failover`); those below are ignored by a controller that is not active.
@@ -54,7 +54,7 @@ HANDLERS: dict[type, Handler] = {
 
 @attrs.frozen
 class Served:
-    """The handler of a request that only the controller serves (`messages.apis`).
+    """The handler of a client request that only the controller answers.
 
     `state` is what the gauge ControllerState shows meanwhile.
     """

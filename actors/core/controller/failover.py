@@ -1,4 +1,4 @@
-"""Election, failover and resignation of the controller (controller.md 7.1-7.3).
+"""Handle the election, the failover and the resignation of the controller (controller.md 7.1-7.3).
 
 Rule 1: the active controller is who won the election in ZooKeeper, and only as long as it believes so itself: a
         /controller that names our id from an earlier term or process does not make us active.

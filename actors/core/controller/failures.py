@@ -1,4 +1,4 @@
-"""The consequences of failed events: the classification of the controller's errors.
+"""Decide what the controller does after an event handler failed.
 
 Rule 1: an error that Kafka's code logs and goes on from is foreseen, and named here: what could not be read or written
         stays as it was, and the event is dropped.
@@ -31,7 +31,7 @@ from messages.vocabulary import Message
 
 
 class Consequence(enum.Enum):
-    """The consequence of a failed event."""
+    """What the controller does after an event handler failed, such as drop the event or resign."""
 
     DROPPED = "the event is dropped"
     EXPIRED = "the session has expired, which is reported separately and handled first"

@@ -1,4 +1,4 @@
-"""Instructions that the controller's flows yield for immediate execution (`ControllerActor.perform`).
+"""The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each at once.
 
 They are no mail: the shell turns them into mail to a broker's channel.
 """
@@ -18,7 +18,7 @@ from messages.vocabulary import Message
 
 @attrs.frozen
 class OpenChannel(Instruction):
-    """Start a request channel to a broker, unless one exists."""
+    """An instruction to start the actor that sends requests to a broker, unless it exists."""
 
     broker_id: int
     endpoint: Endpoint
@@ -26,7 +26,7 @@ class OpenChannel(Instruction):
 
 @attrs.frozen
 class RedirectChannel(Instruction):
-    """Set the endpoint of a broker's channel."""
+    """An instruction to send the requests for a broker to another endpoint."""
 
     broker_id: int
     endpoint: Endpoint
@@ -34,20 +34,22 @@ class RedirectChannel(Instruction):
 
 @attrs.frozen
 class CloseChannel(Instruction):
-    """Close the channel to a broker; queued and in-flight requests are dropped."""
+    """An instruction to close the connection to a broker; queued requests and the one in flight are dropped."""
 
     broker_id: int
 
 
 @attrs.frozen
 class CloseAllChannels(Instruction):
-    """Close all channels."""
+    """An instruction to close the connections to all brokers."""
 
 
 @attrs.frozen
 class Enqueue(Instruction):
-    """Put an event at the end of the queue, at once or after a number of seconds; there it takes the place of an event
-    of its class that still waits for its time."""
+    """An instruction to put an event at the end of the queue, now or after a delay in seconds.
+
+    A delayed event replaces an event of the same class that still waits for its time.
+    """
 
     event: Event
     seconds: float = 0.0
@@ -55,8 +57,10 @@ class Enqueue(Instruction):
 
 @attrs.frozen
 class Awaited:
-    """No instruction, but what a request's flow may return: a response that the client gets only when the topics are
-    as expected in the metadata of this node, or after the time (`messages.broker.AwaitTopics`)."""
+    """A client response that is sent only when the metadata of this node has the expected topics, or after a timeout.
+
+    It is no instruction: the handler of a request may return it (`messages.broker.AwaitTopics`).
+    """
 
     response: Message
     expected: tuple[Expected, ...]
@@ -65,7 +69,9 @@ class Awaited:
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """Queue a request and its preceding parts on a broker's channel; without a channel, drop it with a warning."""
+    """An instruction to queue a request for a broker; if there is no connection to the broker, it is dropped with a
+    warning.
+    """
 
     broker_id: int
     request: ControllerRequest

@@ -1,4 +1,4 @@
-"""Preferred leader elections, on request and by imbalance (controller.md 7.6, 1.4, 1.5).
+"""Elect preferred leaders, when an admin tool requests it or when leaders are imbalanced (controller.md 7.6, 1.4, 1.5).
 
 Rule 1: on request, which is in /admin/preferred_replica_election until it is complete. The node goes
         whatever came of it; then it is looked at again, because only its creation is reported. A client receives the
@@ -59,7 +59,7 @@ FIRST_CHECK_SECONDS = 5.0
 
 
 class ElectionType(NamedTuple):
-    """An election type of ElectLeaders: its strategy, and its error if no replica can lead."""
+    """An election type of the ElectLeaders API: its strategy, and the error if no replica can become leader."""
 
     strategy: Strategy
     unclean: bool

@@ -1,4 +1,4 @@
-"""Read and write partition states for both state machines (controller.md 2.5).
+"""Read and write the states of partitions in ZooKeeper, for both state machines (controller.md 2.5).
 
 Rule 1: many partitions are read, and written, by one question.
 Rule 2: a write that met another version is tried again after a new read, for the partitions left over only (trap T2).

@@ -1,4 +1,4 @@
-"""Format values as Kafka's controller log does, so that tools for Kafka's logs can parse them."""
+"""Format values as Kafka's controller log does, so that tools for Kafka's logs can parse ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications of brokers by znodes: ISR changes and failed log directories (controller.md 1.4).
+"""Handle the notifications that brokers write to ZooKeeper: ISR changes and failed log directories (controller.md 1.4).
 
 Rule: notifications are deleted when they have been read, by the names that were read, also where reacting to them met
 an error that the term survives.

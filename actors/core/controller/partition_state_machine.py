@@ -1,4 +1,4 @@
-"""The partition state machine: new partition states and leader elections (controller.md 3.1, 3.2).
+"""The partition state machine, which changes the states of partitions and elects leaders (controller.md 3.1, 3.2).
 
 Rule 1: the table at the end is the law: its rows say which moves are legal, and make them.
 Rule 2: one call is one batch of requests, sent at its end. Its partitions are moved some at a time,
@@ -35,7 +35,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 @attrs.frozen
 class PartitionStep:
-    """Partitions that change to `target` by one row of the table.
+    """Partitions that change to the state `target` by the same row of the transition table.
 
     `strategy` elects the leaders where there were some; `allow_unclean` spares the look at the topics' configurations.
     `begun`: topics that partitions have been created of.

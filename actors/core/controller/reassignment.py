@@ -1,4 +1,4 @@
-"""Partition reassignment (controller.md 7.7).
+"""Reassign partitions to other replicas (controller.md 7.7).
 
 A partition's assignment says all: who replicates it, who of them is being added, who is going to be removed. It is on
 its way while replicas are added or removed, and the topic's znode has the same, so that any controller continues.

@@ -1,4 +1,4 @@
-"""The replica state machine (controller.md 3.3, 3.4).
+"""The replica state machine, which changes the states of replicas (controller.md 3.3, 3.4).
 
 The table at the end is the law: its rows say which moves are legal, and make them.
 
@@ -58,7 +58,7 @@ def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
 
 @attrs.frozen
 class ReplicaStep:
-    """Replicas of one broker that change their state by one row of the table.
+    """Replicas of one broker that change their state by the same row of the transition table.
 
     What cannot be moved goes to `failures`, with a reason; to `skipped` if that is harmless.
     """

@@ -1,4 +1,4 @@
-"""Responses of brokers to the controller's requests (controller.md 1.4).
+"""Handle the responses of brokers to the controller's requests (controller.md 1.4).
 
 Rule: an answer's error code matters for log directories and deletions only; a stale epoch never makes the controller
 resign, only ZooKeeper does (controller.md 5).

@@ -1,4 +1,4 @@
-"""Split long work into slices with pauses between, so that the node stays responsive.
+"""Split long loops into slices with pauses between them, so that other actors of the node can run.
 
 While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so no other
 event sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
@@ -45,7 +45,7 @@ def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
 
 
 class Pauses:
-    """Counts the work of a loop and pauses after each SLICE."""
+    """A counter for loops, which pauses the loop after a number of items."""
 
     def __init__(self) -> None:
         self._done = 0

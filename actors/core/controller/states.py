@@ -28,7 +28,7 @@ log = logging.getLogger("state.change.logger")
 
 
 class PartitionState(enum.Enum):
-    """The state of a partition; the value is Kafka's name."""
+    """The state of a partition; its value is the state's name in Kafka."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"
@@ -37,7 +37,7 @@ class PartitionState(enum.Enum):
 
 
 class ReplicaState(enum.Enum):
-    """The state of a replica; the value is Kafka's name."""
+    """The state of a replica; its value is the state's name in Kafka."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -53,7 +53,7 @@ State = PartitionState | ReplicaState
 
 @attrs.frozen
 class Transition:
-    """The state changes from `previous` to `target`: the flow that makes them, and the requests that they cause.
+    """A row of the transition table: the states that may change to `target`, and the function that makes the change.
 
     `make` is called with the machine's step, which holds the subjects, and moves those whose move succeeds; its
     docstring says in the documentation what is done.
@@ -71,7 +71,7 @@ class Transition:
 
 
 class Table:
-    """The rows of a state machine."""
+    """The transition table of a state machine."""
 
     def __init__(self, *rows: Transition) -> None:
         self.rows = rows
@@ -112,7 +112,7 @@ class Table:
 
 
 class Call(NamedTuple):
-    """A requested state change of partitions or replicas, with those that stayed; `n` counts the calls."""
+    """A requested state change of several partitions or replicas, and those whose state did not change."""
 
     n: int
     target: State
@@ -126,7 +126,7 @@ class Call(NamedTuple):
 
 
 class History:
-    """The last calls that changed a state.
+    """The last requested state changes that changed a state.
 
     It holds the lists of the calls themselves, which are no longer changed: nothing is kept per subject, and nothing
     is sought but for a story.

@@ -1,4 +1,4 @@
-"""New topics, new partitions and deletion requests in ZooKeeper (controller.md 1.4, 1.6).
+"""Handle new topics, new partitions and deletion requests that appear in ZooKeeper (controller.md 1.4, 1.6).
 
 Kafka: `KafkaController.processTopicChange`, `processPartitionModifications`, `onNewPartitionCreation`.
 """

@@ -1,4 +1,4 @@
-"""The states of a topic deletion, and its next steps (controller.md 6.1).
+"""The states of topics that are being deleted, and the next steps of their deletion (controller.md 6.1).
 
 1. A topic is *queued*. If it is neither in progress (a replica is being deleted) nor *ineligible*, it is begun.
 2. Beginning: its partitions go Offline and NonExistent, it is *started*, and every broker hears that it has leader -2.
@@ -48,7 +48,7 @@ _Replicas = dict[PartitionReplica, None]
 
 
 class TopicRecord:
-    """A topic queued for deletion: replicas that are being deleted, deleted, or ineligible for deletion."""
+    """A topic queued for deletion, with the deletion state of each replica."""
 
     def __init__(self, topic: DeletingTopic) -> None:
         self.replicas: _Replicas = dict.fromkeys(topic.replicas)
@@ -58,7 +58,7 @@ class TopicRecord:
 
 
 class DeletionRecord:
-    """The topic deletions of one controller, owned by its TopicDeletionActor."""
+    """All topic deletions of one controller."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicRecord] = {}

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions requests of admin clients (broker.md 6.2, 6.4).
+"""Handle CreateTopics, DeleteTopics and CreatePartitions requests of admin clients (broker.md 6.2, 6.4).
 
 Rule 1: here the znodes are written, fenced; what follows from them are events of their own, as for anybody's znodes.
         The client is answered when the topics are in the metadata of this node, or after its timeout.

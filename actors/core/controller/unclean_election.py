@@ -1,4 +1,4 @@
-"""Configs that the controller uses: unclean leader election (controller.md 1.4.20, 1.4.21).
+"""Handle config changes that permit unclean leader elections (controller.md 1.4.20, 1.4.21).
 
 Rule: what has changed is not asked: each change makes us look at what brokers say by default, and at those topics
       that wait for a leader. A try too many finds what it found before.

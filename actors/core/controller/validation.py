@@ -1,4 +1,4 @@
-"""Consistency checks of the context of an idle controller (no pending events), and of the deletion record.
+"""Check that the state of an idle controller is consistent; simulations and tests call this.
 
 It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
 an event with an unexpected error was dropped.
@@ -15,7 +15,7 @@ from messages.topic_deletion import DeletionReport, ReportDeletions
 
 
 class InconsistentContext(Exception):
-    """The controller's state is inconsistent; the message names the place."""
+    """The state of a controller is inconsistent; the exception's message says where."""
 
 
 def validate(context: ControllerContext) -> Flow[None]:

@@ -1,1 +1,1 @@
-"""Decisions of the group coordinator."""
+"""The decisions of the group coordinator, as pure functions and classes."""

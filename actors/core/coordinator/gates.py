@@ -1,4 +1,4 @@
-"""Checks of group requests, and responses for unknown groups (broker.md 6.5).
+"""Check group requests before they reach a group, and answer those for unknown groups (broker.md 6.5).
 
 Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
         being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26). Before
@@ -55,7 +55,9 @@ WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, He
 
 @attrs.define
 class Places:
-    """The partitions of __consumer_offsets that this broker leads; `count` is their total number, 0 if unknown."""
+    """The partitions of __consumer_offsets that this broker leads; `count` is the number of all its partitions, 0 if
+    unknown.
+    """
 
     count: int = 0
     loading: set[int] = attrs.field(factory=set)

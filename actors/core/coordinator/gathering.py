@@ -1,4 +1,4 @@
-"""Requests about several groups: one question per group, and the joined response (broker.md 6.5)."""
+"""Split a request about several groups into one request for each group, and merge the responses (broker.md 6.5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
 
 
 class Gathering:
-    """A pending request about several groups, which are identified by their index."""
+    """A pending request about several groups, with the responses of the groups so far."""
 
     def __init__(self, request: Message) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""A consumer group: members (`membership`), committed offsets (`offsets`) and admin operations.
+"""A consumer group: its members, its committed offsets and its admin operations.
 
 Rule 1: offsets are committed by members of the present generation, or by anybody while the group is empty. They count
         when the log has them. In a transaction a producer that names no member and no generation commits too: older
@@ -79,14 +79,14 @@ COMMIT_CODES = {
 
 @attrs.frozen
 class Committing:
-    """Offsets that are being stored; `codes` are the errors of the other partitions."""
+    """Offsets that are being written to the log; `codes` are the error codes of partitions that are not written."""
 
     forwarded: Forwarded
     codes: tuple[PartitionError, ...]
 
 
 class Group(Membership):
-    """A consumer group; see the module's rules."""
+    """The state of a consumer group, with its members and committed offsets."""
 
     def __init__(self, name: str, settings: GroupSettings) -> None:
         super().__init__(name, settings)

@@ -1,4 +1,4 @@
-"""Keys and values of __consumer_offsets records in Kafka's format (broker.md 5.7).
+"""Encode and decode the records of __consumer_offsets in Kafka's format (broker.md 5.7).
 
 Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is unknown,
         and passed over.
@@ -40,7 +40,7 @@ DAMAGED = (struct.error, UnicodeDecodeError, IndexError)
 
 
 class DamagedRecord(ValueError):
-    """A record of __consumer_offsets is invalid."""
+    """A record of __consumer_offsets cannot be decoded."""
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
@@ -137,7 +137,7 @@ def _read_member(reader: ValueReader, version: int) -> RecordedMember:
 
 
 class _ValueWriter:
-    """Writes the fields after a version."""
+    """An encoder for the value of a record."""
 
     def __init__(self, version: int) -> None:
         self.data = struct.pack(">h", version)
@@ -162,7 +162,7 @@ class _ValueWriter:
 
 
 class ValueReader:
-    """Reads the fields after a version."""
+    """A decoder for the value of a record."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

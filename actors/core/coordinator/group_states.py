@@ -1,4 +1,4 @@
-"""The states of a group, and the tables of responses in each state (broker.md 6.5).
+"""The states of a consumer group, and tables of what each state does with a request (broker.md 6.5).
 
 Rule 1: a state is entered only from those that `PREVIOUS` names.
 Rule 2: what a state says to a request that passed the gates - the group is ours, the member is known, the generation is
@@ -22,7 +22,7 @@ from messages.probes import probe
 
 
 class GroupState(enum.Enum):
-    """The state of a group; the value is Kafka's name."""
+    """The state of a consumer group; its value is the state's name in Kafka."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -32,7 +32,7 @@ class GroupState(enum.Enum):
 
 
 class IllegalMove(Exception):
-    """An invalid state change of a group."""
+    """A group cannot change from its state to the requested one."""
 
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
@@ -48,7 +48,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 
 
 class GroupAction(enum.Enum):
-    """The reaction to a request that has no immediate error; the value describes it in the documentation."""
+    """What a group does with a request that passed all checks; the value is its description for the documentation."""
 
     ADMIT = "taken in"
     REBALANCE = "joins the rebalance"
@@ -65,7 +65,7 @@ class GroupAction(enum.Enum):
 
 
 class RequestTable(dict[GroupState, int | GroupAction]):
-    """The reaction of each state to one kind of request, `name`. Each lookup counts as a probe."""
+    """A table that maps each group state to the reaction to one kind of request."""
 
     def __init__(self, name: str, cells: Mapping[GroupState, int | GroupAction]) -> None:
         super().__init__(cells)

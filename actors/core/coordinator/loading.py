@@ -1,4 +1,4 @@
-"""Loading of groups and offsets from a partition of __consumer_offsets (broker.md 1.6, 5.7).
+"""Load groups and offsets from a partition of __consumer_offsets (broker.md 1.6, 5.7).
 
 Rule 1: of every key the last record counts; a record without a value takes away what was there.
 Rule 2: offsets follow the rules of `actors.core.coordinator.offsets`, as they did when they were written: what a
@@ -38,7 +38,7 @@ Bytes are characters of one byte each.
 
 
 class Loading:
-    """The loaded part of one partition; `next` is the next offset to read, -1 before the first is known."""
+    """What has been loaded from one partition so far; `next` is the next offset to read, -1 if not yet known."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

@@ -1,4 +1,5 @@
-"""The members and generations of a consumer group, by the group protocol (broker.md 6.5).
+"""The members and generations of a consumer group, and how they change by join, sync, heartbeat and leave (broker.md
+6.5).
 
 Rule 1 (states): what a request meets is a cell of `group_states`, after the gates that every request passes: a static
         member is who its instance id says (82), a member is known (25), the generation is the present one (22).
@@ -142,7 +143,7 @@ class Producer(NamedTuple):
 
 @attrs.frozen
 class Reply:
-    """Instruction: respond to this request."""
+    """An instruction to send this response to the client."""
 
     forwarded: Forwarded
     response: Message
@@ -150,7 +151,7 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """Instruction: append records to the log; the result carries `number`, 0 if no result is needed.
+    """An instruction to append records to the group's log; `number` identifies the result, 0 if none is needed.
 
     `producer`: the producer of the transaction that the records belong to.
     """
@@ -162,7 +163,7 @@ class AppendRecords:
 
 @attrs.frozen
 class ArmTimer:
-    """Instruction: start the timer of this name with a delay in ms."""
+    """An instruction to start the timer with this name; the delay is in ms."""
 
     name: str
     delay_ms: int
@@ -171,7 +172,7 @@ class ArmTimer:
 
 @attrs.frozen
 class Disarm:
-    """Instruction: cancel the timer of this name."""
+    """An instruction to cancel the timer with this name."""
 
     name: str
 
@@ -184,7 +185,7 @@ ToDo = Reply | AppendRecords | ArmTimer | Disarm
 
 @attrs.define
 class Member:
-    """A member; `joining` and `syncing` are its pending requests."""
+    """A member of a consumer group; `joining` and `syncing` are its pending JoinGroup and SyncGroup requests."""
 
     id: str
     instance_id: str | None
@@ -210,7 +211,7 @@ class Member:
 
 @attrs.frozen
 class Assigning:
-    """The assignment of a generation that is being stored."""
+    """The assignment of a generation while it is being written to the log."""
 
     generation: int
     assignments: dict[str, bytes]
@@ -218,7 +219,9 @@ class Assigning:
 
 @attrs.frozen
 class Replacing:
-    """A static member that is being replaced: `before` is the old member id, `leader` the leader at that time."""
+    """A static member that rejoins with a new member id; `before` is the old id, `leader` the group leader at that
+    time.
+    """
 
     member_id: str
     before: Member
@@ -226,7 +229,7 @@ class Replacing:
 
 
 class Membership:
-    """The members of a group and its generation; see the module's rules."""
+    """All members of a consumer group, and its current generation."""
 
     def __init__(self, name: str, settings: GroupSettings) -> None:
         self.name = name

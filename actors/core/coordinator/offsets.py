@@ -1,4 +1,4 @@
-"""Committed offsets of a group: storage, transactions, fetching and expiry (broker.md 6.5, KIP-98, KIP-447).
+"""The committed offsets of a consumer group: they are written, fetched and expired here (broker.md 6.5, KIP-98, KIP-447).
 
 Rule 1: an offset counts when its record is committed, not before. Of one partition the value that is later in the log
         counts, whichever commit the log answers first.
@@ -54,7 +54,7 @@ class Writing:
 
 @attrs.define
 class Offsets:
-    """The offsets of a group: committed, pending in transactions, and being appended."""
+    """The offsets of a group: those committed, those pending in transactions, and those being written to the log."""
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     pending: dict[int, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict)

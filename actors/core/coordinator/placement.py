@@ -1,4 +1,4 @@
-"""The partition of __consumer_offsets of a group: the Java hash of its name (broker.md 5.7)."""
+"""Compute the partition of __consumer_offsets for a group, by the Java hash of its name (broker.md 5.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition's log in Kafka's file format (broker.md 5), readable by Apache's brokers and tools."""
+"""The log of a partition in Kafka's file format, which Apache Kafka's brokers and tools can read (broker.md 5)."""
 
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening

@@ -1,4 +1,4 @@
-"""Kafka's checkpoint files: a version, a count, then a line per entry (broker.md 5.1).
+"""Read and write Kafka's checkpoint files: a version, the number of entries, and a line for each entry (broker.md 5.1).
 
 A file is written beside the old one and renamed over it, so that a crash leaves the one or the other, never a torn one.
 What does not add up is damage, and named.
@@ -19,11 +19,11 @@ VERSION = 0
 
 
 class DamagedCheckpoint(ValueError):
-    """A checkpoint file is invalid; the message names file and line."""
+    """A checkpoint file is invalid; the exception's message names the file and the line."""
 
 
 class Checkpoint:
-    """One checkpoint file of `width` columns: names first, the last `numbers` of them whole numbers."""
+    """A checkpoint file whose lines have `width` columns, of which the last `numbers` are integers."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path

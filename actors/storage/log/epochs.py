@@ -1,4 +1,4 @@
-"""The leader epochs of a log with their start offsets, for truncation (broker.md 4.6).
+"""The leader epochs of a log with their start offsets, which a follower needs to truncate its log (broker.md 4.6).
 
 Rule 1: epochs and start offsets only grow. An epoch assigned where a later one, or the same offset, stood already
         drops what it contradicts.
@@ -19,14 +19,14 @@ UNDEFINED = -1
 
 
 class EpochStart(NamedTuple):
-    """A leader epoch and its first offset."""
+    """A leader epoch, and the first offset that its leader wrote."""
 
     epoch: int
     start: int
 
 
 class LeaderEpochs:
-    """The leader epochs of a log, stored in its folder."""
+    """The leader epochs of a log, stored in the log's folder (Kafka's LeaderEpochFileCache)."""
 
     __slots__ = ("_entries", "_folder", "_saved")
 

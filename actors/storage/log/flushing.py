@@ -1,4 +1,4 @@
-"""Flush log files, at once or on other threads."""
+"""Flush log files to disk, either at once or in other threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.storage.log.handles import opening
 
 
 class Flush(Protocol):
-    """A requested flush."""
+    """A request to flush files of a log to disk."""
 
     def done(self) -> bool:
         """Whether it is over."""
@@ -21,7 +21,7 @@ class Flush(Protocol):
 
 
 class Flusher(Protocol):
-    """Executes flushes."""
+    """The interface of an object that flushes log files."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
         """Have this done for these files."""
@@ -31,7 +31,7 @@ class Flusher(Protocol):
 
 
 class AtOnce:
-    """Flushes in the caller's thread."""
+    """A flusher that flushes in the thread of the caller."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
         """Do it."""
@@ -46,7 +46,7 @@ class AtOnce:
 
 
 class _Over:
-    """A flush that is complete, with its error if it failed."""
+    """The end of a flush, with the error if it failed."""
 
     def __init__(self, error: OSError | None) -> None:
         self._error = error

@@ -1,4 +1,4 @@
-"""The open files of all logs of a process, at most `limit`; the least recently used file is closed first.
+"""The open files of all logs of a process; at the limit, the file that was unused for the longest time is closed.
 
 Rule 1: a file is opened when it is first needed. A fetch on its way holds the file that it sends from, also after it is
         closed here; while such files and ours reach `limit`, no further file is lent.
@@ -44,7 +44,7 @@ def opening(open: Callable[[], T]) -> T:
 
 
 class OpenFile:
-    """A file that stays open while this object is referenced."""
+    """A file of a log, which stays open as long as this object is referenced."""
 
     __slots__ = ("_alive", "descriptor")
 
@@ -61,7 +61,7 @@ class OpenFile:
 
 
 class Handles:
-    """Open files by path; missing files are created for writing."""
+    """The open files of all logs by path; a missing file is created when it is opened for writing."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit

@@ -1,4 +1,4 @@
-"""The two indexes of a segment: offset index and time index (broker.md 5.4).
+"""The offset index and the time index of a segment (broker.md 5.4).
 
 Rule 1: offsets are relative to the segment's base. Entries only grow: in offset and position here, in time and offset
         there.
@@ -25,7 +25,7 @@ TIME_ENTRY = struct.Struct(">qi")
 
 
 class OffsetIndex:
-    """Relative offsets (of the last record of a batch) with the position of the batch's first byte."""
+    """An index that maps the offset of a batch's last record to the position of the batch in the segment."""
 
     def __init__(self, path: str, handles: Handles) -> None:
         self.path = path
@@ -77,14 +77,14 @@ class OffsetIndex:
 
 
 class TimeEntry(NamedTuple):
-    """The largest time so far (ms), and the relative offset of the batch that has it."""
+    """An entry of a time index: the largest time so far in ms, and the relative offset of the record with that time."""
 
     timestamp: int
     offset: int
 
 
 class TimeIndex:
-    """The largest time up to a batch, with the relative offset of the batch that has it."""
+    """An index that maps times to offsets, for the lookup of offsets by time."""
 
     def __init__(self, path: str, handles: Handles) -> None:
         self.path = path

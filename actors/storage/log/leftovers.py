@@ -1,4 +1,4 @@
-"""Cleanup of a log's folder after a crash: complete segment swaps and remove temporary files.
+"""Clean up a log's folder after a crash: complete the replacement of segments, and remove temporary files.
 
 Kafka replaces segments in three steps: `.cleaned` files become `.swap` files, the old segments become `.deleted`, the
 `.swap` files lose their suffix. Whatever the step at which it was killed, one whole set of segments is there

@@ -1,4 +1,4 @@
-"""Log: the records of one partition on disk, in segments (broker.md 5).
+"""Log stores the records of one partition on disk, in segments (broker.md 5).
 
 Rule 1: offsets only grow. `start` is the first offset that is served, `end` the one that the next record gets; both
         move only here.
@@ -54,12 +54,12 @@ _REFUSALS = (InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, Transact
 
 
 class OffsetOutOfRange(Exception):
-    """An offset before the log's start or beyond its end (code 1)."""
+    """The offset is before the log start offset or after the log end offset (error code 1)."""
 
 
 @attrs.frozen
 class LogConfig:
-    """The log settings of a topic; Kafka's names, sizes in bytes, times in ms, -1 for unlimited.
+    """The settings of a topic's log, named as in Kafka; sizes are in bytes, times in ms, and -1 is unlimited.
 
     `compression` is the number of the codec that clients' batches are stored with, -1 keeps the client's.
     """
@@ -75,7 +75,8 @@ class LogConfig:
 
 
 class Appended(NamedTuple):
-    """The result of an append: offsets, append time (ms) if the log sets one, and whether it is a `duplicate`."""
+    """The result of an append: the offsets, the log append time (ms) if used, and whether the batch is a
+    `duplicate`."""
 
     first_offset: int
     last_offset: int
@@ -84,7 +85,9 @@ class Appended(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """Bytes read from the log: whole batches, the last possibly cut; the first may start before the fetch offset.
+    """The bytes that a read of the log returns, which are whole batches except for the last.
+
+    The first batch may start before the fetch offset.
 
     `crc` is the first batch's own checksum.
     """
@@ -95,7 +98,10 @@ class FetchDataInfo(NamedTuple):
 
 
 class Log:
-    """The log in `folder`. Open it with `load`. Every method may raise OSError."""
+    """The log of a partition in `folder`; open it with `load`.
+
+    Every method may raise OSError.
+    """
 
     __slots__ = (
         *("_dropped", "_flushing", "_handles", "_segments", "config", "end"),

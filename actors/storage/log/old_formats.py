@@ -1,4 +1,5 @@
-"""Detection of message formats 0 and 1, which Kafka wrote before 0.11; they are reported, not truncated.
+"""Detect message formats 0 and 1, which Kafka wrote before version 0.11; they are reported as an error, never
+truncated.
 
 Such a message begins as a batch does, with offset and length; then come a CRC-32 of the rest and the format (broker.md
 5.6.6).
@@ -23,7 +24,7 @@ _SHORTEST = 14
 
 
 class UnsupportedFormat(OSError):
-    """The log has messages of an older format; the message names file, offset and format."""
+    """The log has messages of an old format; the exception's message names the file, the offset and the format."""
 
     def __init__(self, path: str, offset: int, magic: int) -> None:
         super().__init__(UNSUPPORTED_FORMAT, f"{path}: the message at offset {offset} has format {magic}")

@@ -1,4 +1,4 @@
-"""The producer state of a log, for detecting duplicate and out-of-order batches (broker.md 5.3).
+"""The producer state of a log, which detects duplicate and out-of-order batches (ProducerStateManager; broker.md 5.3).
 
 Rule 1: of each producer id the epoch and the last five batches are kept.
 Rule 2: a batch of the same epoch whose first and last sequence are those of a kept one is a duplicate: it is not
@@ -53,11 +53,11 @@ _CRC_FROM = _HEAD.size
 
 
 class InvalidProducerEpoch(Exception):
-    """The batch has an old producer epoch (code 47)."""
+    """The producer epoch of a batch is older than the current one (error code 47)."""
 
 
 class OutOfOrderSequence(Exception):
-    """The batch's sequence number does not follow its producer's last one (code 45)."""
+    """The sequence number of a batch does not follow the producer's last one (error code 45)."""
 
 
 class InvalidTxnState(Exception):
@@ -69,7 +69,7 @@ class TransactionCoordinatorFenced(Exception):
 
 
 class Batch(NamedTuple):
-    """A batch in the producer state; `timestamp` in ms."""
+    """A batch that the producer state remembers; `timestamp` is in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -79,7 +79,10 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """A producer with one of its batches, or without one (`last_offset` -1), as in a snapshot. `timestamp` in ms."""
+    """An entry of a producer snapshot: a producer, with one of its batches or none (`last_offset` -1).
+
+    `timestamp` is in ms.
+    """
 
     producer_id: int
     epoch: int
@@ -97,7 +100,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class DamagedSnapshot(ValueError):
-    """A snapshot that is not loaded; the text is Kafka's."""
+    """A producer snapshot file is damaged and is ignored; the exception's message is Kafka's."""
 
 
 def read_snapshot(data: bytes) -> list[SnapshotEntry]:
@@ -138,7 +141,7 @@ class ProducerState(NamedTuple):
 
 
 class _Producer:
-    """The state of a producer id: its epoch, its last batches, and the time (ms) of its last batch or marker."""
+    """The state of one producer: its epoch, its last batches, and the time (ms) of its last batch or marker."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
 
@@ -161,7 +164,7 @@ def _old_epoch(known: _Producer, header: BatchHeader) -> InvalidProducerEpoch:
 
 
 class Producers:
-    """The producers of one log, in its folder."""
+    """The state of all producers of one log."""
 
     __slots__ = ("_folder", "_oldest", "_producers", "_transactions")
 

@@ -1,4 +1,4 @@
-"""A region of a segment file that is sent with `os.sendfile`, without reading its bytes.
+"""A region of a log file, which `os.sendfile` sends to a socket without reading the bytes into memory.
 
 Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
 Rule 2: truncating the file invalidates its regions for good, even if it grows again, because the bytes differ. Sending
@@ -21,7 +21,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 
 
 class Uncut:
-    """Whether a file was truncated since a read; all its regions share this flag."""
+    """A flag that tells whether a file was truncated after a read; all regions of the read share it."""
 
     __slots__ = ("holds",)
 
@@ -30,7 +30,7 @@ class Uncut:
 
 
 class FileRegion(Region):
-    """`size` bytes of an open file from `position` on."""
+    """A region of an open file: `size` bytes, beginning at `position`."""
 
     __slots__ = ("_file", "_path", "_position", "_size", "_uncut")
 

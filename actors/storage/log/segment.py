@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 """A segment: a part of a log in one file, with its indexes (broker.md 5.4).
+=======
+"""A segment is a part of a log: one file with batches, and its two indexes (broker.md 5.4).
+>>>>>>> fcee981 (State what each module and class is in its first docstring line)
 
 Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
         write that was not finished, is overwritten by the next.
@@ -40,14 +44,17 @@ _READ_AHEAD = 1 << 20
 
 
 class BatchPosition(NamedTuple):
-    """The position of a batch: its header and the position of its first byte."""
+    """A batch header, and the position of the batch in its segment."""
 
     position: int
     header: BatchHeader
 
 
 class Segment:
-    """One segment of the log in `folder`, from `base_offset` on. Every method may raise OSError."""
+    """A segment of the log in `folder`, which begins at `base_offset`.
+
+    Every method may raise OSError.
+    """
 
     def __init__(self, folder: str, base_offset: int, handles: Handles, index_interval: int, max_index: int) -> None:
         self.base_offset = base_offset
