@@ -378,7 +378,8 @@ class KnownTopics:
 
 @message
 class AliveBrokers:
-    """The reply to GetAliveBrokers: the ids of the live brokers, with their inter-broker endpoints and racks if known."""
+    """The reply to GetAliveBrokers: the ids of the live brokers, with their inter-broker endpoints and racks if
+    known."""
 
     ids: tuple[int, ...]
     endpoints: tuple[Endpoint | None, ...] = ()

@@ -85,7 +85,7 @@ def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
     """
     made: Any = kind
     if {"__attrs_post_init__", "__attrs_init__", "__init_subclass__"} & vars(made).keys():
-        raise TypeError(f"{made.__name__}: its constructor must only set its fields")
+        raise TypeError(f"message class {made.__name__} must not define a constructor hook such as __attrs_post_init__")
     names: dict[str, Any] = {"__new": object.__new__, "__class": kind}
     names["__twin"] = type(
         made.__name__,
@@ -95,9 +95,11 @@ def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
     parameters, lines = [], []
     for field in attrs.fields(made):
         if field.validator or field.converter or not field.init or field.kw_only:
-            raise TypeError(f"{made.__name__}.{field.name} is computed, not set")
+            raise TypeError(f"field {made.__name__}.{field.name} must not have a validator or converter")
         if isinstance(field.default, attrs.Factory):  # type: ignore[arg-type]
-            raise TypeError(f"{made.__name__}.{field.name} has a default factory")
+            raise TypeError(
+                f"field {made.__name__}.{field.name} of a message must have an immutable default, not a default factory"
+            )
         parameters.append(field.name)
         if field.default is not attrs.NOTHING:
             names[f"_{field.name}"] = field.default

@@ -106,7 +106,7 @@ class BridgeCore:
         """A question. An unknown one is answered with a Failure, too."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
-            failure = Failure("AskFailed", f"the bridge has no answer to {type(question).__name__}")
+            failure = Failure("AskFailed", f"ZkBridgeActor has no handler for {type(question).__name__}")
             self._send(asker, Answer(ask_id, failure, self.generation))
             return
         self._advance(_Talk(asker, ask_id, begin(question)), None)

@@ -25,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 def under_signal(parent: int, command: list[str]) -> None:
     """Become `command`, to be killed together with `parent`."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed, so the process would outlive its parent")
     if os.getppid() != parent:  # it died before the kernel was asked
         sys.exit(1)
     os.execvp(command[0], command)

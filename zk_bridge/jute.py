@@ -260,7 +260,7 @@ def _buffer(data: bytes | None) -> tuple[bytes, ...]:
 def _code(kind: int, code: int) -> int:
     """The code in a result that is an error."""
     if kind != -1:
-        raise ValueError(f"unknown result type {kind}")
+        raise ValueError(f"ZooKeeper sent a transaction result of the unknown type {kind}")
     return code
 
 

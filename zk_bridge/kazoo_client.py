@@ -196,7 +196,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
         watch, end = Watch.deserialize(buffer, offset)
         if end != len(buffer):
-            raise ValueError("a watch event is truncated")
+            raise ValueError("ZooKeeper sent a watch event with a wrong length")
         kind = _EVENTS[watch.type]
         if not self.client._stopped.is_set():
             self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))

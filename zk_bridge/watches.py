@@ -221,7 +221,7 @@ class WatchTable:
             key = row.key(path)
             if key is not None:
                 return row, key
-        raise AskFailed(f"no event is defined for changes of {path} ({kind})")
+        raise AskFailed(f"no controller event belongs to the change {kind!r} of {path}")
 
     def _tell(self, watch: _Watch, event: Any) -> Iterator[Notification]:
         for index, watcher in enumerate(watch.watchers):

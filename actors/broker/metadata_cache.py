@@ -119,7 +119,7 @@ class MetadataCacheActor(FlowActor, Answerer):
                 return KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
             case FindLeader(partition, listener):
                 return LeaderFound(self._cache.view.leader(partition, listener))
-        raise TypeError(f"{type(question).__name__} is not a question for the metadata cache")
+        raise TypeError(f"MetadataCacheActor has no handler for {type(question).__name__}")
 
     def _alive(self) -> AliveBrokers:
         view = self._cache.view

@@ -208,7 +208,7 @@ class PartitionActor(Answerer):
                 return self._take_role(question, make_follower if question.leader_alive else _await_leader)
             case StopPartition():
                 return self._stop(question.leader_epoch, question.delete)
-        raise TypeError(f"{type(question).__name__} is not a request to a partition")
+        raise TypeError(f"PartitionActor has no handler for {type(question).__name__}")
 
     def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition) -> RoleTaken:
         order, host = asked.state, asked.host

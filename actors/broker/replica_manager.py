@@ -337,7 +337,7 @@ class ReplicaManagerActor(FlowActor):
             case UpdateMetadataRequest():
                 yield from self._update_metadata(request)
             case _:
-                raise TypeError(f"{type(request).__name__} is not a controller request")
+                raise TypeError(f"ReplicaManagerActor has no handler for {type(request).__name__}")
         if self._settings.validate_state:
             self._validate(directories)
         self._tell_news()
@@ -740,7 +740,7 @@ class ReplicaManagerActor(FlowActor):
                 yield from ask(DropIsrChanges(partitions))
             except AskFailed as error:
                 _log.warning(
-                    "[Broker id=%d] StopReplica waits for pending ISR writes of %d partitions: %s",
+                    "[Broker id=%d] StopReplica: failed to cancel pending ISR writes of %d partitions, retrying: %s",
                     *(self._settings.node_id, len(partitions), error),
                 )
             else:

@@ -268,7 +268,7 @@ def bootstrap_options(command: Command) -> Command:
             default=5000,
             show_default=True,
             metavar="MS",
-            help="Milliseconds to wait for brokers.",
+            help="Maximum time to wait for a response, in milliseconds.",
         ),
         click.option(
             "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."

@@ -38,7 +38,7 @@ def override_option(help: str) -> Callable[[Command], Command]:
 metrics_host_option = click.option(
     "--metrics-host",
     metavar="HOST",
-    help="Serve metrics on this address (metrics.host; 127.0.0.1 by default). Without authentication.",
+    help="The address on which metrics are served, without authentication (metrics.host; 127.0.0.1 by default).",
 )
 
 

@@ -47,7 +47,9 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
     "--describe", is_flag=True, help="Describe groups: offsets and lag, unless --members or --state is given."
 )
 @click.option("--delete", is_flag=True, help="Delete groups that are empty, with their offsets.")
-@click.option("--reset-offsets", is_flag=True, help="Reset the committed offsets of inactive groups; see --execute.")
+@click.option(
+    "--reset-offsets", is_flag=True, help="Print new offsets for inactive groups; with --execute, commit them."
+)
 @click.option("--group", multiple=True, help="The consumer group. May be repeated.")
 @click.option("--all-groups", is_flag=True, help="Apply to all consumer groups.")
 @click.option("--members", is_flag=True, help="With --describe: list the members of the group.")
@@ -60,26 +62,35 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 )
 @click.option("--verbose", is_flag=True, help="With --members: also list the assigned partitions.")
 @click.option(
-    "--topic", multiple=True, metavar="TOPIC[:0,1,..]", help="The topic to reset, or TOPIC:0,1. May be repeated."
+    "--topic",
+    multiple=True,
+    metavar="TOPIC[:0,1,..]",
+    help="Reset only this topic; TOPIC:0,1 selects partitions 0 and 1. May be repeated.",
 )
-@click.option("--all-topics", is_flag=True, help="Reset all committed offsets of the group.")
+@click.option(
+    "--all-topics", is_flag=True, help="Reset the offsets of all topics for which the group has committed offsets."
+)
 @click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the log end offset.")
-@click.option("--to-current", is_flag=True, help="Reset to the committed offset.")
+@click.option(
+    "--to-current", is_flag=True, help="Reset to the committed offset, for example to export it with --export."
+)
 @click.option("--to-offset", type=int, help="Reset to this offset.")
 @click.option("--shift-by", type=int, metavar="N", help="Reset N records forward, or back if N is negative.")
 @click.option(
     "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to the first record at or after this time."
 )
 @click.option(
-    "--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record at or after now minus this duration."
+    "--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record of this last period of time, such as P1DT2H."
 )
 @click.option(
-    "--from-file", type=click.Path(path_type=Path), help="Reset to the lines topic,partition,offset of this file."
+    "--from-file",
+    type=click.Path(path_type=Path),
+    help="Reset to the offsets in this CSV file with lines topic,partition,offset.",
 )
 @click.option("--execute", is_flag=True, help="With --reset-offsets: commit the new offsets.")
 @click.option("--dry-run", is_flag=True, help="With --reset-offsets: only print the new offsets (the default).")
-@click.option("--export", is_flag=True, help="Print the new offsets as lines topic,partition,offset.")
+@click.option("--export", is_flag=True, help="Print the new offsets as CSV lines topic,partition,offset.")
 def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: Any) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
     action = _one_of(ACTIONS, options, "Command must include exactly one action")

@@ -32,18 +32,26 @@ CLASS = click.Choice(sorted(CLASSES))
 @click.option("--print-data-log", is_flag=True, help="Print keys and values of records. Any decoder implies it.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record. --print-data-log implies it.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
-@click.option("--index-sanity-check", is_flag=True, help="Only check indexes as a broker does at its start.")
-@click.option("--verify-index-only", is_flag=True, help="Compare indexes with their segment without printing them.")
+@click.option("--index-sanity-check", is_flag=True, help="Only check the indexes, as a broker does when it starts.")
+@click.option(
+    "--verify-index-only",
+    is_flag=True,
+    help="Only check that the indexes match their segments; do not print the entries.",
+)
 @click.option(
     "--max-message-size",
     type=click.IntRange(1, LIMIT),
     default=5 << 20,
     show_default=True,
     metavar="BYTES",
-    help="Maximum size of a batch that an index entry refers to.",
+    help="With index files: the largest batch to read from a segment, in bytes.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(0, LIMIT), default=LIMIT, metavar="BYTES", help="Read only the first bytes."
+    "--max-bytes",
+    type=click.IntRange(0, LIMIT),
+    default=LIMIT,
+    metavar="BYTES",
+    help="Read only this many bytes from the beginning of a segment.",
 )
 @click.option("--offsets-decoder", is_flag=True, help="Decode records of the topic __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode records of the topic __transaction_state.")

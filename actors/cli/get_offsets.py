@@ -31,8 +31,8 @@ Filter = Callable[[TopicPartition], bool]
 @click.option(
     "--topic-partitions",
     metavar="REGEX[:N|:N-M],..",
-    help="Instead of --topic and --partitions: topics, each with a partition N or partitions N- (from N on), -M (below"
-    " M) or N-M.",
+    help="Topics with partitions, instead of --topic and --partitions: orders:0 is partition 0, orders:2-5 are the"
+    " partitions 2 to 4, orders:2- are those from 2 on.",
 )
 @click.option(
     "--time",
@@ -40,8 +40,9 @@ Filter = Callable[[TopicPartition], bool]
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="latest or -1: the end. earliest or -2: the log start offset. Milliseconds since 1970: the first record at or"
-    " after this time. max-timestamp or -3 needs brokers with ListOffsets 7, which Kafka 2.6 and kafka-actors lack.",
+    help="The offset to print: `latest` or -1 is the log end offset, `earliest` or -2 the log start offset, a time in"
+    " milliseconds since 1970 the offset of the first record at or after it. `max-timestamp` or -3 needs brokers"
+    " newer than Kafka 2.6.",
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
 def command(

@@ -36,10 +36,10 @@ ACTORS = (NodeActor,)
     "begin",
     metavar="SEQ",
     type=click.IntRange(1),
-    help="Start at the last snapshot before the delivery with this number.",
+    help="Start at the last snapshot before message number SEQ.",
 )
-@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after the delivery with this number.")
-@click.option("--break", "break_at", metavar="EVENT", help="Stop before the first delivery of this message type.")
+@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after message number SEQ.")
+@click.option("--break", "break_at", metavar="EVENT", help="Stop before the first message of this class is handled.")
 @click.option("--state", "actor", metavar="ACTOR", help="Print the final state of this actor as JSON.")
 def command(
     directory: Path,
@@ -50,7 +50,7 @@ def command(
     break_at: str | None,
     actor: str | None,
 ) -> int:
-    """Replay every run recorded below DIR, and compare each sent message and each effect.
+    """Replay every run recorded below DIR, and compare each message and each I/O call with the trace.
 
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
     causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break and --state need
@@ -92,7 +92,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
     if replay.stopped_at is not None:
         out.print(f"stopped before delivery {replay.stopped_at.n}: {message_line(replay.stopped_at)}")
     elif break_at is not None or (until is not None and until > replay.base.n):
-        raise CommandFailed(f"the run ends with delivery {replay.base.n}: " + _not_met(until, break_at))
+        raise CommandFailed(f"the run ends after {replay.base.n} messages: " + _not_met(until, break_at))
     if actor is not None:
         here = [str(ref) for ref in replay.base.living()]
         named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]

@@ -80,7 +80,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--brokers",
     type=click.IntRange(1, 1000),
-    help="Number of brokers. Default: drawn for each seed, or 3 with --no-swarm.",
+    help="Number of brokers. By default each seed selects a number; with --no-swarm it is 3.",
 )
 @click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
 @click.option(
@@ -97,14 +97,20 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     show_default=True,
     help="Replication factor of new topics.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The first seed.")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Number of seeds.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The first random seed.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of random seeds to run, from --seed on.",
+)
 @click.option(
     "--duration",
     type=click.FloatRange(1),
     default=120.0,
     show_default=True,
-    help="Length of each run in seconds of virtual time.",
+    help="Length of each run, in seconds of simulated time.",
 )
 @click.option(
     "--faults",
@@ -126,8 +132,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--swarm/--no-swarm",
     default=True,
     show_default=True,
-    help="Draw from each seed the settings, the network delays, the clocks and a selection of actions. In some runs a"
-    " fault lasts to the end.",
+    help="Let each seed select the settings, the network delays, the clock drift and the actions; in some runs a fault"
+    " lasts to the end. --no-swarm uses the defaults.",
 )
 @click.option(
     "--schedule",
@@ -137,14 +143,14 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--coverage",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the coverage to this file: what the runs reached and how often, and what they never reached. A .json"
-    " file has JSON, any other file Markdown.",
+    help="Write to this file how often the runs reached each state, message and error code. A .json file has JSON, any"
+    " other file Markdown.",
 )
 @click.option(
     "--require",
     callback=_percent,
     metavar="PERCENT",
-    help="Minimum coverage, such as 95%: exit with code 1 if the runs cover less, or if an action never ran.",
+    help="Minimum coverage, such as 95%. The exit code is 1 if the runs reach less, or if an action never ran.",
 )
 @click.option(
     "--budget",
@@ -156,7 +162,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the violations, grouped by invariant, to this JSON file. A file from an earlier run is compared first.",
+    help="Write the violations, grouped by invariant, to this JSON file. If it exists, print the changes since then.",
 )
 @click.option(
     "--html",
@@ -181,7 +187,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--shrink/--no-shrink",
     default=True,
     show_default=True,
-    help="Remove the actions of the first violating schedule that the violation does not need.",
+    help="Shorten the first schedule that violates an invariant to the actions that the violation needs.",
 )
 @click.option(
     "--keep",

@@ -21,7 +21,10 @@ NOTICED_SECONDS = 2.0
 @click.argument("node", type=int)
 @of_cluster
 def command(node: int, directory: Path) -> int:
-    """Start a dead node again. The process of the cluster starts it when the node's session has expired."""
+    """Start a stopped node of a running `kafka-actors up` cluster again.
+
+    The node starts as soon as its previous ZooKeeper session has expired.
+    """
     if runner(directory) is None:
         raise CommandFailed(
             f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes"

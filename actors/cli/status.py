@@ -154,7 +154,7 @@ class Status(NamedTuple):
     type=click.FloatRange(min=0.1),
     is_flag=False,
     flag_value=WATCH_SECONDS,
-    help=f"Repeat at this interval in seconds ({WATCH_SECONDS:g} by default), until Ctrl-C.",
+    help=f"Repeat the status every SECONDS seconds ({WATCH_SECONDS:g} by default), until Ctrl-C.",
 )
 def command(
     address: str | None,

@@ -17,7 +17,7 @@ from messages.trace.runs import find_runs
 
 @click.group("trace")
 def command() -> None:
-    """Convert traces: add omitted payloads, or pack them as Parquet."""
+    """Convert traces: restore omitted message contents, or write Parquet files."""
 
 
 @command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")
@@ -32,9 +32,9 @@ def command() -> None:
 )
 @click.option("--node", type=int, help="Expand only the runs of this node.")
 def expanded(directory: Path, target: Path, node: int | None) -> int:
-    """Write every run recorded below DIR to TARGET with the payloads of all messages, as with trace.detail=full.
+    """Write every run recorded below DIR to TARGET with the contents of all messages, as with trace.detail=full.
 
-    The payloads are restored by a replay, which also compares its messages with the trace.
+    A replay restores the contents, and compares its messages with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
         raise CommandFailed(

@@ -65,7 +65,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")
 @metrics_host_option
-@override_option("Set a Kafka setting in server.properties of all nodes. May be repeated.")
+@override_option("Set a Kafka setting in the server.properties of every node. May be repeated.")
 @click.option(
     "--detach", is_flag=True, help="Return when the cluster is ready. Stop it with `kafka-actors down --dir DIR`."
 )
@@ -87,7 +87,8 @@ def command(
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(
-            f"--port {port} leaves no {brokers} ports below 65536. Choose a lower port.", param_hint="--port"
+            f"{brokers} nodes need ports {port} to {port + brokers - 1}: the highest is 65535. Choose a lower port.",
+            param_hint="--port",
         )
     in_memory = zookeeper == IN_MEMORY
     if in_memory and restart:

@@ -210,8 +210,8 @@ class ControllerActor(FlowActor):
         self.send(self._start.metrics, Samples(samples(kind, state, self.waited, took, self.requests)))
         if took >= SLOW_SECONDS:
             log.warning(
-                "%s Slow event %s: %.1f s, after %.1f s in the queue, with %d requests to ZooKeeper",
-                *(self.context.tag, _name_of(event), took, self.waited, self.requests),
+                "%s Event %s took %.1f s with %d ZooKeeper requests, after %.1f s in the queue",
+                *(self.context.tag, _name_of(event), took, self.requests, self.waited),
             )
 
     # ------------------------------------------------------------------------------------------------------- clients

@@ -25,7 +25,7 @@ class TopicDeletionActor(FlowActor):
     def flow(self, message: Message) -> Flow[None]:
         """A question of the controller's running flow."""
         if not isinstance(message, Ask):
-            raise UnknownMessage(f"the deletion has no handler for {type(message).__name__}")
+            raise UnknownMessage(f"TopicDeletionActor has no handler for {type(message).__name__}")
         return self._answer(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:

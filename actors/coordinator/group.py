@@ -124,7 +124,7 @@ class GroupActor(Answerer):
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()
                 return DeletedGroup(self._group.name, error_code)
-        raise TypeError(f"{type(question).__name__} is not a question for a group")
+        raise TypeError(f"GroupActor has no handler for {type(question).__name__}")
 
     # --------------------------------------------------------------------------------------------- what comes by itself
 

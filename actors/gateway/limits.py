@@ -177,7 +177,7 @@ class PeerLog:
         if now - self._second >= 1:
             left_out, self._second, self._lines, self._left_out = self._left_out, now, 0, 0
             if left_out:
-                self._logger.warning("%d more log lines of this kind were suppressed", left_out)
+                self._logger.warning("%d similar log lines were suppressed", left_out)
         if self._lines < LINES_PER_SECOND:
             self._lines += 1
             self._logger.warning(text, *arguments)

@@ -201,7 +201,7 @@ class MetricsGateway:
     @staticmethod
     def _check_new(name: str, others: Collection[str]) -> None:
         if name in others:
-            raise TypeError(f"{name} is already registered as a metric of another type")
+            raise TypeError(f"the metric {name} already exists with another type")
 
     def total(self, name: str) -> float:
         """The sum of a gauge over all its labels."""

@@ -72,7 +72,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnects."""
-        _log.debug("A scrape from %s failed", client_address, exc_info=True)
+        _log.debug("Failed to serve the metrics to %s", client_address, exc_info=True)
 
 
 class _MetricsHandler(WSGIRequestHandler):

@@ -70,7 +70,7 @@ class RequestFault:
     def __attrs_post_init__(self) -> None:
         self._random.seed(self.seed)
         if self.kind not in VALUES:
-            raise FaultError(f"there is no fault {self.kind!r}; there are {', '.join(VALUES)}")
+            raise FaultError(f"unknown kind of fault {self.kind!r}. Use one of {', '.join(VALUES)}.")
         if self.api not in APIS:
             raise FaultError(f"there is no API {self.api!r}; there are {', '.join(sorted(APIS))}")
 

@@ -392,7 +392,7 @@ class MemoryCluster:
 
     def _fault(self, number: int) -> RequestFault:
         if number not in self.faults.by_id:
-            raise ClusterError(f"there is no fault {number}")
+            raise ClusterError(f"no fault with number {number} is injected")
         return self.faults.by_id[number]
 
     # ------------------------------------------------------------------------------------------------ sights

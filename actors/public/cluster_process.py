@@ -119,7 +119,7 @@ class ClusterProcess:
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
-                raise BrokenPipeError(f"no response to {do}")
+                raise BrokenPipeError(f"the cluster process ended without a response to the command {do}")
             self._answers += data
         line, _, rest = bytes(self._answers).partition(b"\n")
         self._answers[:] = rest

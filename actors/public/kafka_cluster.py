@@ -74,9 +74,11 @@ class KafkaCluster:
         advertised_host: str | None = None,
     ) -> None:
         if not isinstance(brokers, int):
-            raise ClusterError(f"brokers={brokers!r} is not a number of brokers")
+            raise ClusterError(f"brokers={brokers!r} must be an integer from 1 on")
         if host in ANY_ADDRESS and advertised_host is None:
-            raise ClusterError(f"clients cannot connect to host={host!r}; say advertised_host=, a name of this machine")
+            raise ClusterError(
+                f"clients cannot connect to host={host!r}. Set advertised_host to a name or address of this machine."
+            )
         self.brokers = brokers
         self.keep = False
         """Whether `stop` leaves the record of what happened in its place. `with` sets it when an error comes out."""
@@ -419,7 +421,7 @@ def not_so(timeout: float, seen: str) -> TimeoutError:
 def without_leader(topic: str, partition: int, other_than: int | None, timeout: float) -> TimeoutError:
     """The error of a partition that got no leader."""
     wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
-    return TimeoutError(f"{topic}-{partition} had {wanted} within {timeout:g} s")
+    return TimeoutError(f"{wanted} was elected for partition {topic}-{partition} within {timeout:g} s")
 
 
 def _setting(value: object) -> str:

@@ -22,7 +22,7 @@ class Answerer(Dispatcher):
 
     def answer(self, question: Message) -> Message:
         """The result of a question. What it raises is answered as Failure("AskFailed")."""
-        raise NotImplementedError(f"{type(self).__name__} has no answer for {type(question).__name__}")
+        raise NotImplementedError(f"{type(self).__name__} has no handler for {type(question).__name__}")
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
         """Answer, whatever happens."""

@@ -199,7 +199,7 @@ class LocalBase(Kernel):
         Raises ValueError for state outside such a value: loaded sources, global names.
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
-            raise ValueError("a snapshot cannot contain global names, loaded sources or dead letter handlers")
+            raise ValueError("a snapshot cannot store global names, loaded sources or dead letter handlers of Thespian")
         actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
         return SystemState(self.state(), self.register.created, tuple(actors))
 

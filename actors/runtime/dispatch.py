@@ -58,7 +58,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
             names = (f"receiveMsg_{ancestor.__name__}" for ancestor in message_class.__mro__)
             handler = next((getattr(cls, name) for name in names if hasattr(cls, name)), None)
             if inspect.isgeneratorfunction(handler):
-                raise TypeError(f"{cls.__name__}.{handler.__name__} is a generator and would never run") from None
+                raise TypeError(f"{cls.__name__}.{handler.__name__} must not be a generator function") from None
             cls._handlers[message_class] = handler
             return handler
 

@@ -101,11 +101,11 @@ class FlowActor(Dispatcher):
 
     def flow(self, message: Any) -> Flow[None] | None:
         """The flow of an event; None if it is already handled."""
-        raise NotImplementedError(f"{type(self).__name__} has no flow")
+        raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
 
     def perform(self, instruction: Any) -> None:
         """Carry out what a flow yielded that is no question."""
-        raise NotImplementedError(f"{type(self).__name__} cannot perform {type(instruction).__name__}")
+        raise NotImplementedError(f"{type(self).__name__}.perform cannot execute {type(instruction).__name__}")
 
     def preempts(self, message: Any) -> bool:
         """Whether this event clears away everything before it."""
@@ -232,7 +232,7 @@ class FlowActor(Dispatcher):
         name = type(event[0]).__name__
         expected = isinstance(error, AskFailed)  # its name and text say all; a stack would only frighten
         reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
-        log.error("%s: %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
+        log.error("%s: handling %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
         self.note_error(error)
         if self._following_up:
             return
@@ -240,7 +240,13 @@ class FlowActor(Dispatcher):
         try:
             self._flow = self.event_failed(event[0], error)
         except Exception as again:
-            log.error("%s: the cleanup after %s failed: %s", self.myAddress, name, type(again).__name__, exc_info=again)
+            log.error(
+                "%s: the cleanup after the failed event %s failed: %s",
+                self.myAddress,
+                name,
+                type(again).__name__,
+                exc_info=again,
+            )
 
     def _preempt(self) -> None:
         """Drop the suspended flow, its open questions and the stash."""
@@ -259,7 +265,7 @@ class FlowActor(Dispatcher):
                 flow.close()
             except Exception as error:
                 log.error(
-                    "%s: a preempted flow raised while it was closed: %s",
+                    "%s: a cancelled event handler raised %s",
                     self.myAddress,
                     type(error).__name__,
                     exc_info=error,

@@ -161,7 +161,7 @@ class Kernel(ABC):
             if self._observer is not None:
                 self._observer.delivered(tuple.__new__(Delivery, fields))
         except Exception:
-            log.exception("The observer failed at delivery %d and was removed", self.n)
+            log.exception("The trace recorder failed at message %d and was switched off", self.n)
             self.observer = None
 
     @property
@@ -257,7 +257,7 @@ class Kernel(ABC):
         Without a limit it does not return as long as actors keep each other busy.
         """
         if self._running is not None:
-            raise RuntimeError("the base is already running: an actor must not run its own actor system")
+            raise RuntimeError("the actor system is already running; an actor must not run its own actor system")
         self._running = threading.get_ident()
         left = sys.maxsize if limit is None else limit
         queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self.hand_out
@@ -288,7 +288,7 @@ class Kernel(ABC):
         """On a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
         clock = self.clock
         if not isinstance(clock, VirtualClock):
-            raise TypeError("simulation needs a VirtualClock")
+            raise TypeError("only an actor system with a VirtualClock can run in virtual time")
         self.run()
         while (due := self.next_timer) is not None and due <= until:
             clock.advance_to(max(due, clock.now()))

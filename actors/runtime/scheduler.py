@@ -152,7 +152,7 @@ class VirtualScheduler:
             result: T = end.value
             return result
         coroutine.close()
-        raise RuntimeError("virtual time has no event loop")
+        raise RuntimeError("a scheduler in virtual time cannot run a coroutine that waits for real I/O")
 
     def _jump(self, end: float) -> bool:
         """Move the clock on to the next timer or call; False where there is none until the moment `end`."""

@@ -88,7 +88,7 @@ def actor_class(name: str) -> type[Actor]:
     cls = _named(name)
     if isinstance(cls, type) and issubclass(cls, Actor):
         return cls
-    raise LookupError(f"{name} is not an actor")
+    raise LookupError(f"the trace names the class {name}, which is not an actor class")
 
 
 class _Freezing:
@@ -303,7 +303,7 @@ def _name_of(thing: Any, where: str = "") -> str:
             return name
     except LookupError:
         pass
-    raise NoForm(f"{where or name} is {name}, which is not a uniquely named object of this project")
+    raise NoForm(f"{where or name} cannot be stored: {name} is not a class, function or enum member of this project")
 
 
 @cache
@@ -326,4 +326,4 @@ def _named(name: str) -> Any:
             thing = getattr(thing, part, None)
         if isinstance(thing, type | FunctionType | Enum) and _is_ours(thing.__module__):
             return thing
-    raise LookupError(f"{name} is not an object of this project")
+    raise LookupError(f"the trace names {name}, which does not exist in this project")

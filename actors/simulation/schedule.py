@@ -121,8 +121,10 @@ def parse(text: str) -> Schedule:
                 actions.append(_action(words))
         except (KeyError, ValueError, IndexError):
             raise BadSchedule(
-                f"line {number}: {line.strip()!r} is neither a setting ({', '.join(kinds)}, set, clock, distance) "
-                "nor an action (seconds, name, arguments, and perhaps: for seconds, or for inf)"
+                f"line {number}: {line.strip()!r} is neither a setting nor an action. "
+                f"Settings are {', '.join(kinds)}, set, clock and "
+                "distance. An action has a time in seconds, a name and arguments, and may end with `for` SECONDS or "
+                "`for inf`."
             ) from None
     if int(fields.get("brokers", 1)) < 1:
         raise BadSchedule("a cluster has at least 1 broker")

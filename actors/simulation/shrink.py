@@ -39,7 +39,7 @@ class Shrinker:
         most_runs: int = MOST_RUNS,
     ) -> None:
         if broken.violation is None:
-            raise ValueError("This run has no violation; pass an outcome with one.")
+            raise ValueError("The run violates no invariant, so its schedule cannot be shortened.")
         self.best = broken
         self.runs = 0
         self._invariant = broken.violation.invariant

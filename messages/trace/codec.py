@@ -32,7 +32,9 @@ def address_text(address: ActorAddress | None) -> str:
 def _encode_other(value: Any) -> str:
     if isinstance(value, ActorAddress):
         return address_text(value)
-    raise UnknownType(f"{type(value).__module__}.{type(value).__qualname__} cannot be part of a message")
+    raise UnknownType(
+        f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be part of a message"
+    )
 
 
 ENCODER = msgspec.json.Encoder(enc_hook=_encode_other, order="deterministic")
@@ -109,7 +111,7 @@ class Codec:
     def _decode_other(self, cls: type, value: Any) -> Any:
         if cls is ActorAddress and isinstance(value, str):
             return self._address(value)
-        raise UnknownType(f"{cls.__qualname__} cannot be part of a message")
+        raise UnknownType(f"a value of type {cls.__qualname__} cannot be part of a message")
 
 
 _CODEC = Codec()

@@ -103,7 +103,7 @@ def _union_form(annotation: Any, arguments: tuple[Any, ...]) -> Form:
     if _is_plain(forms):
         return Form(annotation)
     if len(forms) != 1 or len(arguments) != 2:
-        raise TypeError(f"{annotation}: a union that holds boxed or long fields can only be with None")
+        raise TypeError(f"the union {annotation} cannot be stored in traces: only a union of one class and None can")
     wire, plain, build = forms[0]
     return Form(
         wire | None,

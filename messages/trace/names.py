@@ -43,7 +43,7 @@ def type_name(value: object) -> str:
         return name
     if isinstance(value, ActorAddress):
         return ActorAddress.__name__
-    raise UnknownType(f"{cls.__module__}.{cls.__qualname__} is not a message")
+    raise UnknownType(f"{cls.__module__}.{cls.__qualname__} is not a message class, so it cannot be recorded")
 
 
 @cache
@@ -56,5 +56,5 @@ def form_named(name: str) -> Form:
     """The form of the class of that name. Raises UnknownType."""
     cls = VOCABULARY.get(name) or _THESPIAN.get(name) or _VALUES.get(name) or vocabulary().get(name)
     if cls is None:
-        raise UnknownType(f"unknown message {name!r}")
+        raise UnknownType(f"the trace contains a message of the unknown class {name!r}")
     return form_of(cls)

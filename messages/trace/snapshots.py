@@ -132,7 +132,7 @@ class SnapshotCollector:
             elif not self._places:
                 return  # its beginning was removed with its segment
             elif frame.after != self._after:
-                raise ValueError("a part of another snapshot follows")
+                raise ValueError("the snapshot is incomplete: a part of another snapshot follows")
             self._places.append((path, frame.offset))
             if len(lines) != frame.records:
                 raise ValueError(f"the frame has {len(lines)} lines, expected {frame.records}")

@@ -247,7 +247,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
-            raise ValueError("effects or errors without a delivery")
+            raise ValueError("I/O calls or errors belong to no record")
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:
@@ -365,7 +365,7 @@ def record_lines(text: bytes) -> Iterator[bytes]:
     def entries(reference: re.Match[bytes]) -> bytes:
         first, end = int(reference[1]), int(reference[2])
         if not first < end <= len(shared):
-            raise ValueError(f"a reference to {first}..{end} of {len(shared)} shared runs of entries")
+            raise ValueError(f"a record refers to the shared lines {first} to {end}, but there are {len(shared)}")
         return b"[" + b",".join(shared[first:end]) + b"]"
 
     for line in text.split(b"\n"):

@@ -161,7 +161,7 @@ class RunWriter:
 
     def _current(self) -> _Chain:
         if self._segment is None:
-            raise OSError(errno.EBADF, "no segment of the trace is open")
+            raise OSError(errno.EBADF, "the trace is closed")
         return self._segment
 
     def _open(self, digest: bytes) -> _Chain:

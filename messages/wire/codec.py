@@ -235,13 +235,13 @@ UNREADABLE = (ValueError, IndexError, struct.error)
 
 
 def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:
-    said = str(error) if isinstance(error, ValueError) else "the frame ends too early"
+    said = str(error) if isinstance(error, ValueError) else "the message ends before its last field"
     return MalformedFrame(said, api.name, version)
 
 
 def _check_end(end: int, frame: Data, api: Api, version: int) -> None:
     if end > len(frame):
-        raise MalformedFrame("the frame ends inside a field", api.name, version)
+        raise MalformedFrame("the message ends in the middle of a field", api.name, version)
 
 
 # -------------------------------------------------------------------------------------------------------- layouts
@@ -319,7 +319,7 @@ def _api(request: type | int, version: int) -> Api:
     api = API_BY_KEY.get(request) if isinstance(request, int) else API_BY_REQUEST.get(request)
     if api is None:
         name = f"API {request}" if isinstance(request, int) else request.__name__
-        raise UnknownApi("unknown API", name, version)
+        raise UnknownApi("this API is not supported", name, version)
     return api
 
 

@@ -77,14 +77,14 @@ def _topic(data: Data, position: int) -> tuple[str, int, int]:
     """A topic's name, how many partitions of it follow, and where."""
     topic, position = _text(data, position)
     if topic is None:
-        raise ValueError("a required field is null")
+        raise ValueError("a field is null that must have a value")
     (count,) = _INT.unpack_from(data, position)
     return topic, _count(count), position + 4
 
 
 def _count(count: int) -> int:
     if count < 0:
-        raise ValueError("a required field is null")
+        raise ValueError("a field is null that must have a value")
     return count
 
 
@@ -103,7 +103,7 @@ def _view(data: Data, position: int) -> tuple[Data | None, int]:
 def _more(done: int) -> int:
     """One entry more. ValueError where they are too many."""
     if done >= MAX_ENTRIES:
-        raise ValueError(f"more than {MAX_ENTRIES} entries")
+        raise ValueError(f"the message has more than {MAX_ENTRIES} entries")
     return done + 1
 
 
@@ -252,7 +252,7 @@ def _read_fetch(version: int) -> Reader:
         if racks:
             text, position = _text(data, position)
             if text is None:
-                raise ValueError("a required field is null")
+                raise ValueError("a field is null that must have a value")
             rack = text
         request = FetchRequest(
             *(version, replica, max_wait, min_bytes, tuple(parts), max_bytes, isolation, session_id, session_epoch),

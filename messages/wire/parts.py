@@ -70,7 +70,9 @@ def entries_of(rows: PartRows) -> list[Any]:
             raise ValueError("entries are missing")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
-        raise ValueError(f"invalid bytes of {rows.message} entries, version {rows.version}: {error}") from error
+        raise ValueError(
+            f"the encoded entries of {rows.message}, version {rows.version}, are invalid: {error}"
+        ) from error
 
 
 @cache

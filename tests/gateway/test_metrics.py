@@ -128,7 +128,7 @@ def test_quantiles_are_those_of_the_newest(base: LocalBase, gateway: MetricsGate
 
 def test_a_name_is_of_one_kind(base: LocalBase, gateway: MetricsGateway) -> None:
     gateway.receive(Gauges((Gauge("one", 1),)), gateway.address)
-    with pytest.raises(TypeError, match="one is already registered as a metric of another type"):
+    with pytest.raises(TypeError, match="the metric one already exists with another type"):
         gateway.receive(Samples((Sample("one", 1),)), gateway.address)
 
 

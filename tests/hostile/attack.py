@@ -31,7 +31,7 @@ WAIT_MS = 100
 WAITING = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
 
 _CLOSED = re.compile(r"Closing the connection from 127\.0\.0\.1:(\d+) on")
-_LEFT_OUT = re.compile(r"(\d+) more log lines of this kind were suppressed")
+_LEFT_OUT = re.compile(r"(\d+) similar log lines were suppressed")
 
 
 @attrs.define

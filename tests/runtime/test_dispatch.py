@@ -71,4 +71,4 @@ def test_a_handler_that_would_silently_never_run_is_refused() -> None:
 
     world = World()
     world.tell(world.actor(Lazy), Stone())
-    assert "is a generator and would never run" in (world.journal.deliveries[0].error or "")
+    assert "must not be a generator function" in (world.journal.deliveries[0].error or "")

@@ -116,7 +116,7 @@ def test_an_observer_that_raises_is_dismissed_and_the_actors_go_on(caplog: pytes
     base.run()
     assert base.instance_of(one).got == [1, 2]
     assert base.observer is None
-    assert "The observer failed at delivery 1" in caplog.text
+    assert "The trace recorder failed at message 1" in caplog.text
 
 
 def test_an_observer_may_hear_of_primaries() -> None:

@@ -228,8 +228,8 @@ def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("was", "becomes", "why"),
     [
-        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"os:abort"', "not an object of this project"),
-        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"actors.runtime.base:LocalBase"', "not an actor"),
+        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"os:abort"', "does not exist in this project"),
+        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"actors.runtime.base:LocalBase"', "not an actor class"),
         (b'"StateItems",{"items"', b'"StateItems",{"kind"', "cannot be"),
         (b'"rounds"', b'"_myRef"', "cannot be"),
     ],

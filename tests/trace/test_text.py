@@ -115,7 +115,7 @@ def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:
     assert payloads([rows[0], rows[5]]) == [fine, fine]
     assert [row[6] for row in rows[1:5]] == ["UpdateMetadataRequest", "Stranger", "Failure", "UpdateMetadataRequest"]
     for row in rows[1:5]:
-        assert "Stranger is not a message" in row[10]["unencodable"] or "surrogates" in row[10]["unencodable"]
+        assert "Stranger is not a message class" in row[10]["unencodable"] or "surrogates" in row[10]["unencodable"]
     with pytest.raises(Exception, match="surrogates") as raised:
         encode(broken[0])
     assert rows[1][10]["unencodable"] == rows[4][10]["unencodable"] == str(raised.value)

@@ -930,4 +930,6 @@ def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytes
         yield Arm(exists=("/brokers/seqid",))
 
     monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
-    assert bridge.ask(EnsurePaths()) == Failure("AskFailed", "no event is defined for changes of /brokers/seqid (node)")
+    assert bridge.ask(EnsurePaths()) == Failure(
+        "AskFailed", "no controller event belongs to the change 'node' of /brokers/seqid"
+    )

@@ -166,7 +166,7 @@ class History:
             and partition in call.partitions
             and not any(partition in unmoved for unmoved in call.unmoved)
         ]
-        return " -> ".join(states) or f"none in the last {len(self._calls)} calls"
+        return " -> ".join(states) or f"none among the last {len(self._calls)} state changes"
 
     def refuse(
         self,

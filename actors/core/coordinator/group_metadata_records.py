@@ -197,7 +197,9 @@ class ValueReader:
     def _take(self, length: int) -> bytes:
         end = self._at + length
         if length < 0 or end > len(self._data):
-            raise IndexError(f"{length} bytes at {self._at} of {len(self._data)}")
+            raise IndexError(
+                f"a field of {length} bytes at position {self._at} exceeds the record of {len(self._data)} bytes"
+            )
         taken, self._at = self._data[self._at : end], end
         return taken
 

@@ -63,7 +63,7 @@ class LeaderEpochs:
     def assign(self, epoch: int, start: int) -> None:
         """The records from `start` on are of `epoch`. Raises ValueError for a negative epoch."""
         if epoch < 0:
-            raise ValueError(f"leader epoch {epoch}")
+            raise ValueError(f"leader epoch {epoch} is negative")
         last = self._entries[-1] if self._entries else None
         if last is None or epoch != last.epoch or start < last.start:
             kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start < start]

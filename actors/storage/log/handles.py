@@ -37,7 +37,7 @@ def opening(open: Callable[[], T]) -> T:
         if error.errno not in NO_DESCRIPTORS:
             raise
         open_files = sum(map(len, list(_every)))
-        _log.warning("%s: closing %d log files. Raise the limit with ulimit -n.", error.strerror, open_files)
+        _log.warning("%s: closing all %d log files. Raise the limit with ulimit -n.", error.strerror, open_files)
     for handles in list(_every):
         handles.give_up()
     return open()

@@ -392,7 +392,9 @@ class Log:
                 if self.end == self.start and header.next_offset > self.end:
                     self.restart(header.base_offset)
                 else:
-                    raise ValueError(f"{self.folder}: offset {header.base_offset} comes after {self.end}")
+                    raise ValueError(
+                        f"{self.folder}: offset {header.base_offset} cannot follow the log end offset {self.end}"
+                    )
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             if self._must_roll(header, now_ms):
