@@ -298,14 +298,16 @@ class MetadataMerged:
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """A request to the metadata cache to free memory of replaced topics, a few at a time; the reply is OldTopics."""
+    """A request to the metadata cache to free the memory of its previous snapshot, some topics at a time; the reply is
+    OldTopics.
+    """
 
     asks: ClassVar[str] = METADATA_CACHE
 
 
 @message
 class OldTopics:
-    """The reply to DropOldTopics: the number of replaced topics whose memory is not free yet."""
+    """The reply to DropOldTopics: how many topics of the previous snapshot are still in memory."""
 
     left: int
 

@@ -143,8 +143,9 @@ class WakeFetchSession:
 
 @message
 class FetchSessionWoken:
-    """A message from a listener: a fetch session is no longer idle; it has the epoch of the next request and the time
-    of the last.
+    """A message from a listener: a fetch session is no longer idle; its next request has this epoch.
+
+    It also has the time of the last poll.
 
     A poll that the listener held comes next, as a ClientRequest, for the time that it has left.
     """

@@ -1,5 +1,6 @@
-"""Requests and responses of the Kafka protocol as values; each class stands for all versions (`messages.wire` encodes
-them).
+"""Requests and responses of the Kafka protocol as values; each class covers all versions of its API.
+
+`messages.wire` encodes and decodes them.
 
 `version` is the API version to encode with, or the one that was decoded. Fields that a version lacks hold their
 defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat here.

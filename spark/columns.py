@@ -115,7 +115,7 @@ EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """The fields of a trace record that the columns need."""
+    """The fields that are read from a trace record that the columns need."""
 
     n: int
     kind: str
@@ -133,7 +133,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 class _State(msgspec.Struct):
-    """The fields of a partition state in a controller's request."""
+    """The fields that are read from a partition state in a controller's request."""
 
     partition: tuple[str, int]
     leader: int | None = None
@@ -145,20 +145,20 @@ class _State(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """The fields of a controller's request to a broker."""
+    """The fields that are read from a controller's request to a broker."""
 
     controller_epoch: int | None = None
     partition_states: tuple[_State, ...] | None = None
 
 
 class _Part(msgspec.Struct):
-    """The fields of a part of a large request of the controller."""
+    """The fields that are read from a part of a large request of the controller."""
 
     entries: tuple[_State, ...] = ()
 
 
 class _Sent(msgspec.Struct):
-    """The fields of a `Transmit` message: a request to another node."""
+    """The fields that are read from a `Transmit` message: a request to another node."""
 
     channel: str
     correlation_id: int
@@ -166,14 +166,14 @@ class _Sent(msgspec.Struct):
 
 
 class _Piece(msgspec.Struct):
-    """The fields of a `ChannelPart` message: a part of a request to another node."""
+    """The fields that are read from a `ChannelPart` message: a part of a request to another node."""
 
     channel: str
     part: tuple[str, msgspec.Raw]
 
 
 class _Failed(msgspec.Struct):
-    """The fields of a `TransmitFailed` message: a request that got no response."""
+    """The fields that are read from a `TransmitFailed` message: a request that got no response."""
 
     channel: str
     correlation_id: int
@@ -181,7 +181,7 @@ class _Failed(msgspec.Struct):
 
 
 class _Received(msgspec.Struct):
-    """The fields of a `Received` message: a response from another node."""
+    """The fields that are read from a `Received` message: a response from another node."""
 
     channel: str
     correlation_id: int
@@ -189,7 +189,7 @@ class _Received(msgspec.Struct):
 
 
 class _Came(msgspec.Struct):
-    """The fields of a `ClientRequest` message: a request of a client."""
+    """The fields that are read from a `ClientRequest` message: a request of a client."""
 
     connection: int
     correlation_id: int
@@ -197,7 +197,7 @@ class _Came(msgspec.Struct):
 
 
 class _Replied(msgspec.Struct):
-    """The fields of a `ClientResponse` message: a response to a client."""
+    """The fields that are read from a `ClientResponse` message: a response to a client."""
 
     connection: int
     correlation_id: int
@@ -205,46 +205,47 @@ class _Replied(msgspec.Struct):
 
 
 class _CameTogether(msgspec.Struct):
-    """The fields of a `ClientRequests` message: requests that arrived together on one connection."""
+    """The fields that are read from a `ClientRequests` message: requests that arrived together on one connection."""
 
     requests: tuple[_Came, ...]
 
 
 class _RepliedTogether(msgspec.Struct):
-    """The fields of a `ClientResponses` message: several responses on one connection."""
+    """The fields that are read from a `ClientResponses` message: several responses on one connection."""
 
     responses: tuple[_Replied, ...]
 
 
 class _Passed(msgspec.Struct):
-    """The fields of a `Forwarded` message, which carries a client's request to the actor that handles it."""
+    """The fields that are read from a `Forwarded` message, which carries a client's request to the actor that
+    handles it."""
 
     request: _Came
 
 
 class _Start(msgspec.Struct):
-    """The fields of a `StartChannel` message, which names the broker of a connection."""
+    """The fields that are read from a `StartChannel` message, which names the broker of a connection."""
 
     broker_id: int
     channel: str
 
 
 class _Answer(msgspec.Struct):
-    """The fields of an `Answer` message: the result of a request from one actor to another."""
+    """The fields that are read from an `Answer` message: the result of a request from one actor to another."""
 
     result: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Asked(msgspec.Struct):
-    """The fields of an `Ask` message: a request from one actor to another."""
+    """The fields that are read from an `Ask` message: a request from one actor to another."""
 
     question: tuple[str, msgspec.Raw]
     id: int | None = None
 
 
 class _Leadership(msgspec.Struct):
-    """The fields of a partition state that describe the leader and the ISR."""
+    """The fields that are read from a partition state that describe the leader and the ISR."""
 
     leader: int
     leader_epoch: int
@@ -253,37 +254,37 @@ class _Leadership(msgspec.Struct):
 
 
 class _StatesToWrite(msgspec.Struct):
-    """The fields of a ZooKeeper request that writes partition states."""
+    """The fields that are read from a ZooKeeper request that writes partition states."""
 
     states: tuple[tuple[tuple[str, int], _Leadership], ...]
 
 
 class _StatesRead(msgspec.Struct):
-    """The fields of the result of reading partition states from ZooKeeper."""
+    """The fields that are read from the result of reading partition states from ZooKeeper."""
 
     states: tuple[tuple[tuple[str, int], _Leadership | None, str], ...]
 
 
 class _StatesWritten(msgspec.Struct):
-    """The fields of the results of writing partition states to ZooKeeper."""
+    """The fields that are read from the results of writing partition states to ZooKeeper."""
 
     results: tuple[tuple[tuple[str, int], int, int], ...]
 
 
 class _Topic(msgspec.Struct):
-    """The fields of a message that names one topic."""
+    """The fields that are read from a message that names one topic."""
 
     topic: str
 
 
 class _Topics(msgspec.Struct):
-    """The fields of a message that lists topics."""
+    """The fields that are read from a message that lists topics."""
 
     topics: tuple[_Topic, ...] = ()
 
 
 class _ToStore(msgspec.Struct):
-    """The fields of a request to ZooKeeper."""
+    """The fields that are read from a request to ZooKeeper."""
 
     id: int
     ops: tuple[tuple[str, str, msgspec.Raw, msgspec.Raw], ...] = ()
@@ -293,19 +294,19 @@ class _ToStore(msgspec.Struct):
 
 
 class _FromStore(msgspec.Struct):
-    """The fields of a response from ZooKeeper."""
+    """The fields that are read from a response from ZooKeeper."""
 
     id: int
 
 
 class _Fired(msgspec.Struct):
-    """The fields of a `WatchEvent` message: a ZooKeeper watch fired."""
+    """The fields that are read from a `WatchEvent` message: a ZooKeeper watch fired."""
 
     path: str
 
 
 class _Sampled(msgspec.Struct):
-    """The fields of a `Samples` message: observed values for metrics."""
+    """The fields that are read from a `Samples` message: observed values for metrics."""
 
     values: tuple[tuple[str, float, tuple[tuple[str, str], ...]], ...]
 
@@ -324,14 +325,14 @@ class _Records(msgspec.Struct, array_like=True):
 
 
 class _Batch(msgspec.Struct):
-    """The fields of the records for one partition in a Produce request."""
+    """The fields that are read from the records for one partition in a Produce request."""
 
     partition: tuple[str, int]
     records: _Records | None = None
 
 
 class _Append(msgspec.Struct, array_like=True):
-    """The fields of an `AppendBatch` message: records to append, and their request."""
+    """The fields that are read from an `AppendBatch` message: records to append, and their request."""
 
     request: int
     place: int
@@ -339,44 +340,44 @@ class _Append(msgspec.Struct, array_like=True):
 
 
 class _Appends(msgspec.Struct):
-    """The fields of an `AppendBatches` message: several batches to append."""
+    """The fields that are read from an `AppendBatches` message: several batches to append."""
 
     batches: tuple[_Append, ...]
 
 
 class _Found(msgspec.Struct):
-    """The fields of the records that were read from one partition."""
+    """The fields that are read from the records that were read from one partition."""
 
     partition: tuple[str, int]
     body: _Body | None = None
 
 
 class _Read(msgspec.Struct):
-    """The fields of a `LogRead` message: the result of reading a partition."""
+    """The fields that are read from a `LogRead` message: the result of reading a partition."""
 
     result: _Found
 
 
 class _Isr(_State):
-    """The fields of a `ChangeIsr` message: an ISR to write to ZooKeeper."""
+    """The fields that are read from a `ChangeIsr` message: an ISR to write to ZooKeeper."""
 
     grows: bool = True
 
 
 class _Elected(msgspec.Struct):
-    """The fields of an `Elected` message: a new controller epoch."""
+    """The fields that are read from an `Elected` message: a new controller epoch."""
 
     epoch: int
 
 
 class _Broker(msgspec.Struct):
-    """The fields of a live broker."""
+    """The fields that are read from a live broker."""
 
     id: int
 
 
 class _Brokers(msgspec.Struct):
-    """The fields of a `Brokers` message: the live brokers."""
+    """The fields that are read from a `Brokers` message: the live brokers."""
 
     brokers: tuple[_Broker, ...]
 

@@ -119,9 +119,7 @@ def manifest(folder: Path) -> Manifest:
     try:
         beside = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
-        raise NotATrace(
-            f"{folder / MANIFEST} does not list the packed runs. Pack the traces again ({error})"
-        ) from error
+        raise NotATrace(f"{folder / MANIFEST} cannot be read ({error}). Pack the traces again.") from error
     files = () if (folder / _LANDED).exists() else sorted(folder.glob("*.parquet"))
     gaps = tuple(filter(None, map(_gap, files)))
     return Manifest(beside.runs, (*beside.unreadable, *gaps))

@@ -125,7 +125,7 @@ def fence(epoch_zk_version: int | None) -> tuple[WriteOp, ...]:
 
 def refused(code: int, path: str) -> ZooKeeperRefused:
     """The error for an answer without a rule of its own."""
-    return ZooKeeperRefused(f"{CODE_NAMES.get(code, code)} for {path}")
+    return ZooKeeperRefused(f"ZooKeeper returned {CODE_NAMES.get(code, code)} for {path}")
 
 
 def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:

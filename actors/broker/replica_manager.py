@@ -354,7 +354,7 @@ class ReplicaManagerActor(FlowActor):
             return
         if there.epoch < self._epochs.controller:
             _log.error(
-                "[Broker id=%d] Ignoring controller epoch %d: ZooKeeper has %d",
+                "[Broker id=%d] Ignoring controller epoch %d, because /controller_epoch in ZooKeeper is %d",
                 self._settings.node_id,
                 self._epochs.controller,
                 there.epoch,

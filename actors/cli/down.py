@@ -30,6 +30,6 @@ def command(directory: Path) -> int:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while runner(directory) == process:
         if time.monotonic() > deadline:
-            raise CommandFailed(f"process {process} does not stop; it runs the cluster in {directory}")
+            raise CommandFailed(f"the cluster in {directory} did not stop; its process {process} is still running")
         time.sleep(LOOK_SECONDS)
     return 0

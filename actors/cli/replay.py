@@ -99,7 +99,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
         if len(named) != 1:
             known = ", ".join(named or here) or "none"
             raise CommandFailed(
-                f"{actor} is not one actor that exists after delivery {replay.base.n}: there are {known}"
+                f"after message {replay.base.n} there is not exactly one actor {actor}; the actors are {known}"
             )
         state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
         click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))

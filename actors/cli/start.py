@@ -30,7 +30,7 @@ def command(node: int, directory: Path) -> int:
             f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes"
         )
     if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):
-        raise CommandFailed(f"node {node} runs (process {_process(directory, node)})")
+        raise CommandFailed(f"node {node} is already running (process {_process(directory, node)})")
     entry = BrokerProcess(node, 0, directory / f"node-{node}")
     entry.request.touch()
     if not _wait(lambda: _process(directory, node) is not None, START_SECONDS):

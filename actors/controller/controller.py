@@ -147,7 +147,7 @@ class ControllerActor(FlowActor):
             )
             now = self.port("time").wall_ms()
             return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
-        log.error("%s Error processing event %s for the %d. time, dropping it: %r", tag, name, times, error)
+        log.error("%s Error processing event %s (attempt %d), dropping it: %r", tag, name, times, error)
         return self._observed(event, ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
     def _succeeded(self, name: str) -> None:

@@ -66,7 +66,10 @@ class Wire(Protocol):
 
 
 class Watcher(Protocol):
-    """The interface of an observer that sees all requests; `connection` is the number of a connection."""
+    """The interface of an observer that sees all requests and responses on the in-memory network.
+
+    `connection` is the number of a connection.
+    """
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """A request arrived at a host, where an actor handles it."""

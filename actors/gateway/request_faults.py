@@ -72,7 +72,7 @@ class RequestFault:
         if self.kind not in VALUES:
             raise FaultError(f"unknown kind of fault {self.kind!r}. Use one of {', '.join(VALUES)}.")
         if self.api not in APIS:
-            raise FaultError(f"there is no API {self.api!r}; there are {', '.join(sorted(APIS))}")
+            raise FaultError(f"unknown API {self.api!r}. Use one of {', '.join(sorted(APIS))}.")
 
     def fires(self, broker: int, client_id: str, request: Message) -> bool:
         """Return whether to inject the fault into this request. Counts the request."""

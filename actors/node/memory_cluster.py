@@ -324,7 +324,7 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not deleted: {response}")
         (deleted,) = response.topics
         if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            raise ClusterError(f"there is no topic {name}; there are {', '.join(self.topics) or 'none'}")
+            raise ClusterError(f"topic {name} does not exist; the topics are {', '.join(self.topics) or 'none'}")
         if deleted.error_code != NONE:
             raise ClusterError(f"topic {name} was not deleted (error {deleted.error_code})")
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")

@@ -106,7 +106,7 @@ class NodeProcess:
             case NodeStopped():
                 self._end(0)
             case _:
-                _log.error("Ignoring unexpected message %s", type(message).__name__)
+                _log.error("Process: ignoring unexpected message %s", type(message).__name__)
 
 
 def _whereabouts(node: Node) -> str:

@@ -74,7 +74,7 @@ class KafkaCluster:
         advertised_host: str | None = None,
     ) -> None:
         if not isinstance(brokers, int):
-            raise ClusterError(f"brokers={brokers!r} must be an integer from 1 on")
+            raise ClusterError(f"brokers={brokers!r} must be an integer of at least 1")
         if host in ANY_ADDRESS and advertised_host is None:
             raise ClusterError(
                 f"clients cannot connect to host={host!r}. Set advertised_host to a name or address of this machine."

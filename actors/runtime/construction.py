@@ -23,7 +23,9 @@ def construct(actor_class: type[Actor], capabilities: dict[str, Any], requiremen
     """Create an instance. Raises NoCompatibleSystemForActor if the class rejects these capabilities."""
     check, named = _wishes(actor_class)  # type: ignore[arg-type]  # (a metaclass of Thespian's has no types)
     if check is not None and not check(capabilities, requirements or {}):
-        raise NoCompatibleSystemForActor(actor_class, "the capability check rejected this actor system")
+        raise NoCompatibleSystemForActor(
+            actor_class, "actorSystemCapabilityCheck of the actor class rejected this actor system"
+        )
     if not named:
         return actor_class()
     offered = {"capabilities": capabilities, "requirements": requirements}

@@ -81,7 +81,7 @@ class InlineDriver:
         """
         if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
             raise RuntimeError(
-                "the thread that runs the actors cannot block on them; await request() on its event loop"
+                "this thread runs the actors, so it must not wait for them; await request() on the event loop instead"
             )
         now = self._kernel.clock.now
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout

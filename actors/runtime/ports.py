@@ -20,8 +20,7 @@ BODY = "record batches"
 
 
 class EffectDiverged(BaseException):
-    """A replayed actor called another I/O adapter than the trace records: `made` instead of `recorded` (None: no
-    call)."""
+    """The replay called another I/O adapter than the trace records: `made` instead of `recorded` (None: no call)."""
 
     def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")

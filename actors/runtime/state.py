@@ -145,7 +145,7 @@ class _Freezing:
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if not _is_ours(cls.__module__):
-            raise NoForm(f"{_path_text(where)} is a {cls.__module__}.{cls.__qualname__}")
+            raise NoForm(f"{_path_text(where)} cannot be stored: its type is {cls.__module__}.{cls.__qualname__}")
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
         fields = zip(value._fields, value, strict=True) if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]

@@ -145,7 +145,7 @@ class HighWatermarkMoved:
 
 
 class Acknowledged(NamedTuple):
-    """A record that a leader has acknowledged, with the time and the transaction that created its topic."""
+    """A record that a leader has acknowledged, with the time, and the ZooKeeper transaction that created its topic."""
 
     value: bytes
     born: int

@@ -127,7 +127,7 @@ def parse(text: str) -> Schedule:
                 "`for inf`."
             ) from None
     if int(fields.get("brokers", 1)) < 1:
-        raise BadSchedule("a cluster has at least 1 broker")
+        raise BadSchedule("the number of brokers must be at least 1")
     return Schedule(
         **fields,  # type: ignore[arg-type]
         settings=tuple(settings),

@@ -191,7 +191,9 @@ class RunWriter:
         disk = os.statvfs(self._folder)
         free = disk.f_bavail * disk.f_frsize
         if free < self._free_bytes:
-            raise OSError(errno.ENOSPC, f"{free} bytes are free, below the {self._free_bytes} that must stay free")
+            raise OSError(
+                errno.ENOSPC, f"only {free} bytes of the disk are free, but {self._free_bytes} must stay free"
+            )
 
     def _evict(self) -> None:
         """Remove the oldest until another segment fits."""

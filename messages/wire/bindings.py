@@ -84,7 +84,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 def _delete_partitions(request: StopReplicaRequest) -> bool:
     flags = {state.delete_partition for state in request.partition_states}
     if len(flags) > 1:
-        raise ValueError("before version 3, a request deletes all its partitions or none")
+        raise ValueError("StopReplica before version 3 can only delete all its partitions or none")
     return True in flags
 
 
@@ -129,7 +129,7 @@ def _topics_asked(request: MetadataRequest) -> tuple[str, ...] | None:
     if request.version > 0:
         return request.topics
     if request.topics == ():
-        raise ValueError("version 0 cannot request zero topics: an empty list requests all")
+        raise ValueError("Metadata version 0 cannot request no topics, because an empty list requests all")
     return request.topics or ()
 
 
@@ -143,7 +143,7 @@ def _produced_bytes(part: ProducePartition) -> bytes:
 
 def _leaving_member(request: LeaveGroupRequest) -> str:
     if len(request.members) != 1:
-        raise ValueError("before version 3, a request has exactly one leaving member")
+        raise ValueError("LeaveGroup before version 3 must name exactly one member")
     return request.members[0].member_id
 
 

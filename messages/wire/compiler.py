@@ -544,11 +544,11 @@ def _cut(
 
 
 def _refuse_null(field: str) -> NoReturn:
-    raise ValueError(f"{field} is null")
+    raise ValueError(f"the field {field} must not be null")
 
 
 def _refuse_more(most: int) -> NoReturn:
-    raise ValueError(f"more than {most} entries")
+    raise ValueError(f"the message has more than {most} entries")
 
 
 def _refuse_rest() -> NoReturn:

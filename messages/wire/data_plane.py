@@ -69,7 +69,7 @@ def _text(data: Data, position: int) -> tuple[str | None, int]:
         return None, position
     end = position + length
     if end > len(data):
-        raise ValueError("the frame ends inside a field")
+        raise ValueError("the message ends in the middle of a field")
     return TEXTS[bytes(data[position:end])], end
 
 
@@ -77,14 +77,14 @@ def _topic(data: Data, position: int) -> tuple[str, int, int]:
     """A topic's name, how many partitions of it follow, and where."""
     topic, position = _text(data, position)
     if topic is None:
-        raise ValueError("a field is null that must have a value")
+        raise ValueError("a field that must not be null is null")
     (count,) = _INT.unpack_from(data, position)
     return topic, _count(count), position + 4
 
 
 def _count(count: int) -> int:
     if count < 0:
-        raise ValueError("a field is null that must have a value")
+        raise ValueError("a field that must not be null is null")
     return count
 
 
@@ -96,7 +96,7 @@ def _view(data: Data, position: int) -> tuple[Data | None, int]:
         return None, position
     end = position + length
     if end > len(data):
-        raise ValueError("the frame ends inside a field")
+        raise ValueError("the message ends in the middle of a field")
     return memoryview(data)[position:end], end
 
 
@@ -243,7 +243,7 @@ def _read_fetch(version: int) -> Reader:
                 topic, partitions, position = _topic(data, position)
                 done = _more(done)
                 if position + 4 * partitions > len(data):
-                    raise ValueError("the frame ends inside a field")
+                    raise ValueError("the message ends in the middle of a field")
                 for _ in range(partitions):
                     done = _more(done)
                     forgotten.append(TopicPartition(topic, *_INT.unpack_from(data, position)))
@@ -252,7 +252,7 @@ def _read_fetch(version: int) -> Reader:
         if racks:
             text, position = _text(data, position)
             if text is None:
-                raise ValueError("a field is null that must have a value")
+                raise ValueError("a field that must not be null is null")
             rack = text
         request = FetchRequest(
             *(version, replica, max_wait, min_bytes, tuple(parts), max_bytes, isolation, session_id, session_epoch),
@@ -355,7 +355,7 @@ def _read_fetched(version: int) -> Reader:
                 if more[-1] >= 0:
                     rows = range(position, position + more[-1] * _ABORTED.size, _ABORTED.size)
                     if rows.stop > len(data):
-                        raise ValueError("the frame ends inside a field")
+                        raise ValueError("the message ends in the middle of a field")
                     aborted = tuple([AbortedTransaction(*_ABORTED.unpack_from(data, row)) for row in rows])
                     position = rows.stop
                 preferred = -1

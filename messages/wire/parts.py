@@ -67,7 +67,7 @@ def entries_of(rows: PartRows) -> list[Any]:
         rest = [iter(each) for each in entries]
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
         if len(found) != sum(map(len, entries)):
-            raise ValueError("entries are missing")
+            raise ValueError("some entries are missing")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
         raise ValueError(
@@ -79,5 +79,5 @@ def entries_of(rows: PartRows) -> list[Any]:
 def _code(message: type, version: int) -> RowsCode:
     api = API_BY_REQUEST.get(message) or _API_BY_RESPONSE[message]
     if not api.min_version <= version <= api.max_version:
-        raise ValueError(f"{api.name} does not have this version")
+        raise ValueError(f"{api.name} has no version {version}")
     return compile_rows(message, Schema(message.__name__).layout(version), version, BINDINGS)

@@ -1,4 +1,4 @@
-"""Sections about causes: which messages a message causes, and the path from an event to its requests.
+"""Sections of a summary about causes: which messages a message causes, and the path from an event to its requests.
 
 Rule 1: a delivery has its cause in the trace: the delivery in which its message was sent.
 Rule 2: across what is no actor, and across nodes, causes end. There the channel's order holds: a channel hands over

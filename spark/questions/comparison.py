@@ -1,4 +1,4 @@
-"""A section that compares the times in two sets of traces.
+"""The section of a summary that compares the times in two sets of traces.
 
 Rule: what has a name is compared where it was measured at least ENOUGH times in both. It changed if that is no chance
       (the rank-sum test of Mann and Whitney, in its normal approximation, corrected for ties: |z| over SURE, as chance

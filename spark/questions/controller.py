@@ -1,4 +1,4 @@
-"""Sections about controllers: their events, their requests to brokers, and their times.
+"""Sections of a summary about controllers: their events, their requests to brokers, and their times.
 
 Rule: a request counts when the channel hands it to the network. The same request handed over again after a failure is a
       retransmission and counted apart (controller.md 5: the channel resends until it is answered).

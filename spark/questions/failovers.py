@@ -1,4 +1,4 @@
-"""Sections about failovers: failed nodes, when they were detected, new leaders, and the time without a leader.
+"""Sections of a summary about failovers: failed nodes, their detection, new leaders, and the time without a leader.
 
 Rule 1: a broker is gone when a controller reads the list of brokers and misses one that it, or the controller before
         it, had read before; until it is back in a list. It died when its process last did anything, as its own trace

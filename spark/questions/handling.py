@@ -1,4 +1,4 @@
-"""Sections about the actors: which messages each handled, how long that took, and how long others waited."""
+"""Sections of a summary about actors: the messages that each handled, the time for each, and the waiting times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections about partitions and topics over time: ISRs, elections, deletions, reassignments."""
+"""Sections of a summary about partitions and topics over time: ISRs, elections, deletions, reassignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections about traffic: ZooKeeper requests, client requests, records, and the distribution of latencies."""
+"""Sections of a summary about traffic: ZooKeeper requests, client requests, records, and latencies."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_an_epoch_without_election_is_ignored(broker: Broker, caplog: pytest.Log
     assert broker.lead(order("t"), epoch=5).error_code == NONE
     assert broker.update(epoch=MAX_EPOCH).error_code == NONE, "believed until somebody is refused for it"
     assert broker.lead(order("t", epoch=1), epoch=5).error_code == NONE
-    assert f"Ignoring controller epoch {MAX_EPOCH}: ZooKeeper has 5" in caplog.text
+    assert f"Ignoring controller epoch {MAX_EPOCH}, because /controller_epoch in ZooKeeper is 5" in caplog.text
     assert broker.lead(order("t", epoch=2), epoch=4).error_code == STALE_CONTROLLER_EPOCH
     assert broker.stop(("t", 0, 2, True), epoch=6).error_code == NONE
 

@@ -82,7 +82,7 @@ def test_the_same_event_again_is_dropped_and_named(
     assert world.controller() == (0, 2), "only the first made it resign"
     assert [node.context.active for node in nodes] == [True, False]
     assert failing(world, 0) == {"TopicChange": 3} and failing(world, 1) == {}
-    assert "Error processing event TopicChange for the 3. time, dropping it: KeyError('poison')" in caplog.text
+    assert "Error processing event TopicChange (attempt 3), dropping it: KeyError('poison')" in caplog.text
     assert [error for error in world.errors if "0 partitions are offline, 7 are counted" in error] == world.errors[2::2]
     poison("")
     nodes[0].context.offline_count = 0

@@ -22,6 +22,7 @@ from typing import TypeAlias
 import attrs
 import click
 
+from tests.docs.example_values import CONTEXTS, EXAMPLES, EXPRESSIONS
 from tests.docs.vocabulary import Hit, hits
 from tests.layering import ROOT, sources
 
@@ -50,114 +51,6 @@ JSON = (
     ("spark/answers.py", "as_dict"),
 )
 """Functions whose dict literals have the keys of the printed JSON."""
-
-EXAMPLES = {
-    r"(?:tp|topic_?partition|partition|absent|moving|f)": "orders-3",
-    r"(?:topic|name)": "orders",
-    r"topics|partitions": "orders-3,orders-4",
-    r"(?:.*_)?(?:broker|node|leader|replica|controller|follower)(?:_id)?|id": "2",
-    r"(?:.*_)?(?:brokers|nodes|isr|replicas|broker_ids|receivers|each)": "[1, 2]",
-    r"joined|bounced|removed|dead|current|ids|live|processes|all|places": "1, 2",
-    r"twice|missing|foreign|a|own_id": "2",
-    r"(?:.*_)?epoch": "7",
-    r"(?:.*_)?offset": "4711",
-    r"error|reason|why|problem|failure|outcome|detail|reasons|storage_error|last_words|tail": "Connection refused",
-    r"strerror": "Permission denied",
-    r"damage": "/var/lib/kafka/orders-3/leader-epoch-checkpoint: line 3 is not an entry",
-    r"torn": "expected a number",
-    r"refusal": "1000 connections are open",
-    r"(?:.*_)?(?:path|file|directory|folder|log_dir|dir)": "/var/lib/kafka/orders-3",
-    r"directories|elsewhere": "/var/lib/kafka2",
-    r"parent|our_nodes": "/isr_change_notification",
-    r"lock|suffix|manifest": "cluster.lock",
-    r"logs|log": "00000000000000004711.log",
-    r"host": "kafka2.example.org",
-    r"port": "9092",
-    r"address|peer|endpoint|client|client_address": "10.0.0.7:51234",
-    r"place|zookeeper": "kafka2.example.org:2181",
-    r"seconds|.*_s|took|waited|pause|patience|timeout|.*_seconds": "30",
-    r"ms|.*_ms": "1500",
-    r"(?:count|number|size|len|.*_bytes|most|total|left_out|unlisted|moved|times|records|requests|lines|runs)": "12",
-    r"limit|minimum|max_.*|min_size|factor|entry_size|rate": "64",
-    r"correlation_id|position|length|at|version|kind": "417",
-    r"start|first|base|timestamp|range|field": "4711",
-    r"group|group_id": "readers",
-    r"member|member_id": "consumer-1-5f0c",
-    r"session|session_id": "0x1000a2b",
-    r"(?:.*_)?state|target|after": "OnlinePartition",
-    r"before|legal": "NewPartition",
-    r"key|option|setting|required|absents": "log.retention.ms",
-    r"idle": "num.io.threads=16",
-    r"wrong": "log.retention.ms=-5",
-    r"value": "-5",
-    r"event": "BrokerChange",
-    r"tag|who": "[Controller id=2 epoch=7]",
-    r"sender|child|myaddress": "ReplicaManagerActor.5",
-    r"to": "BrokerChannelActor.7",
-    r"api|apis": "Produce",
-    r"fault": "error",
-    r"run": "0-1767225600-3f9a",
-    r"module": "messages.requests",
-    r"qualname|named|message|annotation": "LeaderAndIsrRequest",
-    r"group_metadata": "__consumer_offsets",
-    r"cluster_id": "mQ0XbVZsSgmNUUSxZyE3dA",
-    r"security_protocol": "SSL",
-    r"pattern|text": "orders[",
-    r"row|entry|assignment|shown": '{"topic": "orders"}',
-    r"words": "Shrinking ISR from 1,2 to 1",
-    r"sourcehash": "5f0c9a1b",
-    r"otherwise": "broker 2 was not ready",
-    r"roles": "broker, controller",
-    r"advertised_listeners": "advertised.listeners",
-    r"trigger": "ZkTriggered",
-    r"ring": "ring",
-    r"action|scenario": "--describe",
-    r"do": "create_topic",
-    r"seen": "0 messages",
-    r"zone": "Mars/Olympus",
-    r"said": "EXTERNAL://:9092",
-    r"colliding": "orders.v1",
-    r"example": '{"partitions": [{"topic": "orders", "partition": 0, "offset": 12}], "version": 1}',
-    r"error_message|response": "The topic already exists.",
-    r"client_id": "producer-1",
-    r"client_host": "10.0.0.7",
-    r"code|error_code": "35",
-    r"fetcher_id": "0",
-    r"feature": "transactions",
-    r"known|names|unknown|fresh": "orders,payments",
-    r"entries|config": "{'retention.ms': '1000'}",
-    r"listener": "INTERNAL",
-    r"advertised": "EXTERNAL",
-    r"n|end|moment|now": "4711",
-    r"refused": "Number of partitions must be larger than 0.",
-    r"znode": "/brokers/topics/orders",
-}
-"""The last name in a placeholder's expression -> an example value."""
-
-EXPRESSIONS = {
-    r"current\.value": "NewPartition",
-    r"path\.removeprefix.*": "topics/orders",
-    r"paths\.OUR_NODES": "/kafka-actors/nodes",
-    r"paths\.BROKER_IDS": "/brokers/ids",
-    r"', '\.join\(absent\)": "cluster.id",
-    r"'it' if .*": "it",
-    r"len\(imbalanced\) / len\(mine\)": "0.25",
-    r"log_text\.joined\(partitions.*": "orders-3,orders-4",
-    r"log_text\.assignment.*|.*_assignments\(.*": "orders-3 -> [2, 3, 1]",
-    r"log_text\.leader_and_isr.*": "(Leader:1,ISR:1,2,LeaderEpoch:4,ZkVersion:9,ControllerEpoch:7)",
-    r"self\.of\(.*": "none in the last 100 calls",
-    r"self\._epochs\.controller": "9",
-    r"\*names": "LeaderAndIsr",
-    r"\*each": "orders-3",
-    r"what": "elect a leader",
-    r"target": "/tmp/full-traces",
-    r"found": "12",
-    r"where or name": "ControllerActor.pending",
-    r"new|ineligible": "orders",
-    r"fresh": "orders-4",
-    r"name_of\(code\)": "TOPIC_ALREADY_EXISTS",
-}
-"""A whole expression of a placeholder -> an example value."""
 
 CONVERSIONS = frozenset(
     ("strip", "absolute", "removeprefix", "removesuffix", "hex", "value", "dumps", "join", "sorted")
@@ -237,8 +130,14 @@ def filled(text: str, values: list[ast.expr]) -> str:
 def example(text: str) -> str:
     """Replace each `{expression}` by an example value."""
 
+    special = {name: words for part, values in CONTEXTS.items() if part in text for name, words in values.items()}
+
     def value(found: re.Match[str]) -> str:
+        if found[1] in special:
+            return special[found[1]]
         expression = found[1].removesuffix(":d")
+        if expression in special:
+            return special[expression]
         numeric = expression != found[1]
         if expression == "error" and re.search("unreadable|can be read", text):
             return "expected a JSON object, found b'x'"
@@ -298,7 +197,7 @@ def help_texts() -> Iterator[Text]:
         if command.help:
             yield Text("help texts", f"{name} --help", f"kafka-actors {name} --help: {inspect.cleandoc(command.help)}")
         if command.epilog:
-            yield Text("help texts", f"{name} --help", f"kafka-actors {name} --help: ... {command.epilog}")
+            yield Text("help texts", f"{name} --help", f"kafka-actors {name} --help: {command.epilog}")
         for each in command.params:
             words = getattr(each, "help", None)
             if words and not getattr(each, "hidden", False):
@@ -337,7 +236,7 @@ def errors() -> Iterator[Text]:
                 ):
                     for argument in node.args:
                         text = template(argument)
-                        if text is not None and " " in text:
+                        if text is not None and " " in text and text != "; ":
                             yield Text("errors", place(file, node), text)
                             break
 

@@ -155,7 +155,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
         cluster.create_topic("t")
         cluster.delete_topic("t")
         assert cluster.topics == []
-        with pytest.raises(ClusterError, match="there is no topic t; there are none"):
+        with pytest.raises(ClusterError, match="topic t does not exist; the topics are none"):
             cluster.delete_topic("t")
         cluster.create_topic("t")
         assert cluster.topics == ["t"]

@@ -429,7 +429,7 @@ def test_a_request_that_is_written_meanwhile_is_not_lost() -> None:
 def test_assignments_of_absent_topics_are_refused(bridge: Bridged) -> None:
     fence = controlled(bridge)
     answer = bridge.ask(SetAssignments((TopicAssignment("none", ()),), fence))
-    assert answer == Failure("ZooKeeperRefused", "NO_NODE for /brokers/topics/none")
+    assert answer == Failure("ZooKeeperRefused", "ZooKeeper returned NO_NODE for /brokers/topics/none")
 
 
 def test_a_deleted_topic_leaves_nothing(bridge: Bridged) -> None:

@@ -33,7 +33,7 @@ def test_answers_and_failures(server_in_memory: MemoryZooKeeper) -> None:
     with Client(MemoryStore(server_in_memory)) as zk:
         zk.ask(EnsurePaths())
         assert zk.ask(GetTopics(watch=False)) == TopicNames(())
-        with pytest.raises(ZooKeeperRefused, match="NO_NODE for /brokers/topics/none"):
+        with pytest.raises(ZooKeeperRefused, match="ZooKeeper returned NO_NODE for /brokers/topics/none"):
             zk.ask(SetAssignments((TopicAssignment("none", ()),), None))
         server_in_memory.write((WriteOp(CREATE, "/controller", b"torn"), WriteOp(CREATE, "/controller_epoch", b"1")), 0)
         with pytest.raises(BadZnode, match="/controller: no valid JSON"):

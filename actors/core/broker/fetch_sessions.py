@@ -88,7 +88,7 @@ class DelayedFetch:
 
 @attrs.define(eq=False)
 class Session:
-    """A fetch session with its partitions; id 0 stands for a fetch without a session."""
+    """A fetch session with its partitions; a fetch without a session has id 0."""
 
     id: int
     key: int
