@@ -21,9 +21,9 @@ _T = TypeVar("_T")
 class AsyncKafkaCluster:
     """A Kafka cluster for tests with asyncio, which `async with` starts and stops.
 
-    It takes the arguments of `KafkaCluster` and has its methods, as coroutines; what there is a property and asks the
-    cluster is a coroutine here too. Their work is done in threads, so that consumers' heartbeats and all else on the
-    event loop go on.
+    It takes the arguments of `KafkaCluster` and has its methods, with the same arguments, results and exceptions, as
+    coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. Their work is done in threads,
+    so that consumers' heartbeats and other tasks of the event loop continue.
     """
 
     def __init__(
@@ -44,24 +44,31 @@ class AsyncKafkaCluster:
             host=host,
             advertised_host=advertised_host,
         )
-        """The same cluster for callers that may block."""
+        """The same cluster, for code that may block."""
 
     @classmethod
     def of(cls, cluster: KafkaCluster) -> AsyncKafkaCluster:
-        """A cluster that exists already, for asyncio."""
+        """Use an existing `KafkaCluster` with asyncio.
+
+        Args:
+            cluster: The cluster, started or not.
+
+        Returns:
+            An `AsyncKafkaCluster` for the same brokers.
+        """
         found = cls.__new__(cls)
         found.cluster = cluster
         return found
 
-    # ------------------------------------------------------------------------------------------------ life
+    # ------------------------------------------------------------------------------------------------ start and stop
 
     async def start(self) -> AsyncKafkaCluster:
-        """Start all brokers; they know each other then, and one is controller."""
+        """Start all brokers, and wait until each knows all others and one is the controller. Returns this cluster."""
         await asyncio.to_thread(self.cluster.start)
         return self
 
     async def stop(self) -> None:
-        """Stop all brokers at once. A second call does nothing."""
+        """Stop all brokers at once, without a controlled shutdown. A second call does nothing."""
         await asyncio.to_thread(self.cluster.stop)
 
     async def __aenter__(self) -> AsyncKafkaCluster:
@@ -72,11 +79,11 @@ class AsyncKafkaCluster:
     ) -> None:
         await asyncio.to_thread(self.cluster.__exit__, kind, error, traceback)
 
-    # ------------------------------------------------------------------------------------------------ where it is
+    # ---------------------------------------------------------------------------------------------- addresses and files
 
     @property
     def bootstrap_servers(self) -> str:
-        """ "host:port,host:port,...": all brokers, for `bootstrap_servers` of a client."""
+        """The addresses of all brokers, also stopped ones, as "host:port,...", for a client's `bootstrap_servers`."""
         return self.cluster.bootstrap_servers
 
     @property
@@ -86,11 +93,11 @@ class AsyncKafkaCluster:
 
     @property
     def log_file(self) -> Path:
-        """The brokers' log."""
+        """The log file of all brokers."""
         return self.cluster.log_file
 
     async def diagnosis(self) -> str:
-        """The cluster's state for a test's report, as `KafkaCluster.diagnosis`."""
+        """Describe what happened in the cluster, as `KafkaCluster.diagnosis` does."""
         return await asyncio.to_thread(self.cluster.diagnosis)
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -102,47 +109,58 @@ class AsyncKafkaCluster:
         replication_factor: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> None:
-        """Create a topic, by default replicated on up to three brokers; all brokers know its leaders then."""
+        """Create a topic, and wait until all brokers know the leaders of its partitions.
+
+        Args:
+            topic: Name of the topic.
+            partitions: Number of partitions.
+            replication_factor: Number of replicas of each partition; by default three, or all brokers if there are
+                fewer.
+            config: Topic configs by name, such as {"retention.ms": 1000}.
+
+        Raises:
+            ClusterError: The topic exists already, or the arguments are invalid; the message has Kafka's reason.
+        """
         await asyncio.to_thread(self.cluster.create_topic, topic, partitions, replication_factor, config)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete a topic; it is gone from ZooKeeper when this returns."""
+        """Delete a topic, and wait until it is removed from ZooKeeper. All brokers with replicas must be running."""
         await asyncio.to_thread(self.cluster.delete_topic, topic)
 
     async def add_broker(self) -> int:
-        """Start one more broker, and return its id."""
+        """Start one more broker, wait until all other brokers know it, and return its id."""
         return await asyncio.to_thread(self.cluster.add_broker)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, on its data and port."""
+        """Start a stopped or killed broker again, with its data and port."""
         await asyncio.to_thread(self.cluster.start_broker, broker_id)
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaders away."""
+        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers."""
         await asyncio.to_thread(self.cluster.stop_broker, broker_id)
 
     async def restart(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again on its data and port."""
+        """Stop a broker by a controlled shutdown, and start it again with its data and port."""
         await asyncio.to_thread(self.cluster.restart, broker_id)
 
     async def kill(self, broker_id: int) -> None:
-        """End a broker as kill -9 would. The others notice when its session expires."""
+        """Stop a broker without a shutdown, as `kill -9` does; the others notice after `session_timeout` seconds."""
         await asyncio.to_thread(self.cluster.kill, broker_id)
 
     async def pause(self, broker_id: int) -> None:
-        """Suspend a broker as SIGSTOP does, until `resume`."""
+        """Suspend a broker until `resume`, as SIGSTOP does: its connections stay open, but it handles no requests."""
         await asyncio.to_thread(self.cluster.pause, broker_id)
 
     async def resume(self, broker_id: int) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker, which then handles the requests that it received meanwhile."""
         await asyncio.to_thread(self.cluster.resume, broker_id)
 
     async def move_controller(self) -> int:
-        """Make another broker the controller, and return its id."""
+        """Make another running broker the controller, and return its id."""
         return await asyncio.to_thread(self.cluster.move_controller)
 
     async def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session; it has registered again when this returns."""
+        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one."""
         await asyncio.to_thread(self.cluster.expire_session, broker_id)
 
     @asynccontextmanager
@@ -181,12 +199,18 @@ class AsyncKafkaCluster:
     @overload
     async def wait_for(self, condition: Callable[[], _T | None], timeout: float = 30.0) -> _T: ...
     async def wait_for(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
-        """Call `condition` every hundredth of a second until its result is true, and return that.
+        """Call `condition` every 10 ms until its result is true.
 
-        A condition may be a coroutine function. A partition that does not exist yet counts as false.
+        Args:
+            condition: A function or coroutine function without arguments. A partition that does not exist yet counts
+                as false.
+            timeout: Maximum time in seconds.
+
+        Returns:
+            The result of `condition`.
 
         Raises:
-            TimeoutError: After `timeout` seconds, with the last result.
+            TimeoutError: The result was false for `timeout` seconds; the message has the last result.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -206,10 +230,19 @@ class AsyncKafkaCluster:
     async def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = 30.0
     ) -> int:
-        """Wait until a partition exists and a broker other than `other_than` leads it, and return that broker's id.
+        """Wait until a partition exists and has a leader.
+
+        Args:
+            topic: Name of the topic.
+            partition: Partition number.
+            other_than: Id of a broker that does not count as leader, such as one that was killed.
+            timeout: Maximum time in seconds.
+
+        Returns:
+            The id of the leader.
 
         Raises:
-            TimeoutError: After `timeout` seconds.
+            TimeoutError: The partition had no such leader within `timeout` seconds.
         """
 
         async def leaders() -> list[int]:

@@ -32,16 +32,16 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """How many requests met the fault."""
+        """The number of requests that met the fault."""
         return int(self._ask("fault", number=self._number)["hits"])
 
     @property
     def calls(self) -> int:
-        """How many requests matched its API and filters, whether or not its trigger fired."""
+        """The number of requests that matched the API and the filters, including those that did not meet the fault."""
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:
-        """End the fault. A second call does nothing."""
+        """Remove the fault. A second call does nothing."""
         self._ask("remove_fault", number=self._number)
 
     def __enter__(self) -> InjectedFault:
@@ -64,23 +64,26 @@ class Trigger:
         self._fault = fault
 
     def every_time(self) -> InjectedFault:
-        """Every matching request meets it."""
+        """Inject the fault into every matching request."""
         return self._injected()
 
     def once(self) -> InjectedFault:
-        """The next matching request meets it."""
+        """Inject the fault into the next matching request."""
         return self.times(1)
 
     def times(self, n: int) -> InjectedFault:
-        """The next `n` matching requests meet it."""
+        """Inject the fault into the next `n` matching requests."""
         return self._injected(first=1, last=n)
 
     def on_call(self, n: int) -> InjectedFault:
-        """The `n`-th matching request from now on meets it, counted from 1."""
+        """Inject the fault into the `n`-th matching request from now on, counted from 1."""
         return self._injected(first=n, last=n)
 
     def with_probability(self, probability: float, seed: int = 0) -> InjectedFault:
-        """Each matching request meets it with this probability. The same seed makes the same choices."""
+        """Inject the fault into each matching request with this probability, from 0 to 1.
+
+        The same seed selects the same requests.
+        """
         return self._injected(probability=probability, seed=seed)
 
     def _injected(self, **trigger: object) -> InjectedFault:
@@ -92,23 +95,23 @@ class Trigger:
 class FaultInjection:
     """Injects faults into the requests of clients and of other brokers.
 
-    Every method names an API as Kafka does ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`, whose methods
-    inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic, partition,
-    broker, client_id) choose requests. A fetch session names a partition only when it is new or has changed. If several
-    faults match, the first one whose trigger fires is met.
+    Every method takes the name of an API as Kafka has it ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`. The
+    methods of the trigger inject the fault and return an `InjectedFault`, which counts its hits; they raise
+    ClusterError if the API is unknown or the cluster is not running.
 
-    Raises ClusterError for an unknown API, and if the cluster does not run.
+    The optional `filters` (topic, partition, broker, client_id) select requests. A fetch session names a partition only
+    if the partition is new or has changed. If several faults match a request, it meets the first whose trigger fires.
     """
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         self._ask = ask
 
     def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger:
-        """Answer with Kafka's error `code` for all that the request names. The broker does nothing else with it."""
+        """Answer the request with Kafka's error `code` for each topic or partition in it, and do not handle it."""
         return self._trigger("error", api, code, filters)
 
     def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger:
-        """Handle the request after `seconds`."""
+        """Handle the request after a delay in seconds."""
         return self._trigger("delay", api, seconds, filters)
 
     def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger:
@@ -116,15 +119,15 @@ class FaultInjection:
         return self._trigger("disconnect", api, None, filters)
 
     def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger:
-        """Handle the request and send no response; nor to later requests on this connection, which stays open."""
+        """Handle the request without a response, also later requests on this connection, which stays open."""
         return self._trigger("lose_response", api, None, filters)
 
     def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger:
-        """Neither handle nor answer the request, nor answer later ones on this connection, which stays open."""
+        """Ignore the request and all later ones on this connection, which stays open."""
         return self._trigger("blackhole", api, None, filters)
 
     def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger:
-        """Answer with this throttle time, and read no further request of the connection meanwhile (KIP-219)."""
+        """Respond with this throttle time, and read no request from the connection until it has passed (KIP-219)."""
         return self._trigger("throttle", api, milliseconds, filters)
 
     def clear(self) -> None:
@@ -132,7 +135,7 @@ class FaultInjection:
         self._ask("clear_faults")
 
     def never_met(self) -> list[str]:
-        """The faults that no request has met, in words."""
+        """Describe the faults that no request has met."""
         return [str(each) for each in self._ask("faults_never_met")]
 
     def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger:

@@ -51,17 +51,20 @@ class KafkaCluster:
     Args:
         brokers: Number of brokers; their ids are 0, 1, ...
         settings: Kafka's broker settings for all of them, such as {"min.insync.replicas": 2}.
-        session_timeout: Seconds after which ZooKeeper expires the session of a killed broker; only then do the others
-            notice. A follower that its leader cannot reach leaves the ISR after `replica.lag.time.max.ms`: by default
-            twice as long, and at least one second.
-        directory: Folder of data, traces and log; it stays after `stop`. By default a temporary one (under pytest below
+        session_timeout: Seconds after which ZooKeeper expires the session of a killed broker, so that the other brokers
+            notice. `replica.lag.time.max.ms`, after which an unreachable follower leaves the ISR, is twice as long by
+            default, and at least one second.
+        directory: Folder of data, traces and log, which `stop` keeps. By default a temporary folder (under pytest below
             its base temporary directory), which `stop` removes.
-        host: Address that brokers bind for clients; "0.0.0.0" for containers and other machines.
-        advertised_host: Name or address under which those clients reach this machine, by default `host`.
+        host: Address on which brokers listen for clients; "0.0.0.0" for containers and other machines.
+        advertised_host: Name or address by which those clients reach this machine; by default `host`.
+
+    Raises:
+        ClusterError: `brokers` is not an integer, or `host` is "0.0.0.0" without an `advertised_host`.
     """
 
     new_directory: ClassVar[Callable[[], Path]] = staticmethod(_temporary_directory)
-    """Create the directory of a cluster for which none is named; the pytest plugin sets its own."""
+    """Create the directory of a cluster without a `directory` argument; the pytest plugin replaces this function."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class KafkaCluster:
             )
         self.brokers = brokers
         self.keep = False
-        """Whether `stop` leaves the record of what happened in its place. `with` sets it when an error comes out."""
+        """Whether `stop` keeps traces and log. `with` sets it if its block raises."""
         self._settings = {name: _setting(value) for name, value in (settings or {}).items()}
         self._session_timeout = session_timeout
         self._hosts = {"host": host, "advertised_host": advertised_host}
@@ -92,10 +95,17 @@ class KafkaCluster:
         """"host:port" of each broker, for clients."""
         self._process: ClusterProcess | None = None
 
-    # ------------------------------------------------------------------------------------------------ life
+    # ------------------------------------------------------------------------------------------------ start and stop
 
     def start(self) -> KafkaCluster:
-        """Start all brokers; they know each other then, and one is controller."""
+        """Start all brokers, and wait until each knows all others and one is the controller.
+
+        Returns:
+            This cluster.
+
+        Raises:
+            ClusterError: The cluster is already running, a setting is invalid, or a broker did not start.
+        """
         if self._process is not None:
             raise ClusterError("the cluster is already running")
         self._directory = KafkaCluster.new_directory() if self._named is None else self._named
@@ -114,7 +124,7 @@ class KafkaCluster:
         self._addresses = [f"{host}:{port}" for port in where["ports"]]
 
     def _begun(self) -> tuple[ClusterProcess, Any]:
-        """A process in which the brokers run, and what it says of them."""
+        """Start the brokers in a process; return the process and its description of them."""
         process = ClusterProcess.taken()
         try:
             started = process.ask(
@@ -134,7 +144,10 @@ class KafkaCluster:
         return process, started
 
     def stop(self) -> None:
-        """Stop all brokers at once. A second time does nothing."""
+        """Stop all brokers at once, without a controlled shutdown. A second call does nothing.
+
+        Warns about injected faults that no request met.
+        """
         process, self._process = self._process, None
         if process is None:
             return
@@ -152,7 +165,7 @@ class KafkaCluster:
             self._remove()
 
     def _remove(self) -> None:
-        """Leave nothing behind, unless the directory is the user's; of what is kept only the brokers' data goes."""
+        """Remove the temporary directory; with `keep`, only the brokers' data in it."""
         if self._named is None:
             for path in self._directory.glob("node-*") if self.keep else [self._directory]:
                 shutil.rmtree(path, ignore_errors=True)
@@ -168,26 +181,26 @@ class KafkaCluster:
             error.add_note(self.diagnosis())
         self.stop()
 
-    # ------------------------------------------------------------------------------------------------ where it is
+    # ---------------------------------------------------------------------------------------------- addresses and files
 
     @property
     def bootstrap_servers(self) -> str:
-        """ "host:port,host:port,...": what Kafka's clients call bootstrap.servers. All brokers, dead ones too."""
+        """The addresses of all brokers, also stopped ones, as "host:port,...", for a client's `bootstrap.servers`."""
         return ",".join(self._addresses)
 
     @property
     def trace_dir(self) -> Path:
-        """Where the messages of all brokers are recorded, for `kafka-actors replay` and `summary`."""
+        """The folder of the brokers' traces, for `kafka-actors replay` and `summary`."""
         return self._trace_dir
 
     @property
     def log_file(self) -> Path:
-        """What the brokers have to say."""
+        """The log file of all brokers."""
         return self._directory / "cluster.log"
 
     @property
     def whereabouts(self) -> str:
-        """Some words on where the record of what happened is, and how to look at it."""
+        """A text that names the trace and the log, with the commands that read them."""
         trace = shlex.quote(str(self.trace_dir))
         return (
             f"every message of the cluster's brokers is recorded in {self.trace_dir}\n"
@@ -197,11 +210,12 @@ class KafkaCluster:
         )
 
     def diagnosis(self) -> str:
-        """Explain what the cluster did, for a test's report.
+        """Describe what happened in the cluster, for a test's report.
 
-        That is: the last lines of the brokers' log, and the last errors before them; what `kafka-actors why cluster`
-        says: leaders that changed, elections, requests that were refused; what `kafka-actors why partition` says of
-        partitions that no running broker leads, while the cluster runs; and where the trace is.
+        Returns:
+            The last lines of the brokers' log and the last errors before them; the output of `kafka-actors why
+            cluster`, such as elections and rejected requests; while the cluster runs, the output of `kafka-actors why
+            partition` for partitions without a running leader; and the paths of trace and log.
         """
         try:
             lines = self.log_file.read_text(errors="replace").splitlines()
@@ -216,7 +230,7 @@ class KafkaCluster:
         return "\n".join([*parts, self.whereabouts])
 
     def _offline(self) -> list[str]:
-        """What `why` says of partitions that no running broker leads."""
+        """The output of `why` for partitions that no running broker leads."""
         try:
             offline = self._ask("sight")["offline_partitions"]
         except ClusterError as error:
@@ -229,7 +243,7 @@ class KafkaCluster:
         return lines
 
     def _explained(self, *subject: str) -> list[str]:
-        """What `why` says of a subject."""
+        """The output of `why` for a subject."""
         try:
             done = subprocess.run(
                 command_line("why", *subject, str(self.trace_dir)),
@@ -246,10 +260,10 @@ class KafkaCluster:
 
     @property
     def faults(self) -> FaultInjection:
-        """FaultInjection that brokers inject into requests: error codes, delays, lost responses and others."""
+        """Injects faults into requests: error codes, delays, lost responses and others."""
         return FaultInjection(self._ask)
 
-    # ------------------------------------------------------------------------------------------------ what is done
+    # ------------------------------------------------------------------------------------------------ operations
 
     def create_topic(
         self,
@@ -258,9 +272,17 @@ class KafkaCluster:
         replication_factor: int | None = None,
         config: Mapping[str, object] | None = None,
     ) -> None:
-        """Create a topic, by default replicated on up to three brokers; all brokers know its leaders then.
+        """Create a topic, and wait until all brokers know the leaders of its partitions.
 
-        `config` are Kafka's topic settings ({"retention.ms": 1000}).
+        Args:
+            topic: Name of the topic.
+            partitions: Number of partitions.
+            replication_factor: Number of replicas of each partition; by default three, or all brokers if there are
+                fewer.
+            config: Topic configs by name, such as {"retention.ms": 1000}.
+
+        Raises:
+            ClusterError: The topic exists already, or the arguments are invalid; the message has Kafka's reason.
         """
         self._ask(
             "create_topic",
@@ -271,74 +293,128 @@ class KafkaCluster:
         )
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic; it is gone from ZooKeeper when this returns. That needs all brokers with replicas of it."""
+        """Delete a topic, and wait until it is removed from ZooKeeper.
+
+        All brokers with replicas of the topic must be running.
+
+        Raises:
+            ClusterError: The topic does not exist, or was not deleted in time.
+        """
         self._ask("delete_topic", topic=topic)
 
     def add_broker(self) -> int:
-        """Start one more broker, and return its id: the next number. All other brokers know it then."""
+        """Start one more broker, and wait until all other brokers know it.
+
+        Returns:
+            The id of the new broker, which is the next number.
+        """
         added = self._ask("add_broker")
         self._note_addresses(added)
         self.brokers += 1
         return int(added["broker_id"])
 
     def restart(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again on its data and port."""
+        """Stop a broker by a controlled shutdown, and start it again with its data and port.
+
+        Raises:
+            ClusterError: The broker does not exist or is not running.
+        """
         self._ask("restart", broker_id=broker_id)
 
     def pause(self, broker_id: int) -> None:
-        """Suspend a broker as SIGSTOP does, until `resume`: connections stay open, nothing is handled or answered.
+        """Suspend a broker until `resume`, as SIGSTOP does: its connections stay open, but it handles no requests.
 
-        Its session expires after `session_timeout`; the others then elect new leaders.
+        Its ZooKeeper session expires after `session_timeout` seconds; the controller then elects new leaders.
+
+        Raises:
+            ClusterError: The broker does not exist, is not running, or is paused already.
         """
         self._ask("pause", broker_id=broker_id)
 
     def resume(self, broker_id: int) -> None:
-        """Let a paused broker go on: it handles what was sent to it meanwhile."""
+        """Resume a paused broker, which then handles the requests that it received meanwhile.
+
+        Raises:
+            ClusterError: The broker is not paused.
+        """
         self._ask("resume", broker_id=broker_id)
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in order (controlled shutdown): it hands on what it leads."""
+        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers.
+
+        Raises:
+            ClusterError: The broker does not exist or is not running.
+        """
         self._ask("stop_broker", broker_id=broker_id)
 
     def kill(self, broker_id: int) -> None:
-        """End a broker as kill -9 would. The others notice when its session expires, after `session_timeout`."""
+        """Stop a broker without a shutdown, as `kill -9` does.
+
+        The other brokers notice when its ZooKeeper session expires, after `session_timeout` seconds.
+
+        Raises:
+            ClusterError: The broker does not exist or is not running.
+        """
         self._ask("kill", broker_id=broker_id)
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, on its data and port."""
+        """Start a stopped or killed broker again, with its data and port.
+
+        Raises:
+            ClusterError: The broker does not exist, is already running, or did not start.
+        """
         self._ask("start_broker", broker_id=broker_id)
 
     def move_controller(self) -> int:
-        """Make another broker the controller; which one that is."""
+        """Make another running broker the controller.
+
+        Returns:
+            The id of the new controller.
+
+        Raises:
+            ClusterError: No controller is active, or no other running broker can become controller.
+        """
         return int(self._ask("move_controller"))
 
     def expire_session(self, broker_id: int) -> None:
-        """End a broker's ZooKeeper session; it has registered again in a new one then, with a new epoch."""
+        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one, with a new broker epoch.
+
+        Raises:
+            ClusterError: The broker does not exist or is not running.
+        """
         self._ask("expire_session", broker_id=broker_id)
 
     def partition_network(self, a: int, b: int) -> NetworkPartition:
-        """Part two brokers from each other, until `heal_network`, or the end of a `with` around it.
+        """Cut the connection between two brokers; clients and ZooKeeper still reach both.
 
-        Clients and ZooKeeper still reach both.
+        Args:
+            a: Id of a broker.
+            b: Id of another broker.
+
+        Returns:
+            A context manager that heals the network at its end; `heal_network` does so as well.
+
+        Raises:
+            ClusterError: A broker does not exist, or both ids are equal.
         """
         self._ask("partition_network", a=a, b=b)
         return NetworkPartition(self)
 
     def heal_network(self) -> None:
-        """Let every broker reach every other again."""
+        """Restore the connections between all brokers."""
         self._ask("heal_network")
 
-    # ------------------------------------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------------------------------------ state
 
     @property
     def controller_id(self) -> int | None:
-        """The controller, as ZooKeeper says; None while there is none."""
+        """The id of the controller in ZooKeeper; None if there is none."""
         found: int | None = self._ask("sight")["controller_id"]
         return found
 
     @property
     def live_brokers(self) -> list[int]:
-        """The brokers that run."""
+        """The ids of the running brokers."""
         return [int(id) for id in self._ask("sight")["live_brokers"]]
 
     @property
@@ -347,21 +423,41 @@ class KafkaCluster:
         return [str(name) for name in self._ask("sight")["topics"] if not name.startswith("__")]
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The leader of a partition by ZooKeeper; None if there is none."""
+        """Read the leader of a partition from ZooKeeper.
+
+        Returns:
+            The id of the leader; None if there is none.
+
+        Raises:
+            UnknownPartition: The partition does not exist, or never had a leader.
+        """
         leader = int(self._ask("state_of", topic=topic, partition=partition)["leader"])
         return None if leader < 0 else leader
 
     def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """The in-sync replicas of a partition, as ZooKeeper says."""
+        """Read the in-sync replicas of a partition from ZooKeeper.
+
+        Returns:
+            The ids of the brokers in the ISR.
+
+        Raises:
+            UnknownPartition: The partition does not exist, or never had a leader.
+        """
         return [int(id) for id in self._ask("state_of", topic=topic, partition=partition)["isr"]]
 
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = 30.0) -> _T:
-        """Call `condition` every hundredth of a second until it returns something true, and return that.
+        """Call `condition` every 10 ms until its result is true.
 
-        A partition that does not exist yet counts as false. So does broker 0: `wait_for_leader` waits for a leader.
+        Args:
+            condition: A function without arguments. A partition that does not exist yet counts as false; so does the
+                number 0, so use `wait_for_leader` to wait for a leader.
+            timeout: Maximum time in seconds.
+
+        Returns:
+            The result of `condition`.
 
         Raises:
-            TimeoutError: After `timeout` seconds, with what was seen last.
+            TimeoutError: The result was false for `timeout` seconds; the message has the last result.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -379,10 +475,19 @@ class KafkaCluster:
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = 30.0
     ) -> int:
-        """Wait until a partition exists and a broker other than `other_than` leads it; that broker's id.
+        """Wait until a partition exists and has a leader.
+
+        Args:
+            topic: Name of the topic.
+            partition: Partition number.
+            other_than: Id of a broker that does not count as leader, such as one that was killed.
+            timeout: Maximum time in seconds.
+
+        Returns:
+            The id of the leader.
 
         Raises:
-            TimeoutError: After `timeout` seconds.
+            TimeoutError: The partition had no such leader within `timeout` seconds.
         """
 
         def leaders() -> list[int]:
@@ -414,16 +519,16 @@ class NetworkPartition:
 
 
 def not_so(timeout: float, seen: str) -> TimeoutError:
-    """The error of a condition that did not become true."""
+    """The error for a condition that did not become true in time."""
     return TimeoutError(f"the condition was not met within {timeout:g} s; last value: {seen}")
 
 
 def without_leader(topic: str, partition: int, other_than: int | None, timeout: float) -> TimeoutError:
-    """The error of a partition that got no leader."""
+    """The error for a partition that got no leader in time."""
     wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
     return TimeoutError(f"{wanted} was elected for partition {topic}-{partition} within {timeout:g} s")
 
 
 def _setting(value: object) -> str:
-    """A setting's text, as Kafka writes it."""
+    """The text of a setting's value, as in server.properties."""
     return str(value).lower() if isinstance(value, bool) else str(value)

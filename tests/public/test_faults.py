@@ -131,7 +131,7 @@ def test_filters_choose_topic_partition_broker_and_client(cluster: KafkaCluster)
 
 
 def test_what_cannot_be_injected_is_named(cluster: KafkaCluster) -> None:
-    with pytest.raises(ClusterError, match=r"unknown API 'Producer'\. Use one of Al"):
+    with pytest.raises(ClusterError, match=r"unknown API 'Producer'\. Use one of Add"):
         cluster.faults.error("Producer", 1).once()
     with pytest.raises(ClusterError, match="the cluster is not running"):
         KafkaCluster(1).faults.disconnect("Produce").once()
