@@ -91,7 +91,7 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """The actor that loads a partition of __consumer_offsets, its start time, and the transactions that ended meanwhile."""
+    """The actor that loads a partition of __consumer_offsets, its start time, and the transactions that ended since."""
 
     actor: ActorAddress
     began: float

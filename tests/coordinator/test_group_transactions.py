@@ -72,7 +72,7 @@ def test_offsets_count_with_the_marker(world: TransactionWorld) -> None:
 
 def test_the_group_is_made_and_stays_while_a_transaction_is_open(world: TransactionWorld) -> None:
     world.coordinate(*range(4))
-    assert world.commit_in_transaction(generation_id=3, member_id="somebody") == UNKNOWN_MEMBER_ID
+    assert world.commit_in_transaction(generation_id=3, member_id="unknown") == UNKNOWN_MEMBER_ID
     assert [(each.group_id, each.group_state) for each in world.ask(ListGroupsRequest(4)).groups] == [("g", "Empty")]
     assert world.commit_in_transaction() == NONE
     world.pass_time(600)

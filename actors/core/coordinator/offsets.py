@@ -1,4 +1,4 @@
-"""The committed offsets of a consumer group: they are written, fetched and expired here (broker.md 6.5, KIP-98, KIP-447).
+"""The committed offsets of a consumer group: how they are written, fetched and expired (broker.md 6.5, KIP-98, 447).
 
 Rule 1: an offset counts when its record is committed, not before. Of one partition the value that is later in the log
         counts, whichever commit the log answers first.

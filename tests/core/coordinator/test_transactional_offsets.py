@@ -170,7 +170,7 @@ def test_older_versions_name_no_member(state: GroupState, answered: int) -> None
         ("m1", 2, None, ILLEGAL_GENERATION),
         ("m9", 1, None, UNKNOWN_MEMBER_ID),
         ("", 5, None, UNKNOWN_MEMBER_ID),
-        ("m1", 1, "nobody", UNKNOWN_MEMBER_ID),
+        ("m1", 1, "unknown", UNKNOWN_MEMBER_ID),
         ("m1", 1, "static", FENCED_INSTANCE_ID),
     ],
 )
