@@ -125,19 +125,6 @@ class TimeIndexEntry(NamedTuple):
     offset: int
 
 
-<<<<<<< HEAD
-=======
-class AbortedTxn(NamedTuple):
-    """An entry of a transaction index, which describes an aborted transaction."""
-
-    version: int
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
->>>>>>> fcee981 (State what each module and class is in its first docstring line)
 # ---------------------------------------------------------------------------------------------------- segments
 
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""A segment: a part of a log in one file, with its indexes (broker.md 5.4).
-=======
-"""A segment is a part of a log: one file with batches, and its two indexes (broker.md 5.4).
->>>>>>> fcee981 (State what each module and class is in its first docstring line)
+"""A segment is a part of a log: one file with batches, and its indexes (broker.md 5.4).
 
 Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
         write that was not finished, is overwritten by the next.
