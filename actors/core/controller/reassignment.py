@@ -371,7 +371,8 @@ def _raise_epochs(
     """Same leader, next leader epoch; and all replicas hear the assignment, those added as new ones.
 
     The ISR stays as it is, without brokers that no longer host the partition: the leader may add one until it hears of
-    this, and Kafka 3.9.1 leaves it there, where it can become the last member of an ISR from which no leader can be elected.
+    this, and Kafka 3.9.1 leaves it there, where it can become the last member of an ISR from which no leader can be
+    elected.
     """
     batch, failures = RequestBatch(context), Failures()
 
