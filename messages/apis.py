@@ -162,9 +162,9 @@ REQUEST_HANDLER = "request_handler"
 REPLICA_MANAGER = "replica_manager"
 CONTROLLER = "controller"
 PARTITIONS = "partition_requests"
-PRODUCER_IDS = "producer_ids"
 CONFIGS = "configs"
 GROUPS = "group_coordinator"
+COORDINATOR_FINDER = "coordinator_finder"
 TRANSACTIONS = "transaction_coordinator"
 """Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
 
@@ -356,7 +356,7 @@ APIS: tuple[Api, ...] = (
     ),
     Api(9, "OffsetFetch", 1, 7, OffsetFetchRequest, OffsetFetchResponse, GROUPS, _refuse_offset_fetch),
     Api(
-        *(10, "FindCoordinator", 0, 3, FindCoordinatorRequest, FindCoordinatorResponse, GROUPS),
+        *(10, "FindCoordinator", 0, 3, FindCoordinatorRequest, FindCoordinatorResponse, COORDINATOR_FINDER),
         refusal=lambda request, code: FindCoordinatorResponse(code),
     ),
     Api(11, "JoinGroup", 0, 7, JoinGroupRequest, JoinGroupResponse, GROUPS, _refuse_join),
@@ -397,23 +397,20 @@ APIS: tuple[Api, ...] = (
         refusal=_partitions_with(DeleteRecordsResponse, DeletedRecords),
     ),
     Api(
-        *(22, "InitProducerId", 0, 3, InitProducerIdRequest, InitProducerIdResponse, PRODUCER_IDS),
+        *(22, "InitProducerId", 0, 3, InitProducerIdRequest, InitProducerIdResponse, TRANSACTIONS),
         refusal=lambda request, code: InitProducerIdResponse(code),
     ),
     Api(
         *(24, "AddPartitionsToTxn", 0, 3, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, TRANSACTIONS),
         refusal=_refuse_add_partitions,
-        advertised=False,
     ),
     Api(
         *(25, "AddOffsetsToTxn", 0, 3, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, TRANSACTIONS),
         refusal=lambda request, code: AddOffsetsToTxnResponse(code),
-        advertised=False,
     ),
     Api(
         *(26, "EndTxn", 0, 3, EndTxnRequest, EndTxnResponse, TRANSACTIONS),
         refusal=lambda request, code: EndTxnResponse(code),
-        advertised=False,
     ),
     Api(
         *(27, "WriteTxnMarkers", 0, 1, WriteTxnMarkersRequest, WriteTxnMarkersResponse, PARTITIONS),
@@ -434,12 +431,10 @@ APIS: tuple[Api, ...] = (
         refusal=lambda request, code: DescribeTransactionsResponse(
             tuple([DescribedTransaction(code, each) for each in request.transactional_ids])
         ),
-        advertised=False,
     ),
     Api(
         *(66, "ListTransactions", 0, 1, ListTransactionsRequest, ListTransactionsResponse, TRANSACTIONS),
         refusal=lambda request, code: ListTransactionsResponse(code),
-        advertised=False,
     ),
     Api(
         *(23, "OffsetForLeaderEpoch", 0, 3, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, PARTITIONS),

@@ -230,14 +230,17 @@ class TransactionEnded:
 
 
 @message
-class CountGroupPartitions:
-    """A request for the number of partitions of __consumer_offsets; the reply is GroupPartitions."""
+class CountPartitions:
+    """To CoordinatorFinderActor: count the partitions of an internal topic. -> PartitionCount"""
+
+    topic: str
 
 
 @message
-class GroupPartitions:
-    """The reply to CountGroupPartitions: the number of partitions, 0 if it is unknown or the topic does not exist."""
+class PartitionCount:
+    """The number of partitions of an internal topic; 0 if unknown or if the topic does not exist."""
 
+    topic: str
     count: int
 
 

@@ -61,6 +61,11 @@ class NodeSettings:
     transaction_state_log_min_isr: int = 2
     transaction_state_log_segment_bytes: int = 104857600
     producer_id_expiration_ms: int = 86400000
+    transaction_state_log_load_buffer_size: int = 5242880
+    transaction_max_timeout_ms: int = 900000
+    transactional_id_expiration_ms: int = 604800000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -141,7 +146,7 @@ class StartController:
 class StartReplicaManager:
     """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
-    `coordinator`, if any, receives the internal topics' leaders (InternalTopicLeadership).
+    `coordinators` receive the internal topics' leaders (InternalTopicLeadership).
     """
 
     settings: NodeSettings
@@ -152,7 +157,7 @@ class StartReplicaManager:
     isr_keeper: ActorAddress
     fetcher_manager: ActorAddress
     partition_requests: ActorAddress
-    coordinator: ActorAddress | None = None
+    coordinators: tuple[ActorAddress, ...] = ()
 
 
 @message
@@ -262,17 +267,32 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor; `topic_creation` creates __consumer_offsets at the first request."""
+    """The first message to GroupCoordinatorActor. `finder` counts the partitions of the groups' topic."""
+
+    settings: NodeSettings
+    metadata_cache: ActorAddress
+    finder: ActorAddress
+
+
+@message
+class StartTransactionCoordinator:
+    """The first message to TransactionCoordinatorActor.
+
+    `finder` counts the partitions of internal topics, `producer_ids` assigns producer ids.
+    """
 
     settings: NodeSettings
     bridge: ActorAddress
     metadata_cache: ActorAddress
-    topic_creation: ActorAddress
+    finder: ActorAddress
+    producer_ids: ActorAddress
+    network: ActorAddress
+    metrics: ActorAddress
 
 
 @message
 class StartCoordinatorFinder:
-    """The first message to CoordinatorFinderActor."""
+    """The first message to CoordinatorFinderActor. `topic_creation` creates an internal topic on its first request."""
 
     bridge: ActorAddress
     metadata_cache: ActorAddress
@@ -300,9 +320,10 @@ class StartRequestHandler:
     replica_manager: ActorAddress | None
     controller: ActorAddress | None
     partition_requests: ActorAddress | None = None
-    producer_ids: ActorAddress | None = None
     configs: ActorAddress | None = None
     group_coordinator: ActorAddress | None = None
+    coordinator_finder: ActorAddress | None = None
+    transaction_coordinator: ActorAddress | None = None
 
 
 @message

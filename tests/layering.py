@@ -75,6 +75,7 @@ LAYERS: dict[str, Layer] = {
     "actors.core.controller": Layer(_RULES, others="attrs"),
     "actors.core.broker": Layer(_RULES, others="attrs"),
     "actors.core.coordinator": Layer(_RULES, others="attrs"),
+    "actors.core.transaction": Layer(f"{_RULES} actors.core.coordinator", others="attrs"),
     # actors
     "actors": Layer(""),
     "actors.public": Layer("", others="pytest", touches=_EVERYTHING),
@@ -85,7 +86,7 @@ LAYERS: dict[str, Layer] = {
     "actors.broker": Layer(
         f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"
     ),
-    "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator", others="attrs thespian"),
+    "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator actors.core.transaction", others="attrs thespian"),
     "actors.gateway": Layer(
         "messages messages.wire actors.runtime actors.gateway.request_faults",
         others="thespian",
@@ -146,8 +147,13 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.trace.thespian", "thespian.actors"): "Thespian's own messages are recorded like ours",
     ("messages.groups", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.partition", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.transactions", "thespian.actors.ActorAddress"): ADDRESS,
     (
         "actors.coordinator.group",
+        "messages.wire.record_batch.batch_of",
+    ): "who writes a log writes batches, as any producer does",
+    (
+        "actors.coordinator.transactions",
         "messages.wire.record_batch.batch_of",
     ): "who writes a log writes batches, as any producer does",
     ("actors.storage.log_manager", "messages.records"): HEADERS,
@@ -169,7 +175,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
         """auto_topic_creation channel cluster config_requests controller conversation events group metadata_cache
-        metrics network node partition parts replica_manager snapshots state store topic_deletion""".split(),
+        metrics network node partition parts replica_manager snapshots state store topic_deletion
+        transactions""".split(),
         "one thing in several layers: its messages, its rules (actors.core), its actor, questions about it (spark)",
     ),
     **dict.fromkeys(

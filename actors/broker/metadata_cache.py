@@ -53,6 +53,7 @@ from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart
 from messages.requests import MetadataResponse
+from messages.transactions import FindLeaders, LeadersFound
 from messages.vocabulary import Message
 
 
@@ -117,6 +118,9 @@ class MetadataCacheActor(FlowActor, Answerer):
             case GetKnownTopics(topics):
                 known = self._cache.view.topics
                 return KnownTopics(tuple(topic for topic in dict.fromkeys(topics) if topic in known))
+            case FindLeaders(partitions):
+                endpoints = self._cache.view.endpoints(self._inter_broker_listener)
+                return LeadersFound(tuple([self._cache.view.place(each, endpoints) for each in partitions]))
             case FindLeader(partition, listener):
                 return LeaderFound(self._cache.view.leader(partition, listener))
         raise TypeError(f"MetadataCacheActor has no handler for {type(question).__name__}")

@@ -1,8 +1,7 @@
-"""ProducerIdsActor assigns ids to idempotent producers, from blocks of ids that it reserves in ZooKeeper (broker.md
-7.4).
+"""ProducerIdsActor assigns producer ids from blocks in ZooKeeper (broker.md 7.4).
 
 Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
-      The request handler refuses a producer that names a transaction.
+      It answers producers without a transactional id, and the transaction coordinator for those with one.
 
 Kafka: `ProducerIdManager`.
 """
@@ -18,6 +17,7 @@ from messages.data_requests import InitProducerIdResponse
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE
 from messages.network import ClientResponse
 from messages.node import StartProducerIds
+from messages.transactions import ProducerIdTaken, TakeProducerId
 from messages.vocabulary import Message
 from messages.zookeeper import TakeProducerIds
 
@@ -37,8 +37,18 @@ class ProducerIdsActor(FlowActor):
         self.peers = {"bridge": message.bridge}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's InitProducerId."""
-        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+        """A client's InitProducerId, or a question of the transaction coordinator."""
+        match message:
+            case Forwarded():
+                return self._serve(message)
+            case TakeProducerId(request):
+                return self._answer(request)
+        return super().flow(message)
+
+    def _answer(self, request: int) -> Flow[None]:
+        asker = self.sender
+        response = yield from self._give()
+        self.send(asker, ProducerIdTaken(request, response.producer_id))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request

@@ -197,7 +197,7 @@ class ReplicaManagerActor(FlowActor):
         """The partitions of each topic that are throttled, if there ever were any; None: all."""
         self._news: list[Hosting] = []
         """Changes of hosted partitions, to be sent."""
-        self._coordinator: ActorAddress | None = None
+        self._coordinators: tuple[ActorAddress, ...] = ()
         self._led: dict[TopicPartition, LedPartition] = {}
         self._no_longer_led: dict[TopicPartition, None] = {}
         """Changes of leaders of internal topics, to be sent (rule 5)."""
@@ -222,7 +222,7 @@ class ReplicaManagerActor(FlowActor):
         self._isr_keeper = message.isr_keeper
         self._fetcher_manager = message.fetcher_manager
         self._partition_requests = message.partition_requests
-        self._coordinator = message.coordinator
+        self._coordinators = message.coordinators
         directories = LogDirectories(settings.log_dirs, settings.node_id, message.cluster_id)
         try:
             leftovers = directories.load(self.port("disk"))
@@ -426,8 +426,9 @@ class ReplicaManagerActor(FlowActor):
         for place, part in enumerate(self._parts):
             yield from ask(StageMetadata(part, begins=place == 0))
         merged = yield from ask(MergeMetadata(request, begins=not self._parts))
-        if merged.deleted and self._coordinator is not None:
-            self.send(self._coordinator, PartitionsDeleted(merged.deleted))
+        if merged.deleted:
+            for coordinator in self._coordinators:
+                self.send(coordinator, PartitionsDeleted(merged.deleted))
         old = merged.old
         while old:
             old = (yield from ask(DropOldTopics())).left
@@ -863,9 +864,11 @@ class ReplicaManagerActor(FlowActor):
             self._no_longer_led[partition] = None
 
     def _tell_news(self) -> None:
-        """Tell those who send data to partitions where they are now, and the coordinator what it coordinates."""
-        if (self._led or self._no_longer_led) and self._coordinator is not None:
-            self.send(self._coordinator, InternalTopicLeadership(tuple(self._led.values()), tuple(self._no_longer_led)))
+        """Tell those who send data to partitions where they are now, and the coordinators what they coordinate."""
+        if self._led or self._no_longer_led:
+            leadership = InternalTopicLeadership(tuple(self._led.values()), tuple(self._no_longer_led))
+            for coordinator in self._coordinators:
+                self.send(coordinator, leadership)
         self._led, self._no_longer_led = {}, {}
         news, self._news = tuple(self._news), []
         lost = tuple(partition for partition, actor, _ in news if actor is None)

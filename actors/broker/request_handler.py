@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from thespian.actors import ActorAddress
 
@@ -25,24 +24,22 @@ from messages.apis import (
     API_BY_REQUEST,
     CONFIGS,
     CONTROLLER,
+    COORDINATOR_FINDER,
     GROUPS,
     PARTITIONS,
-    PRODUCER_IDS,
     REPLICA_MANAGER,
     REQUEST_HANDLER,
+    TRANSACTIONS,
 )
 from messages.broker import METADATA_CACHE, Forwarded, ForwardedPart
-from messages.data_requests import InitProducerIdRequest
 from messages.error_codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
     NONE,
     SECURITY_DISABLED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNSUPPORTED_VERSION,
 )
-from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient, FaultInjected
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
@@ -84,17 +81,15 @@ OWN = {ApiVersionsRequest: api_versions}
 
 
 class Unserved(NamedTuple):
-    """A feature that the broker does not support: its name for the log, its error code, and its requests."""
+    """A feature that the broker does not support: its name for the log, and its error code."""
 
     feature: str
     code: int
-    concerns: Callable[[Any], bool] = lambda request: True
 
 
 _SASL = Unserved("SASL", ILLEGAL_SASL_STATE)
 _ACLS = Unserved("ACLs", SECURITY_DISABLED)
 _DELEGATION_TOKENS = Unserved("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-_TRANSACTIONS = Unserved("transactions", TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 UNSERVED: dict[type, Unserved] = {
     SaslHandshakeRequest: _SASL,
@@ -106,11 +101,8 @@ UNSERVED: dict[type, Unserved] = {
     RenewDelegationTokenRequest: _DELEGATION_TOKENS,
     ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
     DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
-    FindCoordinatorRequest: _TRANSACTIONS._replace(concerns=lambda request: request.key_type == TRANSACTION_KEY),
-    InitProducerIdRequest: _TRANSACTIONS._replace(concerns=lambda request: request.transactional_id is not None),
 }
-"""What is refused (rule 2). Kafka refuses the first three so on a PLAINTEXT listener without an authorizer; it serves
-transactions, and 53 is the code that ends a transactional producer at once (docs/clients.md)."""
+"""What is refused (rule 2), as Kafka does on a PLAINTEXT listener without an authorizer."""
 
 
 class RequestHandlerActor(Dispatcher):
@@ -131,9 +123,10 @@ class RequestHandlerActor(Dispatcher):
             REPLICA_MANAGER: message.replica_manager,
             CONTROLLER: message.controller,
             PARTITIONS: message.partition_requests,
-            PRODUCER_IDS: message.producer_ids,
             CONFIGS: message.configs,
             GROUPS: message.group_coordinator,
+            COORDINATOR_FINDER: message.coordinator_finder,
+            TRANSACTIONS: message.transaction_coordinator,
         }
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
@@ -141,7 +134,7 @@ class RequestHandlerActor(Dispatcher):
         request = message.request
         api = API_BY_REQUEST[type(request)]
         unserved = UNSERVED.get(type(request))
-        if unserved is not None and unserved.concerns(request):
+        if unserved is not None:
             self._note(unserved, api.name, message)
             self._respond(message, sender, api.refusal(request, unserved.code))
             return

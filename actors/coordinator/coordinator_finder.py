@@ -1,9 +1,10 @@
 """CoordinatorFinderActor answers FindCoordinator requests (broker.md 6.5).
 
-Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that; any broker says
-        who it is. The first request creates the topic, and is answered that there is no coordinator yet.
-Rule 2: how many partitions the topic has is read once, in ZooKeeper: if it is enlarged later, groups stay with those
-        who have their offsets.
+Rule 1: a group belongs to one partition of __consumer_offsets, a transactional id to one of __transaction_state. The
+        leader of that partition is the coordinator; any broker names it. The first request creates the topic, and is
+        answered that there is no coordinator yet.
+Rule 2: the number of partitions of each topic is read once, in ZooKeeper: if it is enlarged later, groups and
+        transactional ids stay in the partitions that have their records.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
 from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.conversation import AskFailed, Flow, ask
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
-from messages.group_requests import GROUP_KEY, FindCoordinatorRequest, FindCoordinatorResponse
-from messages.groups import CountGroupPartitions, GroupPartitions
+from messages.group_requests import (
+    GROUP_KEY,
+    TRANSACTION_KEY,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from messages.groups import CountPartitions, PartitionCount
 from messages.network import ClientResponse
 from messages.node import StartCoordinatorFinder
 from messages.vocabulary import Message
@@ -27,15 +33,18 @@ from messages.zookeeper import GetAssignments
 TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
 """What FindCoordinator says beside its code."""
 
+TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
+"""Key type of FindCoordinator -> the topic whose leaders coordinate."""
+
 
 class CoordinatorFinderActor(FlowActor):
-    """This actor finds the coordinator of a consumer group for clients; each broker has one."""
+    """Finds the coordinators of groups and transactional ids; one per broker. See the module's rules."""
 
     def __init__(self) -> None:
         super().__init__()
         self._topic_creation: ActorAddress
-        self._partitions = 0
-        """How many there are, 0 while that is not known."""
+        self._partitions: dict[str, int] = {}
+        """The number of partitions by topic, as far as it is known."""
 
     def receiveMsg_StartCoordinatorFinder(self, message: StartCoordinatorFinder, sender: ActorAddress) -> None:
         """Learn whom to ask, and who makes the topic."""
@@ -47,11 +56,11 @@ class CoordinatorFinderActor(FlowActor):
         match message:
             case Forwarded():
                 return self._serve(message)
-            case CountGroupPartitions():
-                return self._tell_count()
+            case CountPartitions(topic):
+                return self._send_count(topic)
             case PartitionsDeleted(partitions):
-                if any(partition.topic == GROUP_METADATA for partition in partitions):
-                    self._partitions = 0
+                for partition in partitions:
+                    self._partitions.pop(partition.topic, None)
                 return None
         return super().flow(message)
 
@@ -65,14 +74,16 @@ class CoordinatorFinderActor(FlowActor):
         self._respond(forwarded, response)
 
     def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
-        """Who coordinates a group (rule 1)? The request handler refuses transactions."""
-        if request.key_type != GROUP_KEY:
+        """The coordinator of a group or transactional id (rule 1)."""
+        topic = TOPICS.get(request.key_type)
+        if topic is None:
             return _no_coordinator(INVALID_REQUEST)
         try:
-            if not (yield from self._count()):
-                self.send(self._topic_creation, CreateMissingTopics((GROUP_METADATA,)))
+            count = yield from self._count(topic)
+            if not count:
+                self.send(self._topic_creation, CreateMissingTopics((topic,)))
                 return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
-            partition = TopicPartition(GROUP_METADATA, slot(request.key) % self._partitions)
+            partition = TopicPartition(topic, slot(request.key) % count)
             broker = (yield from ask(FindLeader(partition, listener))).broker
         except AskFailed:
             return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
@@ -80,20 +91,23 @@ class CoordinatorFinderActor(FlowActor):
             return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port)
 
-    def _count(self) -> Flow[int]:
-        """How many partitions there are (rule 2), 0 where there is no such topic. Raises AskFailed."""
-        if not self._partitions:
-            found = yield from ask(GetAssignments((GROUP_METADATA,), watch=False))
-            self._partitions = next((len(topic.partitions) for topic in found.topics), 0)
-        return self._partitions
+    def _count(self, topic: str) -> Flow[int]:
+        """The number of partitions of a topic (rule 2), 0 if it does not exist. Raises AskFailed."""
+        if topic not in self._partitions:
+            found = yield from ask(GetAssignments((topic,), watch=False))
+            count = next((len(each.partitions) for each in found.topics), 0)
+            if not count:
+                return 0
+            self._partitions[topic] = count
+        return self._partitions[topic]
 
-    def _tell_count(self) -> Flow[None]:
+    def _send_count(self, topic: str) -> Flow[None]:
         coordinator = self.sender
         try:
-            count = yield from self._count()
+            count = yield from self._count(topic)
         except AskFailed:
             count = 0
-        self.send(coordinator, GroupPartitions(count))
+        self.send(coordinator, PartitionCount(topic, count))
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request

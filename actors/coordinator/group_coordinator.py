@@ -1,7 +1,7 @@
 """GroupCoordinatorActor hosts the groups whose partitions of __consumer_offsets this broker leads (broker.md 1.6, 6.5).
 
-Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that. A child of this
-        actor names the coordinator, and the number of partitions.
+Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that.
+        CoordinatorFinderActor names the coordinator, and the number of partitions.
 Rule 2: a partition that comes to be led here is read to its end, by a child for that partition; its groups are being
         loaded until then. When it is led elsewhere its groups are unloaded: waiting requests fail, and all is
         forgotten.
@@ -21,7 +21,6 @@ import logging
 import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group import GroupActor
 from actors.coordinator.group_loader import GroupLoaderActor
 from actors.core.coordinator.gates import NOBODYS, Places, is_nameless_sync, makes_group, session_verdict, verdict
@@ -38,7 +37,6 @@ from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROU
 from messages.group_requests import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -48,22 +46,22 @@ from messages.group_requests import (
 from messages.groups import (
     CheckExpiry,
     CommitOffsets,
-    CountGroupPartitions,
+    CountPartitions,
     ExpireOffsets,
     ForgetOffsets,
     GroupChanged,
-    GroupPartitions,
     GroupSettings,
     GroupsLoaded,
     LoadedGroup,
     LoadEnded,
     LoadGroups,
+    PartitionCount,
     StartGroup,
     TransactionEnded,
     UnloadGroup,
 )
 from messages.network import ClientResponse
-from messages.node import NodeSettings, StartCoordinatorFinder, StartGroupCoordinator
+from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
 from messages.protocol_version import release_of
@@ -124,8 +122,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Learn how groups are to be treated, and whom to ask."""
         settings = self._settings = message.settings
         self._metadata_cache = message.metadata_cache
-        self._finder = self.createActor(CoordinatorFinderActor)
-        self.send(self._finder, StartCoordinatorFinder(message.bridge, message.metadata_cache, message.topic_creation))
+        self._finder = message.finder
         self._group_settings = GroupSettings(
             initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -143,8 +140,6 @@ class GroupCoordinatorActor(Dispatcher):
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
         """A client's request."""
         match message.request.request:
-            case FindCoordinatorRequest():
-                self.send(self._finder, message)
             case ListGroupsRequest() as request:
                 self._respond(message, self._list(request))
             case DescribeGroupsRequest() | DeleteGroupsRequest():
@@ -274,9 +269,9 @@ class GroupCoordinatorActor(Dispatcher):
         """Ask how many partitions there are."""
         if not self._counting:
             self._counting = True
-            self.send(self._finder, CountGroupPartitions())
+            self.send(self._finder, CountPartitions(GROUP_METADATA))
 
-    def receiveMsg_GroupPartitions(self, message: GroupPartitions, sender: ActorAddress) -> None:
+    def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
         """How many there are."""
         self._counting = False
         self._places.count = message.count

@@ -68,6 +68,18 @@ HELP = {
     "kafka_server_replicamanager_partitionswithlatetransactionscount": (
         "Number of partitions with a transaction that is open for longer than a coordinator permits."
     ),
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": (
+        "Number of transaction markers that wait for a leader."
+    ),
+    "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize": (
+        "Number of ended transactions whose completion the log refused."
+    ),
+    "kafka_server_transaction_coordinator_metrics_partition_load_time_avg": (
+        "Average time of loading a partition of __transaction_state, in ms."
+    ),
+    "kafka_server_transaction_coordinator_metrics_partition_load_time_max": (
+        "Longest time of loading a partition of __transaction_state, in ms."
+    ),
     "kafka_actors_controller_failed_events": "Number of times that an event raised an unexpected exception.",
     "kafka_actors_controller_event_ms": "Time that the controller took for an event, in ms.",
     "kafka_actors_controller_event_queue_ms": "Time of an event in the controller's queue, in ms.",

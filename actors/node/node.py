@@ -29,7 +29,9 @@ from actors.broker.producer_ids import ProducerIdsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.controller.controller import ControllerActor
+from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
+from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
 from actors.runtime import FlowActor
@@ -53,6 +55,7 @@ from messages.node import (
     StartBridge,
     StartConfigs,
     StartController,
+    StartCoordinatorFinder,
     StartDynamicConfig,
     StartFetcherManager,
     StartGroupCoordinator,
@@ -63,6 +66,7 @@ from messages.node import (
     StartProducerIds,
     StartReplicaManager,
     StartRequestHandler,
+    StartTransactionCoordinator,
     StopNode,
 )
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
@@ -109,9 +113,10 @@ class NodeActor(FlowActor):
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
         self._partition_requests: ActorAddress | None = None
-        self._producer_ids: ActorAddress | None = None
         self._configs: ActorAddress | None = None
+        self._coordinator_finder: ActorAddress | None = None
         self._group_coordinator: ActorAddress | None = None
+        self._transaction_coordinator: ActorAddress | None = None
         self._shutdown_attempts = 0
         self._leaving = False
         """Whether a try at controlled shutdown is under way."""
@@ -212,17 +217,24 @@ class NodeActor(FlowActor):
                 metadata_cache, slots, rack_aware, start.metrics, self._group_coordinator, timeout
             )
             self.send(self._partition_requests, requests)
-            self._producer_ids = self.createActor(ProducerIdsActor)
-            self.send(self._producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
+            producer_ids = self.createActor(ProducerIdsActor)
+            self.send(producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
             self._configs = self.createActor(ConfigsActor)
             self.send(self._configs, StartConfigs(start.settings, self.peers["bridge"], metadata_cache))
             isr_keeper = self.createActor(IsrKeeperActor)
             self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"], start.metrics))
             fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
             self.send(fetcher_manager, StartFetcherManager(start.settings, start.network, start.metrics))
+            finder = self._coordinator_finder = self.createActor(CoordinatorFinderActor)
+            self.send(finder, StartCoordinatorFinder(self.peers["bridge"], metadata_cache, topic_creation))
+            self.send(self._group_coordinator, StartGroupCoordinator(start.settings, metadata_cache, finder))
+            self._transaction_coordinator = self.createActor(TransactionCoordinatorActor)
             self.send(
-                self._group_coordinator,
-                StartGroupCoordinator(start.settings, self.peers["bridge"], metadata_cache, topic_creation),
+                self._transaction_coordinator,
+                StartTransactionCoordinator(
+                    *(start.settings, self.peers["bridge"], metadata_cache, finder, producer_ids),
+                    *(start.network, start.metrics),
+                ),
             )
             self._replica_manager = self.createActor(ReplicaManagerActor)
             self.send(
@@ -236,7 +248,7 @@ class NodeActor(FlowActor):
                     isr_keeper,
                     fetcher_manager,
                     self._partition_requests,
-                    self._group_coordinator,
+                    (self._group_coordinator, self._transaction_coordinator),
                 ),
             )
             dynamic_config = self.createActor(DynamicConfigActor)
@@ -283,9 +295,10 @@ class NodeActor(FlowActor):
                 self._replica_manager,
                 self._controller,
                 self._partition_requests,
-                self._producer_ids,
                 self._configs,
                 self._group_coordinator,
+                self._coordinator_finder,
+                self._transaction_coordinator,
             ),
         )
         self.send(start.listener, ServeClients(handler, self._partition_requests, self._replica_manager))

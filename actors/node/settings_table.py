@@ -209,6 +209,21 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("transaction.state.log.min.isr", _integer(1), "2", "transaction_state_log_min_isr"),
     Setting("transaction.state.log.segment.bytes", _integer(1), "104857600", "transaction_state_log_segment_bytes"),
+    Setting("transaction.state.log.load.buffer.size", _integer(1), "5242880", "transaction_state_log_load_buffer_size"),
+    Setting("transaction.max.timeout.ms", _integer(1), "900000", "transaction_max_timeout_ms"),
+    Setting("transactional.id.expiration.ms", _integer(1), "604800000", "transactional_id_expiration_ms"),
+    Setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _integer(1),
+        "10000",
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms",
+    ),
+    Setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _integer(1),
+        "3600000",
+        "transaction_remove_expired_transaction_cleanup_interval_ms",
+    ),
     Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
     Setting("max.connections", _integer(0), "2147483647", "max_connections"),
     Setting(
@@ -365,9 +380,7 @@ KNOWN = frozenset(
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
     ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
-    telemetry.max.bytes transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-    transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
-    transaction.state.log.load.buffer.size transactional.id.expiration.ms
+    telemetry.max.bytes transaction.partition.verification.enable
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
     zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from messages import error_codes
-from messages.apis import CONFIGS, CONTROLLER, GROUPS, METADATA_CACHE, PARTITIONS, PRODUCER_IDS, REPLICA_MANAGER
+from messages.apis import (
+    CONFIGS,
+    CONTROLLER,
+    COORDINATOR_FINDER,
+    GROUPS,
+    METADATA_CACHE,
+    PARTITIONS,
+    REPLICA_MANAGER,
+    TRANSACTIONS,
+)
 from messages.apis import REQUEST_HANDLER as HANDLER
 
 NAMES: Mapping[int, str] = {
@@ -23,6 +32,8 @@ _EPOCHS = "FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH"
 _PLACES = "INVALID_GROUP_ID COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR"
 _MEMBER = "UNKNOWN_MEMBER_ID FENCED_INSTANCE_ID"
 _LOG = "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+_ID = "INVALID_REQUEST COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE"
+_TRANSACTION = "INVALID_PRODUCER_ID_MAPPING INVALID_PRODUCER_EPOCH PRODUCER_FENCED CONCURRENT_TRANSACTIONS"
 _CONTROLLER = "NOT_CONTROLLER"
 _ASSIGNED = "INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
 _CONFIGS = "NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST"
@@ -30,7 +41,8 @@ _CONFIGS = "NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST"
 _CODES: Mapping[str, str] = {
     "Produce": f"NONE {_LEADERSHIP} CORRUPT_MESSAGE REQUEST_TIMED_OUT MESSAGE_TOO_LARGE INVALID_TOPIC"
     " RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS"
-    " INVALID_TIMESTAMP OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD",
+    " INVALID_TIMESTAMP OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD"
+    " TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TXN_STATE",
     "Fetch": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND"
     " INVALID_FETCH_SESSION_EPOCH UNSUPPORTED_COMPRESSION_TYPE",
     "ListOffsets": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE",
@@ -44,8 +56,15 @@ _CODES: Mapping[str, str] = {
     "UpdateMetadata": "NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
     "ControlledShutdown": "NONE BROKER_NOT_AVAILABLE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
     "DescribeLogDirs": "NONE KAFKA_STORAGE_ERROR",
-    "InitProducerId": "NONE COORDINATOR_NOT_AVAILABLE TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-    "FindCoordinator": "NONE COORDINATOR_NOT_AVAILABLE INVALID_REQUEST TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "InitProducerId": f"NONE {_ID} INVALID_TRANSACTION_TIMEOUT INVALID_PRODUCER_EPOCH CONCURRENT_TRANSACTIONS",
+    "AddPartitionsToTxn": f"NONE {_ID} {_TRANSACTION} UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED"
+    " OPERATION_NOT_ATTEMPTED",
+    "AddOffsetsToTxn": f"NONE {_ID} {_TRANSACTION}",
+    "EndTxn": f"NONE {_ID} {_TRANSACTION} INVALID_TXN_STATE",
+    "DescribeTransactions": "NONE INVALID_REQUEST COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR"
+    " TRANSACTIONAL_ID_NOT_FOUND",
+    "ListTransactions": "NONE COORDINATOR_LOAD_IN_PROGRESS",
+    "FindCoordinator": "NONE COORDINATOR_NOT_AVAILABLE INVALID_REQUEST",
     "JoinGroup": f"NONE {_PLACES} {_MEMBER} COORDINATOR_NOT_AVAILABLE INVALID_SESSION_TIMEOUT MEMBER_ID_REQUIRED"
     " INCONSISTENT_GROUP_PROTOCOL GROUP_MAX_SIZE_REACHED REBALANCE_IN_PROGRESS",
     "SyncGroup": f"NONE {_PLACES} {_MEMBER} COORDINATOR_NOT_AVAILABLE ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"
@@ -88,11 +107,9 @@ _CODES: Mapping[str, str] = {
     "ExpireDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
     "DescribeDelegationToken": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
     "ApiVersions": "NONE UNSUPPORTED_VERSION INVALID_REQUEST",
-    **dict.fromkeys(
-        "AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers"
-        " DescribeProducers DescribeTransactions ListTransactions".split(),
-        "",
-    ),
+    "WriteTxnMarkers": f"NONE {_LEADERSHIP} INVALID_PRODUCER_EPOCH TRANSACTION_COORDINATOR_FENCED REQUEST_TIMED_OUT"
+    " NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND UNKNOWN_SERVER_ERROR",
+    "DescribeProducers": f"NONE {_LEADERSHIP} INVALID_TOPIC",
 }
 
 ANSWERS: Mapping[str, tuple[str, ...]] = {
@@ -121,11 +138,16 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
         "actors.core.topic_name",
     ),
     GROUPS: (
-        *("actors.coordinator.group_coordinator", "actors.coordinator.coordinator_finder"),
+        *("actors.coordinator.group_coordinator",),
         *("actors.core.coordinator.gates", "actors.core.coordinator.group", "actors.core.coordinator.membership"),
         *("actors.core.coordinator.group_states", "actors.core.coordinator.offsets"),
     ),
-    PRODUCER_IDS: ("actors.broker.producer_ids",),
+    COORDINATOR_FINDER: ("actors.coordinator.coordinator_finder",),
+    TRANSACTIONS: (
+        *("actors.coordinator.transaction_coordinator", "actors.broker.producer_ids"),
+        *("actors.core.transaction.decisions", "actors.core.transaction.transaction_states"),
+        "actors.core.transaction.transactions",
+    ),
     CONFIGS: (
         "actors.broker.config_requests",
         "actors.core.topic_config",
@@ -147,8 +169,18 @@ NOT_ANSWERED: Mapping[tuple[str, str], str] = {
             *("KAFKA_STORAGE_ERROR", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "NETWORK_EXCEPTION"),
         )
     },
-    **{(handler, "UNKNOWN_SERVER_ERROR"): _FAILED for handler in (REPLICA_MANAGER, CONTROLLER, GROUPS, CONFIGS)},
+    **{
+        (TRANSACTIONS, code): _OF_A_LOG
+        for code in (
+            *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_OR_FOLLOWER"),
+            *("KAFKA_STORAGE_ERROR", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "REQUEST_TIMED_OUT"),
+        )
+    },
+    (TRANSACTIONS, "TRANSACTION_ABORTABLE"): "Of versions that only brokers send.",
+    **{
+        (handler, "UNKNOWN_SERVER_ERROR"): _FAILED
+        for handler in (REPLICA_MANAGER, CONTROLLER, GROUPS, CONFIGS, TRANSACTIONS)
+    },
     (METADATA_CACHE, "REQUEST_TIMED_OUT"): "It answers requests of the controller that wait for metadata.",
-    (HANDLER, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"): "It refuses transactions before other handlers.",
 }
 """(handler, code that its modules name and none of its APIs answers with): why."""

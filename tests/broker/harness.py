@@ -313,7 +313,7 @@ class Broker:
             self.isr_keeper,
             self.fetcher_manager,
             self.partition_requests,
-            self._coordinator,
+            (self._coordinator,),
         )
         self.base.inject(self.manager, start, self._node)
 

@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
@@ -42,15 +41,6 @@ def test_confluent_kafka(bootstrap: str) -> None:
     assert sorted(metadata.topics) == ["t", "u"]
     partition = metadata.topics["t"].partitions[1]
     assert (partition.leader, partition.replicas, partition.isrs) == (9, [9, 0], [9, 0])
-
-
-def test_a_transactional_producer_ends_at_once(bootstrap: str) -> None:
-    """Code 53 is fatal to librdkafka; 15 it retried for ever."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "tx"})
-    with pytest.raises(KafkaException) as caught:
-        producer.init_transactions(20)
-    error = caught.value.args[0]
-    assert (error.code(), error.fatal()) == (53, True)
 
 
 def test_kafka_python(bootstrap: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from thespian.actors import ActorAddress
 
+from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA
@@ -25,7 +26,7 @@ from messages.group_requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from messages.node import StartGroupCoordinator, StartRequestHandler
+from messages.node import StartCoordinatorFinder, StartGroupCoordinator, StartRequestHandler
 from messages.vocabulary import Message
 from messages.zookeeper import Assignments, GetAssignments, TopicAssignment
 from tests.broker.harness import Broker, alive, known, order
@@ -46,14 +47,16 @@ class World(Broker):
         topic_creation = self.base.external_endpoint(
             "topic creation", lambda message, sender: self.created.append(message)
         )
+        self.finder = self.system.createActor(CoordinatorFinderActor)
+        self.base.inject(self.finder, StartCoordinatorFinder(self._bridge, self.cache, topic_creation))
         self._coordinator = self.coordinator = self.system.createActor(GroupCoordinatorActor)
-        self.base.inject(
-            self.coordinator, StartGroupCoordinator(self.settings, self._bridge, self.cache, topic_creation)
-        )
+        self.base.inject(self.coordinator, StartGroupCoordinator(self.settings, self.cache, self.finder))
         self.base.inject(
             self.handler,
             StartRequestHandler(
-                self.settings, self.cache, self.manager, None, self.partition_requests, None, None, self.coordinator
+                *(self.settings, self.cache, self.manager, None, self.partition_requests),
+                group_coordinator=self.coordinator,
+                coordinator_finder=self.finder,
             ),
         )
         self.start()

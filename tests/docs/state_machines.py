@@ -9,6 +9,8 @@ from actors.core.controller import partition_state_machine, replica_state_machin
 from actors.core.controller.states import Table
 from actors.core.coordinator import group_states
 from actors.core.coordinator.group_states import GroupState
+from actors.core.transaction import transaction_states
+from actors.core.transaction.transaction_states import TransactionState
 from messages import error_codes
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
@@ -32,6 +34,15 @@ what is done; the gates before - is the group ours, is the member known, is the 
 ```mermaid
 stateDiagram-v2"""
 
+TRANSACTIONS = """\
+# The states of a transactional id
+
+Generated from the tables of `actors/core/transaction/transaction_states.py`. A state's reaction to a request is a code
+or an action; the producer id and epoch of the request match, and no move is pending.
+
+```mermaid
+stateDiagram-v2"""
+
 CODES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 
 
@@ -43,6 +54,7 @@ def document() -> str:
             *_section("Partitions", partition_state_machine.TABLE),
             *_section("Replicas", replica_state_machine.TABLE),
             *_groups(),
+            *_transactions(),
         ]
     )
 
@@ -75,7 +87,19 @@ def _groups() -> Iterator[str]:
     yield ""
 
 
-def _cell(said: int | group_states.GroupAction) -> str:
+def _transactions() -> Iterator[str]:
+    yield TRANSACTIONS
+    for state, previous in transaction_states.PREVIOUS.items():
+        yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
+    yield "```\n"
+    yield f"| request | {' | '.join(state.value for state in TransactionState)} |"
+    yield f"| --- |{' --- |' * len(TransactionState)}"
+    for request, table in transaction_states.TABLES.items():
+        yield f"| {request} | {' | '.join(_cell(table[state]) for state in TransactionState)} |"
+    yield ""
+
+
+def _cell(said: int | group_states.GroupAction | transaction_states.TransactionAction) -> str:
     return f"{CODES[said]} ({said})" if isinstance(said, int) else said.value
 
 

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST
-from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.error_codes import NONE
-from messages.group_requests import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.requests import MetadataRequest
 from messages.security_requests import (
     AclCreation,
@@ -65,8 +63,6 @@ CASES: list[tuple[str, Any, Any]] = [
     ("delegation tokens", RenewDelegationTokenRequest(2), RenewDelegationTokenResponse(64)),
     ("delegation tokens", ExpireDelegationTokenRequest(2), ExpireDelegationTokenResponse(64)),
     ("delegation tokens", DescribeDelegationTokenRequest(2, None), DescribeDelegationTokenResponse(64)),
-    ("transactions", FindCoordinatorRequest(3, "tx", key_type=1), FindCoordinatorResponse(53)),
-    ("transactions", InitProducerIdRequest(3, "tx", 60_000), InitProducerIdResponse(53)),
 ]
 
 
@@ -97,10 +93,10 @@ def test_the_log_names_each_feature_once(
                 for _, request, _ in CASES * 2:
                     connection.call(request)
     lines = [record.getMessage() for record in caplog.records]
-    for feature, code in (("SASL", 34), ("ACLs", 54), ("delegation tokens", 64), ("transactions", 53)):
+    for feature, code in (("SASL", 34), ("ACLs", 54), ("delegation tokens", 64)):
         (line,) = [line for line in lines if f"this broker does not serve {feature}." in line]
         assert f"error code {code}" in line
-    assert len(lines) == 4
+    assert len(lines) == 3
 
 
 def test_quotas_and_moves_between_directories_are_not_advertised() -> None:

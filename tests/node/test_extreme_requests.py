@@ -21,6 +21,8 @@ from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartit
 from messages.data_requests import FetchRequest, ProduceRequest
 from messages.error_codes import NONE
 from messages.group_requests import (
+    GROUP_KEY,
+    TRANSACTION_KEY,
     CommittedPartition,
     FindCoordinatorRequest,
     JoinGroupRequest,
@@ -83,6 +85,8 @@ class Asked:
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """A node that is controller and coordinator, with topics t and u."""
     options = {"offsets_topic_replication_factor": 1, "offsets_topic_num_partitions": 2}
+    of_transactions = {"replication_factor": 1, "num_partitions": 2, "min_isr": 1}
+    options |= {f"transaction_state_log_{name}": value for name, value in of_transactions.items()}
     world = World.of(Path(tmp_path_factory.mktemp("extreme")), 1, **options)
     world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
     with Client(MemoryStore(world.zookeeper)) as admin:
@@ -91,9 +95,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             admin.ask(CreateTopic(TopicAssignment(topic, partitions)))
     asked = Asked(world)
     world.scheduler.run(5.0)
-    asked.ask(FindCoordinatorRequest(3, "g"))
+    for key_type in (GROUP_KEY, TRANSACTION_KEY):
+        asked.ask(FindCoordinatorRequest(3, "g", key_type))
     world.scheduler.run(10.0)
-    assert asked.ask(FindCoordinatorRequest(3, "g")).error_code == NONE  # type: ignore[attr-defined]
+    for key_type in (GROUP_KEY, TRANSACTION_KEY):
+        assert asked.ask(FindCoordinatorRequest(3, "g", key_type)).error_code == NONE  # type: ignore[attr-defined]
     yield asked
     world.nodes[0].leave()
 

@@ -27,6 +27,8 @@ from actors.controller.controller import ControllerActor
 from actors.controller.topic_deletion import TopicDeletionActor
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
+from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
+from actors.coordinator.transaction_markers import TransactionMarkersActor
 from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import Dispatcher, LocalBase, NoForm, NotAtRest, local_system, restore, state_of
@@ -51,6 +53,8 @@ ACTORS = {
     ProducerIdsActor,
     ReplicaFetcherActor,
     ReplicaFetcherManagerActor,
+    TransactionCoordinatorActor,
+    TransactionMarkersActor,
 }
 
 

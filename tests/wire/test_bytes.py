@@ -292,9 +292,7 @@ def test_supported_and_advertised() -> None:
         "ListTransactions": (66, 0, 1),
     }
     control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    not_served_yet = {name for name, (key, *_) in spans.items() if 24 <= key <= 26 or 65 <= key <= 66}
-    silent = control | not_served_yet
-    assert {ApiVersionRange(*span) for name, span in spans.items() if name not in silent} == set(ADVERTISED)
+    assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)
 
 
 def test_the_response_classes_of_kafka_python_stay_its_own() -> None:

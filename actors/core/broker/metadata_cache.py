@@ -41,6 +41,7 @@ from messages.requests import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
+from messages.transactions import PartitionLeader
 from messages.vocabulary import Message
 
 LISTENERS_SINCE = 6
@@ -98,6 +99,13 @@ class ClusterView:
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         endpoint = None if state is None else self.endpoints(listener).get(state.leader)
         return None if state is None or endpoint is None else self._metadata_broker(state.leader, endpoint)
+
+    def place(self, partition: TopicPartition, endpoints: Mapping[int, Endpoint]) -> PartitionLeader:
+        """The leader of a partition, with its endpoint among these if it is alive."""
+        state = self.topics.get(partition.topic, {}).get(partition.partition)
+        if state is None:
+            return PartitionLeader(False, NO_LEADER, None)
+        return PartitionLeader(True, state.leader, endpoints.get(state.leader))
 
     def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
         """A broker as clients hear of it."""

@@ -181,20 +181,21 @@ class ValueReader:
         return int(value)
 
     def text(self) -> str:
-        return self._take(self.number("h")).decode()
+        return self.take(self.number("h")).decode()
 
     def nullable(self) -> str | None:
         length = self.number("h")
-        return None if length < 0 else self._take(length).decode()
+        return None if length < 0 else self.take(length).decode()
 
     def blob(self) -> bytes:
-        return self._take(self.number("i"))
+        return self.take(self.number("i"))
 
     def nullable_blob(self) -> bytes | None:
         length = self.number("i")
-        return None if length < 0 else self._take(length)
+        return None if length < 0 else self.take(length)
 
-    def _take(self, length: int) -> bytes:
+    def take(self, length: int) -> bytes:
+        """The next bytes. Raises IndexError if there are not as many."""
         end = self._at + length
         if length < 0 or end > len(self._data):
             raise IndexError(

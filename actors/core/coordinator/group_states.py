@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+from actors.core.coordinator.request_table import RequestTable
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
@@ -18,7 +19,6 @@ from messages.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from messages.probes import probe
 
 
 class GroupState(enum.Enum):
@@ -64,20 +64,9 @@ class GroupAction(enum.Enum):
     UNSUBSCRIBED = "forgotten where no consumer of the group subscribes"
 
 
-class RequestTable(dict[GroupState, int | GroupAction]):
-    """A table that maps each group state to the reaction to one kind of request."""
+Table = RequestTable[GroupState, GroupAction]
 
-    def __init__(self, name: str, cells: Mapping[GroupState, int | GroupAction]) -> None:
-        super().__init__(cells)
-        self.name = name
-        self.probes = {state: f"{name} in {state.value}" for state in cells}
-
-    def __getitem__(self, state: GroupState) -> int | GroupAction:
-        probe(self.probes[state])
-        return super().__getitem__(state)
-
-
-JOIN_NEW = RequestTable(
+JOIN_NEW: Table = RequestTable(
     "JoinGroup of a new member",
     {
         EMPTY: GroupAction.ADMIT,
@@ -87,7 +76,7 @@ JOIN_NEW = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-JOIN_AGAIN = RequestTable(
+JOIN_AGAIN: Table = RequestTable(
     "JoinGroup of a member",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -97,7 +86,7 @@ JOIN_AGAIN = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-JOIN_STATIC = RequestTable(
+JOIN_STATIC: Table = RequestTable(
     "JoinGroup of a static member without its member id",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -107,7 +96,7 @@ JOIN_STATIC = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-SYNC = RequestTable(
+SYNC: Table = RequestTable(
     "SyncGroup",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -117,7 +106,7 @@ SYNC = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-HEARTBEAT = RequestTable(
+HEARTBEAT: Table = RequestTable(
     "Heartbeat",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -127,7 +116,7 @@ HEARTBEAT = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-COMMIT = RequestTable(
+COMMIT: Table = RequestTable(
     "OffsetCommit",
     {
         EMPTY: GroupAction.STORE,
@@ -137,7 +126,7 @@ COMMIT = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-COMMIT_IN_TRANSACTION = RequestTable(
+COMMIT_IN_TRANSACTION: Table = RequestTable(
     "TxnOffsetCommit",
     {
         EMPTY: GroupAction.STORE,
@@ -147,7 +136,7 @@ COMMIT_IN_TRANSACTION = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-LEAVE = RequestTable(
+LEAVE: Table = RequestTable(
     "LeaveGroup",
     {
         EMPTY: UNKNOWN_MEMBER_ID,
@@ -157,7 +146,7 @@ LEAVE = RequestTable(
         DEAD: COORDINATOR_NOT_AVAILABLE,
     },
 )
-DELETE_OFFSETS = RequestTable(
+DELETE_OFFSETS: Table = RequestTable(
     "OffsetDelete",
     {
         EMPTY: GroupAction.FORGET,
@@ -167,7 +156,7 @@ DELETE_OFFSETS = RequestTable(
         DEAD: GROUP_ID_NOT_FOUND,
     },
 )
-DELETE_GROUP = RequestTable(
+DELETE_GROUP: Table = RequestTable(
     "DeleteGroups",
     {
         EMPTY: GroupAction.FORGET,
@@ -178,7 +167,7 @@ DELETE_GROUP = RequestTable(
     },
 )
 
-TABLES: Mapping[str, RequestTable] = {
+TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
         *(JOIN_NEW, JOIN_AGAIN, JOIN_STATIC, SYNC, HEARTBEAT, COMMIT, COMMIT_IN_TRANSACTION, LEAVE),

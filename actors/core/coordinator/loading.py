@@ -38,11 +38,10 @@ Bytes are characters of one byte each.
 
 
 class Loading:
-    """What has been loaded from one partition so far; `next` is the next offset to read, -1 if not yet known."""
+    """The loaded part of one partition."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.next = -1
         self.records = 0
         self._groups: dict[str, RecordedGroup] = {}
         self._offsets: dict[str, Offsets] = {}

@@ -33,7 +33,6 @@ from messages.group_requests import (
     CommittedPartition,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -66,7 +65,7 @@ def places() -> Places:
 
 def test_every_coordinator_api_has_a_gate_and_an_empty_answer() -> None:
     of_coordinator = {api.request for api in APIS if api.answerer == GROUPS}
-    assert of_coordinator == {*ABOUT_ONE, *ABOUT_SEVERAL, FindCoordinatorRequest, ListGroupsRequest}
+    assert of_coordinator == {*ABOUT_ONE, *ABOUT_SEVERAL, ListGroupsRequest}
     assert set(NOBODYS) == set(ABOUT_ONE) - {TxnOffsetCommitRequest}, "a commit in a transaction makes the group"
     assert set(NOBODYS_ENTRY) == set(ABOUT_SEVERAL)
 

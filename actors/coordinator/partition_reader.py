@@ -1,0 +1,78 @@
+"""PartitionReader: an actor that reads one partition of an internal topic from its beginning to its end.
+
+Rule: it reads up to the log end offset, not the high watermark: what the leader's log has counts. Where the partition
+cannot be read - it is led elsewhere, its disk failed, or a read before its end finds nothing - reading ends with a
+code.
+
+Kafka: the loading loops of `GroupMetadataManager` and `TransactionStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thespian.actors import ActorAddress
+
+from actors.core.coordinator.loading import Row
+from actors.runtime import Dispatcher
+from messages.cluster import TopicPartition
+from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
+from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR
+from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
+
+READ_VERSION, LIST_VERSION = 11, 5
+
+
+class PartitionReader(Dispatcher):
+    """Reads a partition. Subclasses call `start_reading` and implement `take_rows` and `reading_ended`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place: TopicPartition
+        self._log: ActorAddress
+        self._node_id = -1
+        self._read_bytes = 0
+        self._next_offset = -1
+        """The next offset to read, -1 before the first is known."""
+
+    def take_rows(self, rows: Sequence[Row]) -> None:
+        """Some more records."""
+        raise NotImplementedError
+
+    def reading_ended(self, error_code: int) -> None:
+        """All records were read, or the partition cannot be read."""
+        raise NotImplementedError
+
+    def start_reading(self, place: TopicPartition, log: ActorAddress, node_id: int, read_bytes: int) -> None:
+        """Read this partition of this node, `read_bytes` at a time."""
+        self._place, self._log, self._node_id, self._read_bytes = place, log, node_id, read_bytes
+        self.send(log, FindOffset(0, 0, OffsetQuery(place, EARLIEST), node_id, LIST_VERSION))
+
+    def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
+        """The log start offset."""
+        if message.result.error_code != NONE:
+            self.reading_ended(message.result.error_code)
+            return
+        self._next_offset = message.result.offset
+        self._read_on()
+
+    def _read_on(self) -> None:
+        size = self._read_bytes
+        part = FetchPartition(self._place, self._next_offset, size)
+        self.send(self._log, ReadLog(0, part, self._node_id, READ_VERSION, 0, size, at_least_one=True))
+
+    def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
+        """Some records."""
+        result = message.result
+        if result.error_code != NONE:
+            self.reading_ended(result.error_code)
+            return
+        if result.body.size:
+            self._next_offset, rows = self.port("logs").key_values(result.body, self._next_offset)
+            self.take_rows(rows)
+        if self._next_offset >= message.state.end:
+            self.reading_ended(NONE)
+        elif result.body.size:
+            self._read_on()
+        else:
+            self.reading_ended(UNKNOWN_SERVER_ERROR)

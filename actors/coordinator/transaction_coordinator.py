@@ -1,0 +1,396 @@
+"""TransactionCoordinatorActor forwards the requests of transactional producers to the partitions that have their ids.
+
+Rule 1: a transactional id belongs to one partition of __transaction_state, and its coordinator is who leads that. A
+        partition that comes to be led here is loaded by its TransactionsActor; until then its ids are answered 14.
+        When it is led elsewhere, its actor fails all pending requests and is ended.
+Rule 2: AddPartitionsToTxn names partitions that the metadata cache must know. One that it does not know (3), or that
+        clients may not write (29), refuses the whole request; the others get 55. This comes before rule 1.
+Rule 3: an InitProducerId without a transactional id goes to ProducerIdsActor.
+Rule 4: ListTransactions and DescribeTransactions ask the partitions, and are answered when all have answered.
+
+Kafka: `TransactionCoordinator`, `KafkaApis`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
+
+from actors.coordinator.transaction_markers import TransactionMarkersActor
+from actors.coordinator.transactions import TransactionsActor
+from actors.core.coordinator.gates import Places
+from actors.core.coordinator.placement import slot
+from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.core.transaction.decisions import init_verdict, is_half_pair, is_valid_id
+from actors.core.transaction.transactions import unknown_states
+from actors.runtime import Dispatcher
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
+from messages.cluster import TopicPartition
+from messages.conversation import Answer, Ask
+from messages.data_requests import InitProducerIdRequest
+from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_REQUEST,
+    NONE,
+    NOT_COORDINATOR,
+    OPERATION_NOT_ATTEMPTED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.groups import CountPartitions, PartitionCount
+from messages.metrics import Gauge, Gauges
+from messages.network import ClientResponse
+from messages.node import NodeSettings, StartTransactionCoordinator
+from messages.partition import CheckPartitionsExist, PartitionsExist
+from messages.probes import probe
+from messages.transaction_requests import (
+    AddedPartition,
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    EndTxnRequest,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from messages.transactions import (
+    AddToTransaction,
+    DescribeTransaction,
+    DropMarkers,
+    ListPartitionTransactions,
+    PartitionTransactions,
+    StartTransactionMarkers,
+    StartTransactions,
+    TransactionSettings,
+    TransactionsLoaded,
+    UnloadTransactions,
+)
+from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
+
+LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
+
+
+@attrs.define
+class _LedIds:
+    """A led partition: its actor, and when it began to load."""
+
+    actor: ActorAddress
+    began: float
+
+
+@attrs.define
+class _Gathering:
+    """A request of an admin that several partitions answer; `results` by place."""
+
+    forwarded: Forwarded
+    results: list[Message | None]
+    outstanding: int
+
+
+class TransactionCoordinatorActor(Dispatcher):
+    """Forwards transactional requests; one per broker. See the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartTransactionCoordinator
+        self._transaction_settings: TransactionSettings
+        self._markers: ActorAddress
+        self._places = Places()
+        self._hosted: dict[int, _LedIds] = {}
+        self._counting: set[str] = set()
+        """The topics whose partitions the finder is counting."""
+        self._groups_count = 0
+        """The number of partitions of __consumer_offsets, 0 before it is known."""
+        self._awaiting_count: list[Forwarded] = []
+        """AddOffsetsToTxn requests that wait for that number."""
+        self._numbers = 0
+        self._asked: dict[int, Forwarded] = {}
+        """Requests of whose partitions the metadata cache is asked."""
+        self._gathered: dict[int, tuple[_Gathering, int]] = {}
+        """By question: the request, and the place in it."""
+        self._load_ms = (0, 0, 0)
+        """Loads of partitions: their number, the sum and the longest of their times."""
+
+    @property
+    def _settings(self) -> NodeSettings:
+        return self._start.settings
+
+    def receiveMsg_StartTransactionCoordinator(
+        self, message: StartTransactionCoordinator, sender: ActorAddress
+    ) -> None:
+        """Set the settings and the actors that are asked."""
+        self._start, settings = message, message.settings
+        self._transaction_settings = TransactionSettings(
+            settings.node_id,
+            settings.transaction_max_timeout_ms,
+            settings.transactional_id_expiration_ms,
+            settings.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            settings.transaction_remove_expired_transaction_cleanup_interval_ms,
+            settings.transaction_state_log_load_buffer_size,
+            settings.request_timeout_ms,
+        )
+        self._markers = self.createActor(TransactionMarkersActor)
+        self.send(
+            self._markers,
+            StartTransactionMarkers(
+                settings.node_id,
+                settings.request_timeout_ms,
+                *(message.bridge, message.metadata_cache, message.network, message.metrics),
+            ),
+        )
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
+        """A client's request."""
+        match message.request.request:
+            case InitProducerIdRequest() as request:
+                self._initialize(message, request)
+            case AddPartitionsToTxnRequest() as request:
+                self._numbers += 1
+                self._asked[self._numbers] = message
+                self.send(self._start.metadata_cache, CheckPartitionsExist(self._numbers, request.partitions))
+            case AddOffsetsToTxnRequest():
+                self._add_offsets(message)
+            case EndTxnRequest() as request:
+                self._route(message, request.transactional_id, message)
+            case DescribeTransactionsRequest() as request:
+                self._describe(message, request)
+            case ListTransactionsRequest() as request:
+                self._list(message, request)
+
+    def _initialize(self, forwarded: Forwarded, request: InitProducerIdRequest) -> None:
+        if is_half_pair(request):
+            self._refuse(forwarded, INVALID_REQUEST)
+        elif request.transactional_id is None:
+            self.send(self._start.producer_ids, forwarded)
+        elif code := init_verdict(request, self._settings.transaction_max_timeout_ms):
+            self._refuse(forwarded, code)
+        else:
+            self._route(forwarded, request.transactional_id, forwarded)
+
+    def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
+        """Which partitions of an AddPartitionsToTxn there are (rule 2)."""
+        forwarded = self._asked.pop(message.request)
+        request: AddPartitionsToTxnRequest = forwarded.request.request
+        codes = [
+            TOPIC_AUTHORIZATION_FAILED
+            if each.topic in INTERNAL_TOPICS
+            else NONE
+            if known
+            else UNKNOWN_TOPIC_OR_PARTITION
+            for each, known in zip(message.partitions, message.known, strict=True)
+        ]
+        if any(codes):
+            added = zip(request.partitions, codes, strict=True)
+            results = tuple([AddedPartition(each, code or OPERATION_NOT_ATTEMPTED) for each, code in added])
+            self._respond(forwarded, AddPartitionsToTxnResponse(results))
+        else:
+            self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, request.partitions))
+
+    def _add_offsets(self, forwarded: Forwarded) -> None:
+        if not self._groups_count:
+            self._awaiting_count.append(forwarded)
+            self._count(GROUP_METADATA)
+            return
+        request: AddOffsetsToTxnRequest = forwarded.request.request
+        partition = TopicPartition(GROUP_METADATA, slot(request.group_id) % self._groups_count)
+        self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, (partition,)))
+
+    def _route(self, forwarded: Forwarded, transactional_id: str, mail: Message) -> None:
+        """Send a request to the partition of its id (rule 1)."""
+        code = self._verdict(transactional_id)
+        if code != NONE:
+            self._refuse(forwarded, code)
+        else:
+            self.send(self._hosted[self._places.partition_of(transactional_id)].actor, mail)
+
+    def _verdict(self, transactional_id: str) -> int:
+        """NONE if the id is served here, else the code."""
+        if not is_valid_id(transactional_id):
+            return INVALID_REQUEST
+        if not self._places.count:
+            self._count(TRANSACTION_STATE)
+        partition = self._places.partition_of(transactional_id)
+        if partition in self._places.loading:
+            return COORDINATOR_LOAD_IN_PROGRESS
+        return NONE if partition in self._places.serving else NOT_COORDINATOR
+
+    def _refuse(self, forwarded: Forwarded, code: int) -> None:
+        request = forwarded.request.request
+        self._respond(forwarded, API_BY_REQUEST[type(request)].refusal(request, code))
+
+    def _respond(self, forwarded: Forwarded, response: Message) -> None:
+        request = forwarded.request
+        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+
+    # ------------------------------------------------------------------------------------------------ admin requests
+
+    def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
+        """Ask for each id (rule 4)."""
+        gathering = _Gathering(forwarded, [None] * len(request.transactional_ids), 0)
+        for place, name in enumerate(request.transactional_ids):
+            code = self._verdict(name)
+            if code != NONE:
+                gathering.results[place] = DescribedTransaction(code, name)
+            else:
+                actor = self._hosted[self._places.partition_of(name)].actor
+                self._ask(gathering, place, actor, DescribeTransaction(name))
+        self._answer_gathered(gathering)
+
+    def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
+        """Ask each partition (rule 4)."""
+        if self._places.loading:
+            self._respond(forwarded, ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        places = sorted(self._places.serving)
+        gathering = _Gathering(forwarded, [None] * len(places), 0)
+        question = ListPartitionTransactions(
+            request.state_filters, request.producer_id_filters, request.duration_filter
+        )
+        for place, partition in enumerate(places):
+            self._ask(gathering, place, self._hosted[partition].actor, question)
+        self._answer_gathered(gathering)
+
+    def _ask(self, gathering: _Gathering, place: int, actor: ActorAddress, question: Message) -> None:
+        self._numbers += 1
+        gathering.outstanding += 1
+        self._gathered[self._numbers] = gathering, place
+        self.send(actor, Ask(self._numbers, question))
+
+    def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
+        """A partition has answered."""
+        if message.id not in self._gathered:
+            return
+        gathering, place = self._gathered.pop(message.id)
+        gathering.results[place] = message.result
+        gathering.outstanding -= 1
+        self._answer_gathered(gathering)
+
+    def _answer_gathered(self, gathering: _Gathering) -> None:
+        if gathering.outstanding:
+            return
+        forwarded, results = gathering.forwarded, gathering.results
+        match forwarded.request.request:
+            case DescribeTransactionsRequest(transactional_ids=names):
+                described = [
+                    result
+                    if isinstance(result, DescribedTransaction)
+                    else DescribedTransaction(UNKNOWN_SERVER_ERROR, name)
+                    for name, result in zip(names, results, strict=True)
+                ]
+                self._respond(forwarded, DescribeTransactionsResponse(tuple(described)))
+            case ListTransactionsRequest(state_filters=states):
+                listed: list[ListedTransaction] = []
+                for result in results:
+                    if isinstance(result, PartitionTransactions):
+                        listed += result.transactions
+                self._respond(forwarded, ListTransactionsResponse(NONE, unknown_states(states), tuple(listed)))
+
+    # ---------------------------------------------------------------------------------------------- loading, unloading
+
+    def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
+        """Partitions are led here, or no longer (rule 1)."""
+        for partition in message.lost:
+            if partition.topic == TRANSACTION_STATE:
+                self._unload(partition.partition)
+        for led in message.led:
+            if led.partition.topic == TRANSACTION_STATE:
+                self._load(led)
+
+    def _load(self, led: LedPartition) -> None:
+        partition = led.partition.partition
+        self._unload(partition)
+        if not self._places.count:
+            self._count(TRANSACTION_STATE)
+        self._places.loading.add(partition)
+        actor = self.createActor(TransactionsActor)
+        self._hosted[partition] = _LedIds(actor, self.now)
+        self.send(
+            actor,
+            StartTransactions(
+                *(partition, led.leader_epoch, led.actor, self._transaction_settings),
+                *(self._start.producer_ids, self._markers),
+            ),
+        )
+
+    def receiveMsg_TransactionsLoaded(self, message: TransactionsLoaded, sender: ActorAddress) -> None:
+        """A partition has been read, and is served; or it cannot be read."""
+        partition, node_id = message.partition, self._settings.node_id
+        hosted = self._hosted.get(partition)
+        if hosted is None or hosted.actor != sender:
+            return
+        self._places.loading.discard(partition)
+        if message.error_code != NONE:
+            log.error(
+                "[Transaction State Manager %d]: Error loading transactions from %s-%d: error code %d",
+                *(node_id, TRANSACTION_STATE, partition, message.error_code),
+            )
+            self._unload(partition)
+            return
+        self._places.serving.add(partition)
+        loading_ms = round((self.now - hosted.began) * 1000)
+        log.info(
+            "[Transaction State Manager %d]: Finished loading %d transaction metadata from %s-%d in %d milliseconds",
+            *(node_id, message.ids, TRANSACTION_STATE, partition, loading_ms),
+        )
+        count, total, longest = self._load_ms
+        self._load_ms = count + 1, total + loading_ms, max(longest, loading_ms)
+        average = self._load_ms[1] / self._load_ms[0]
+        gauges = Gauge(f"{LOAD_TIME}_avg", average), Gauge(f"{LOAD_TIME}_max", self._load_ms[2])
+        self.send(self._start.metrics, Gauges(gauges))
+
+    def _unload(self, partition: int) -> None:
+        """The partition is led elsewhere: forget its ids (rule 1)."""
+        if partition in self._places.loading:
+            probe("a coordinator gives up a partition of transactions that it loads")
+        self._places.loading.discard(partition)
+        self._places.serving.discard(partition)
+        hosted = self._hosted.pop(partition, None)
+        if hosted is not None:
+            self.send(self._markers, DropMarkers(partition))
+            self.send(hosted.actor, UnloadTransactions())
+            self.send(hosted.actor, ActorExitRequest())
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """A partition's actor has exited as requested."""
+
+    # ------------------------------------------------------------------------------------------------ counting
+
+    def _count(self, topic: str) -> None:
+        """Ask how many partitions a topic has."""
+        if topic not in self._counting:
+            self._counting.add(topic)
+            self.send(self._start.finder, CountPartitions(topic))
+
+    def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
+        """How many partitions a topic has; __consumer_offsets has as many as it will be made with."""
+        self._counting.discard(message.topic)
+        if message.topic == TRANSACTION_STATE:
+            self._places.count = message.count
+            return
+        self._groups_count = message.count or self._settings.offsets_topic_num_partitions
+        waiting, self._awaiting_count = self._awaiting_count, []
+        for forwarded in waiting:
+            self._add_offsets(forwarded)
+        if not message.count:
+            self._groups_count = 0
+
+    def receiveMsg_PartitionsDeleted(self, message: PartitionsDeleted, sender: ActorAddress) -> None:
+        """An internal topic that is made again may have another number of partitions."""
+        topics = {partition.topic for partition in message.partitions} & INTERNAL_TOPICS
+        if TRANSACTION_STATE in topics:
+            self._places.count = 0
+        if GROUP_METADATA in topics:
+            self._groups_count = 0
+        if topics:
+            self.send(self._start.finder, message)

@@ -1,0 +1,223 @@
+"""TransactionMarkersActor finds the leaders that markers of transactions go to.
+
+Rule 1: the metadata cache names the leaders. The markers of one broker go to its MarkerSenderActor, which is made when
+        it is needed, and again where the broker has another endpoint.
+Rule 2: a partition without a live leader waits, and is looked for again after RETRY_SECONDS; so do markers that were
+        not written.
+Rule 3: a partition that the metadata cache lacks may be new there, or deleted. ZooKeeper knows: a deleted one
+        needs no marker, any other waits.
+Rule 4: markers of a partition of __transaction_state that this broker leads no longer are dropped everywhere.
+
+Kafka: `TransactionMarkerChannelManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
+
+from actors.coordinator.marker_sender import MarkerSenderActor
+from actors.runtime import Dispatcher
+from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import Answer, Ask
+from messages.metrics import Gauge, Gauges
+from messages.probes import probe
+from messages.transactions import (
+    CompletionsToRetry,
+    DropMarkers,
+    FindLeaders,
+    LeadersFound,
+    Marker,
+    PartitionLeader,
+    PartitionsMarked,
+    RetryDue,
+    RetryMarkers,
+    SendMarkers,
+    StartMarkerSender,
+    StartTransactionMarkers,
+)
+from messages.zookeeper import Assignments, GetAssignments
+
+RETRY, RETRY_SECONDS = "retry", 0.1
+UNKNOWN_DESTINATION = "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize"
+LOG_APPEND_RETRY = "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize"
+
+
+class TransactionMarkersActor(Dispatcher):
+    """Sends markers to the leaders of their partitions; one per broker. See the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartTransactionMarkers
+        self._due: list[Marker] = []
+        """Markers whose leaders are to be found."""
+        self._asked: dict[int, list[Marker]] = {}
+        """Markers of whose partitions the metadata cache is asked, by question."""
+        self._missing: dict[int, list[Marker]] = {}
+        """Markers of partitions that the metadata cache lacks, of which ZooKeeper is asked, by question."""
+        self._unknown: list[Marker] = []
+        """Markers without a destination (rule 2)."""
+        self._again: list[Marker] = []
+        """Markers that were not written."""
+        self._waits = False
+        self._questions = 0
+        self._senders: dict[int, tuple[ActorAddress, Endpoint]] = {}
+        self._made = 0
+        self._gauges = {UNKNOWN_DESTINATION: 0, LOG_APPEND_RETRY: 0}
+        """The last published values."""
+        self._to_retry: dict[int, int] = {}
+        """Completions that wait for another append, by partition of __transaction_state."""
+
+    def receiveMsg_StartTransactionMarkers(self, message: StartTransactionMarkers, sender: ActorAddress) -> None:
+        """Set the actors that are asked, and the metrics."""
+        self._start = message
+        if message.metrics is not None:
+            self.send(message.metrics, Gauges(tuple([Gauge(*each) for each in self._gauges.items()])))
+
+    def receiveMsg_SendMarkers(self, message: SendMarkers, sender: ActorAddress) -> None:
+        """A transaction has ended."""
+        self._due += message.markers
+        self._find()
+
+    def receiveMsg_RetryMarkers(self, message: RetryMarkers, sender: ActorAddress) -> None:
+        """A broker did not write these."""
+        self._again += message.markers
+        self._wait()
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Look again for the leaders of what waits."""
+        self._waits = False
+        self._due += [*self._unknown, *self._again]
+        self._unknown, self._again = [], []
+        self._find()
+
+    def receiveMsg_DropMarkers(self, message: DropMarkers, sender: ActorAddress) -> None:
+        """This broker coordinates these ids no longer (rule 4)."""
+        gone = message.state_partition
+
+        def kept(markers: Iterable[Marker]) -> list[Marker]:
+            return [each for each in markers if each.state_partition != gone]
+
+        self._due, self._unknown, self._again = kept(self._due), kept(self._unknown), kept(self._again)
+        self._asked = {number: kept(markers) for number, markers in self._asked.items()}
+        self._missing = {number: kept(markers) for number, markers in self._missing.items()}
+        for sender_actor, _ in self._senders.values():
+            self.send(sender_actor, message)
+        self._to_retry.pop(gone, None)
+        self._publish()
+
+    def receiveMsg_CompletionsToRetry(self, message: CompletionsToRetry, sender: ActorAddress) -> None:
+        """A figure of a partition."""
+        self._to_retry[message.partition] = message.count
+        self._publish()
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """A sender has exited as requested."""
+
+    # ------------------------------------------------------------------------------------------------ destinations
+
+    def _find(self) -> None:
+        """Ask for the leaders, one question at a time."""
+        if self._asked or not self._due:
+            return
+        self._questions += 1
+        markers, self._due = self._due, []
+        self._asked[self._questions] = markers
+        partitions = tuple(dict.fromkeys([each for marker in markers for each in marker.partitions]))
+        self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(partitions)))
+
+    def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
+        """Where partitions are led, or which topics there are."""
+        if message.id in self._asked:
+            markers = self._asked.pop(message.id)
+            if isinstance(message.result, LeadersFound):
+                self._dispatch(markers, message.result.leaders)
+            else:
+                self._unknown += markers
+            self._find()
+        elif message.id in self._missing:
+            markers = self._missing.pop(message.id)
+            if isinstance(message.result, Assignments):
+                self._tell_deleted(markers, message.result)
+            else:
+                self._unknown += markers
+        self._wait()
+        self._publish()
+
+    def _dispatch(self, markers: list[Marker], leaders: tuple[PartitionLeader, ...]) -> None:
+        """Divide markers among the senders."""
+        asked = dict.fromkeys([each for marker in markers for each in marker.partitions])
+        places = dict(zip(asked, leaders, strict=False))
+        by_broker: dict[int, list[Marker]] = {}
+        missing: list[Marker] = []
+        for marker in markers:
+            groups: dict[int | None, list[TopicPartition]] = {}
+            for partition in marker.partitions:
+                place = places.get(partition, PartitionLeader(True, -1, None))
+                broker = place.leader if place.endpoint is not None else -1
+                groups.setdefault(broker if place.exists else None, []).append(partition)
+            for broker_id, partitions in groups.items():
+                part = marker._replace(partitions=tuple(partitions))
+                if broker_id is None:
+                    missing.append(part)
+                elif broker_id < 0:
+                    self._unknown.append(part)
+                else:
+                    by_broker.setdefault(broker_id, []).append(part)
+        endpoints = {place.leader: place.endpoint for place in leaders if place.endpoint is not None}
+        for broker_id, its in by_broker.items():
+            self.send(self._sender(broker_id, endpoints[broker_id]), SendMarkers(tuple(its)))
+        if missing:
+            self._ask_zookeeper(missing)
+
+    def _ask_zookeeper(self, markers: list[Marker]) -> None:
+        """Find out which of these partitions are deleted (rule 3)."""
+        probe("a marker is due for a partition that the metadata cache lacks")
+        self._questions += 1
+        self._missing[self._questions] = markers
+        topics = tuple(sorted({each.topic for marker in markers for each in marker.partitions}))
+        self.send(self._start.bridge, Ask(self._questions, GetAssignments(topics, watch=False)))
+
+    def _tell_deleted(self, markers: list[Marker], found: Assignments) -> None:
+        """Partitions that do not exist need no marker; the others wait."""
+        existing = {topic.topic for topic in found.topics} | set(found.unreadable)
+        for marker in markers:
+            known = [each for each in marker.partitions if each.topic in existing]
+            gone = tuple([each for each in marker.partitions if each not in known])
+            if gone:
+                who = marker.transactional_id, marker.producer_id, marker.producer_epoch
+                self.send(marker.owner, PartitionsMarked(*who, gone))
+            if known:
+                self._unknown.append(marker._replace(partitions=tuple(known)))
+
+    def _sender(self, broker: int, endpoint: Endpoint) -> ActorAddress:
+        """The sender to a broker (rule 1)."""
+        known = self._senders.get(broker)
+        if known is not None and known[1] == endpoint:
+            return known[0]
+        if known is not None:
+            self.send(known[0], ActorExitRequest())
+        start = self._start
+        self._made += 1
+        sender = self.createActor(MarkerSenderActor)
+        self._senders[broker] = sender, endpoint
+        channel, timeout = f"markers-{broker}-{self._made}", start.request_timeout_ms / 1000
+        self.send(sender, StartMarkerSender(start.node_id, broker, endpoint, channel, start.network, timeout))
+        return sender
+
+    # ------------------------------------------------------------------------------------------------ waiting, figures
+
+    def _wait(self) -> None:
+        """Look again later, while something waits (rule 2)."""
+        if (self._unknown or self._again) and not self._waits:
+            self._waits = True
+            self.set_timer(RETRY, RETRY_SECONDS, RetryDue())
+
+    def _publish(self) -> None:
+        """Publish the figures that changed."""
+        figures = {UNKNOWN_DESTINATION: len(self._unknown), LOG_APPEND_RETRY: sum(self._to_retry.values())}
+        changed = tuple([Gauge(name, value) for name, value in figures.items() if self._gauges[name] != value])
+        if changed and self._start.metrics is not None:
+            self._gauges = figures
+            self.send(self._start.metrics, Gauges(changed))

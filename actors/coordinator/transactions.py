@@ -1,0 +1,227 @@
+"""TransactionsActor hosts the transactional ids of one partition of __transaction_state.
+
+Rule 1: what happens to an id is decided by `actors.core.transaction.transactions`; here records are appended with
+        acks=all to the partition, markers go to TransactionMarkersActor, and responses to the clients.
+Rule 2: it reads its partition first; the coordinator sends it no request before it has.
+Rule 3: one timer for all ids looks for timed out transactions, while there is an open one; one for ids that expire.
+        A completion that the log refused is appended again every RETRY_SECONDS.
+
+Kafka: `TransactionStateManager`, `TransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.coordinator.partition_reader import PartitionReader
+from actors.core.coordinator.group_metadata_records import DamagedRecord
+from actors.core.coordinator.loading import Row
+from actors.core.coordinator.membership import Reply
+from actors.core.topic_name import TRANSACTION_STATE
+from actors.core.transaction.transaction import Transaction
+from actors.core.transaction.transaction_loading import TransactionLoading
+from actors.core.transaction.transaction_records import key_value
+from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
+from actors.runtime import Answerer
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProducePartition
+from messages.error_codes import CORRUPT_MESSAGE, NONE
+from messages.network import ClientResponse
+from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
+from messages.transaction_requests import EndTxnRequest
+from messages.transactions import (
+    AbortTimedOut,
+    AddToTransaction,
+    CompletionsToRetry,
+    DescribeTransaction,
+    ExpireTransactionalIds,
+    ListPartitionTransactions,
+    Marker,
+    MarkersCancelled,
+    PartitionsMarked,
+    PartitionTransactions,
+    ProducerIdTaken,
+    RetryCompletions,
+    SendMarkers,
+    StartTransactions,
+    TakeProducerId,
+    TransactionsLoaded,
+    UnloadTransactions,
+)
+from messages.vocabulary import Message
+from messages.wire.record_batch import batch_of
+
+log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
+
+PRODUCE_VERSION = 8
+ABORT, EXPIRY, RETRY = "abort", "expiry", "retry"
+RETRY_SECONDS = 0.1
+
+
+class TransactionsActor(PartitionReader, Answerer):
+    """The transactional ids of one partition; see the module's rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._coordinator: ActorAddress
+        self._start: StartTransactions
+        self._loading: TransactionLoading | None = None
+        self._transactions = TransactionalIds({})
+        self._looks_for_timeouts = False
+        self._retries = 0
+        """The last published number of completions to retry."""
+
+    def receiveMsg_StartTransactions(self, message: StartTransactions, sender: ActorAddress) -> None:
+        """Read the partition (rule 2)."""
+        self._coordinator, self._start = sender, message
+        self._loading = TransactionLoading(message.partition)
+        place = TopicPartition(TRANSACTION_STATE, message.partition)
+        self.start_reading(place, message.log, message.settings.node_id, message.settings.load_bytes)
+
+    def take_rows(self, rows: Sequence[Row]) -> None:
+        """Some records. A value that cannot be read ends loading."""
+        if self._loading is None:
+            return
+        try:
+            self._loading.take(rows)
+        except DamagedRecord as damage:
+            log.error(
+                "[Transaction State Manager %d]: Error loading partition %d of __transaction_state: %s",
+                *(self._start.settings.node_id, self._start.partition, damage),
+            )
+            self.reading_ended(CORRUPT_MESSAGE)
+
+    def reading_ended(self, error_code: int) -> None:
+        """The partition is loaded, or cannot be."""
+        loading, self._loading = self._loading, None
+        if loading is None:
+            return
+        ids = loading.ids if error_code == NONE else {}
+        self.send(self._coordinator, TransactionsLoaded(loading.partition, error_code, len(ids)))
+        if error_code == NONE:
+            self._transactions = TransactionalIds(ids, self._start.settings.request_timeout_ms)
+            self._transactions.begin(self._wall_ms())
+            self.set_timer(EXPIRY, self._start.settings.expiry_interval_ms / 1000, ExpireTransactionalIds())
+            self._carry_out()
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
+        """A request of a client about one transactional id."""
+        match message.request.request:
+            case InitProducerIdRequest():
+                self._transactions.init_producer_id(message, self._wall_ms())
+            case EndTxnRequest():
+                self._transactions.end(message, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_AddToTransaction(self, message: AddToTransaction, sender: ActorAddress) -> None:
+        """A client adds partitions."""
+        self._transactions.add(message.forwarded, message.partitions, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_ProducerIdTaken(self, message: ProducerIdTaken, sender: ActorAddress) -> None:
+        """The new producer id for a request."""
+        self._transactions.producer_id_taken(message.request, message.producer_id, self._wall_ms())
+        self._carry_out()
+
+    def answer(self, question: Message) -> Message:
+        """A question of the coordinator for an admin."""
+        match question:
+            case DescribeTransaction(transactional_id):
+                return self._transactions.describe(transactional_id)
+            case ListPartitionTransactions():
+                return PartitionTransactions(self._transactions.listed(question, self._wall_ms()))
+        raise TypeError(f"{type(question).__name__} is not a question for transactions")
+
+    # ------------------------------------------------------------------------------------------------ what comes later
+
+    def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
+        """The log has answered."""
+        now = self._wall_ms()
+        for request, _, result in message.results:
+            self._transactions.stored(request, result.error_code, now)
+        self._carry_out()
+
+    def receiveMsg_PartitionsMarked(self, message: PartitionsMarked, sender: ActorAddress) -> None:
+        """Partitions have their marker."""
+        producer = message.producer_id, message.producer_epoch
+        self._transactions.marked(message.transactional_id, producer, message.partitions, self._wall_ms())
+        self._carry_out()
+
+    def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
+        """A partition knows a newer epoch: the id stays as it is until its new coordinator ends the transaction."""
+        log.warning(
+            "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) are refused with error code"
+            " %d: a newer coordinator writes them",
+            *(self._start.settings.node_id, message.transactional_id, message.producer_id, message.producer_epoch),
+            message.error_code,
+        )
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """A timer is due (rule 3)."""
+        now = self._wall_ms()
+        match message.payload:
+            case AbortTimedOut():
+                self._looks_for_timeouts = False
+                self._transactions.abort_timed_out(now)
+            case ExpireTransactionalIds():
+                settings = self._start.settings
+                self._transactions.expire(now, settings.id_expiration_ms)
+                self.set_timer(EXPIRY, settings.expiry_interval_ms / 1000, ExpireTransactionalIds())
+            case RetryCompletions():
+                self._transactions.retry(now)
+        self._carry_out()
+
+    def receiveMsg_UnloadTransactions(self, message: UnloadTransactions, sender: ActorAddress) -> None:
+        """Another broker has the ids."""
+        self._transactions.unload()
+        self._carry_out()
+
+    # ------------------------------------------------------------------------------------------------ instructions
+
+    def _carry_out(self) -> None:
+        """Do what the ids need (rule 1)."""
+        for step in self._transactions.take():
+            match step:
+                case Reply(forwarded, response):
+                    request = forwarded.request
+                    self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+                case Append():
+                    self._append(step)
+                case Mark(transaction):
+                    self.send(self._start.markers, SendMarkers((self._marker(transaction),)))
+                case TakeId(number):
+                    self.send(self._start.producer_ids, TakeProducerId(number))
+        self._arm()
+
+    def _append(self, step: Append) -> None:
+        pairs = [key_value(name, transaction) for name, transaction in step.entries]
+        part = ProducePartition(self._place, batch_of(pairs, self._wall_ms()))
+        batch = AppendBatch(step.number, 0, part, ACKS_ALL, PRODUCE_VERSION, step.timeout_ms / 1000, FROM_COORDINATOR)
+        self.send(self._start.log, AppendBatches((batch,)))
+
+    def _marker(self, txn: Transaction) -> Marker:
+        return Marker(
+            *(txn.transactional_id, txn.producer_id, txn.producer_epoch, self._start.coordinator_epoch),
+            *(txn.is_commit, txn.partitions, self._start.partition, self.myAddress),
+        )
+
+    def _arm(self) -> None:
+        """Arm the timers that are needed now (rule 3)."""
+        if self._transactions.has_open and not self._looks_for_timeouts:
+            self._looks_for_timeouts = True
+            self.set_timer(ABORT, self._start.settings.abort_interval_ms / 1000, AbortTimedOut())
+        retries = self._transactions.to_retry
+        if retries != self._retries:
+            self._retries = retries
+            self.send(self._start.markers, CompletionsToRetry(self._start.partition, retries))
+            if retries:
+                self.set_timer(RETRY, RETRY_SECONDS, RetryCompletions())
+
+    def _wall_ms(self) -> int:
+        return int(self.port("time").wall_ms())

@@ -1,0 +1,28 @@
+"""RequestTable: how each state reacts to one kind of request."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from messages.probes import probe
+
+State = TypeVar("State", bound=enum.Enum)
+Action = TypeVar("Action", bound=enum.Enum)
+
+
+class RequestTable(dict[State, int | Action], Generic[State, Action]):
+    """The reaction of each state to one kind of request, `name`: an error code or an action.
+
+    Each lookup counts as a probe.
+    """
+
+    def __init__(self, name: str, cells: Mapping[State, int | Action]) -> None:
+        super().__init__(cells)
+        self.name = name
+        self.probes = {state: f"{name} in {state.value}" for state in cells}
+
+    def __getitem__(self, state: State) -> int | Action:
+        probe(self.probes[state])
+        return super().__getitem__(state)

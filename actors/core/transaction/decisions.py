@@ -1,0 +1,215 @@
+"""What the coordinator does about a request for one transactional id: an error code, or the move that answers it.
+
+Rule 1 (order): the producer id (49), the epoch (47), a pending move (51), then the tables of `transaction_states`.
+        InitProducerId asks for the pending move first.
+Rule 2 (InitProducerId with a producer id and epoch): the id must be the present one, or the one before with its last
+        epoch. The epoch must be the present one; that before gets the same answer again. An epoch that is older than
+        both is refused also while a transaction is open: Kafka aborts the transaction of the live producer then.
+Rule 3 (fences): an InitProducerId in an open transaction aborts it with a raised epoch, and is answered 51.
+Rule 4 (epochs): EndTxn and AddPartitionsToTxn need the very epoch: a higher one than ours is refused too.
+
+Kafka: `TransactionCoordinator`; KIP-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from actors.core.transaction.transaction import (
+    NO_PRODUCER_EPOCH,
+    Transaction,
+    decided,
+    extended,
+    fenced,
+    initialized,
+    is_exhausted,
+    rotated,
+)
+from actors.core.transaction.transaction_states import (
+    ABORT,
+    ADD_PARTITIONS,
+    COMMIT,
+    INIT_PRODUCER_ID,
+    ONGOING,
+    VERIFY,
+    TransactionAction,
+)
+from messages.cluster import TopicPartition
+from messages.data_requests import InitProducerIdRequest
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TRANSACTION_TIMEOUT,
+    INVALID_TXN_STATE,
+    NONE,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+from messages.probes import probe
+from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
+from messages.vocabulary import Message
+
+Verdict = int | Transaction
+"""The code that answers at once, or the target of the move whose success answers."""
+
+NO_PAIR = -1
+"""The producer id and epoch of an InitProducerId that names none."""
+MAX_ID_BYTES = 2**15 - 1
+"""The longest transactional id that a record can hold."""
+
+FENCED_SINCE: Mapping[type, int] = {
+    InitProducerIdRequest: 4,
+    AddPartitionsToTxnRequest: 2,
+    AddOffsetsToTxnRequest: 2,
+    EndTxnRequest: 2,
+}
+"""The version of each request from which a wrong epoch is PRODUCER_FENCED (90), before INVALID_PRODUCER_EPOCH (47)."""
+
+ABORTABLE_SINCE = 5
+"""The AddPartitionsToTxn version from which a partition that was not added is TRANSACTION_ABORTABLE (120)."""
+
+
+def epoch_error(request: Message) -> int:
+    """The code for a wrong epoch in the request's version."""
+    return PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else INVALID_PRODUCER_EPOCH
+
+
+def is_valid_id(transactional_id: str) -> bool:
+    """Whether a transactional id is neither empty nor too long for a record."""
+    return 0 < len(transactional_id.encode()) <= MAX_ID_BYTES
+
+
+def init_verdict(request: InitProducerIdRequest, max_timeout_ms: int) -> int:
+    """NONE, or the code for an InitProducerId with this transactional id."""
+    if request.transactional_id is not None and not is_valid_id(request.transactional_id):
+        return INVALID_REQUEST
+    return NONE if 0 < request.transaction_timeout_ms <= max_timeout_ms else INVALID_TRANSACTION_TIMEOUT
+
+
+def is_half_pair(request: InitProducerIdRequest) -> bool:
+    """Whether an InitProducerId has a producer id without an epoch, or the other way round."""
+    return (request.producer_id == NO_PAIR) != (request.producer_epoch == NO_PAIR)
+
+
+# ---------------------------------------------------------------------------------------------------- InitProducerId
+
+
+def needs_producer_id(txn: Transaction | None, request: InitProducerIdRequest) -> bool:
+    """Whether a new producer id is needed to answer: for a new transactional id, or for an exhausted epoch."""
+    if txn is None:
+        return True
+    takes_it = request.producer_id == NO_PAIR or request.producer_epoch == txn.producer_epoch
+    return txn.is_exhausted and takes_it and INIT_PRODUCER_ID[txn.state] is TransactionAction.INITIALIZE
+
+
+def initialize(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
+    """An InitProducerId; `fresh` is a new producer id where one is needed."""
+    if txn.pending is not None:
+        return CONCURRENT_TRANSACTIONS
+    has_pair = request.producer_id != NO_PAIR
+    if has_pair and txn.producer_epoch != NO_PRODUCER_EPOCH and not _is_known_producer(txn, request):
+        return epoch_error(request)
+    cell = INIT_PRODUCER_ID[txn.state]
+    if isinstance(cell, int):
+        return cell
+    if cell is TransactionAction.FENCE:
+        if has_pair and request.producer_epoch < txn.producer_epoch and not _is_repeated(txn, request):
+            probe("a stale producer's InitProducerId in an open transaction")
+            return epoch_error(request)
+        return fenced(txn, now)
+    return _initialized(txn, request, fresh, now)
+
+
+def _is_known_producer(txn: Transaction, request: InitProducerIdRequest) -> bool:
+    if request.producer_id == txn.producer_id:
+        return True
+    return request.producer_id == txn.last_producer_id and is_exhausted(request.producer_epoch)
+
+
+def _is_repeated(txn: Transaction, request: InitProducerIdRequest) -> bool:
+    return txn.last_producer_epoch != NO_PRODUCER_EPOCH and request.producer_epoch == txn.last_producer_epoch
+
+
+def _initialized(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
+    has_pair, timeout = request.producer_id != NO_PAIR, request.transaction_timeout_ms
+    is_present = not has_pair or request.producer_epoch == txn.producer_epoch
+    if txn.is_exhausted and is_present:
+        return rotated(txn, fresh, txn.producer_epoch if has_pair else NO_PRODUCER_EPOCH, timeout, now)
+    if not has_pair:
+        return initialized(txn, txn.producer_epoch + 1, NO_PRODUCER_EPOCH, timeout, now)
+    if is_present or txn.producer_epoch == NO_PRODUCER_EPOCH:
+        return initialized(txn, txn.producer_epoch + 1, txn.producer_epoch, timeout, now)
+    if _is_repeated(txn, request):
+        return initialized(txn, txn.producer_epoch, txn.last_producer_epoch, timeout, now)
+    return epoch_error(request)
+
+
+# ---------------------------------------------------------------------------------------------------- transactions
+
+
+def _producer_verdict(txn: Transaction | None, request: Message) -> int:
+    """Whether the request comes from the present producer of the id."""
+    if txn is None or txn.producer_id != request.producer_id:
+        return INVALID_PRODUCER_ID_MAPPING
+    if txn.producer_epoch != request.producer_epoch:
+        return epoch_error(request)
+    return NONE
+
+
+def add_partitions(
+    txn: Transaction | None, request: Message, partitions: tuple[TopicPartition, ...], now: int
+) -> Verdict:
+    """An AddPartitionsToTxn or AddOffsetsToTxn of these partitions. NONE: all are in the transaction already."""
+    code = _producer_verdict(txn, request)
+    if txn is None or code != NONE:
+        return code
+    if txn.pending is not None:
+        return CONCURRENT_TRANSACTIONS
+    cell = ADD_PARTITIONS[txn.state]
+    if isinstance(cell, int):
+        return cell
+    if txn.state is ONGOING and set(partitions) <= set(txn.partitions):
+        return NONE
+    return extended(txn, partitions, now)
+
+
+def end(txn: Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
+    """An EndTxn of a client. NONE: it has ended so already."""
+    code = _producer_verdict(txn, request)
+    if txn is None or code != NONE:
+        return code
+    if txn.pending is not None:
+        return CONCURRENT_TRANSACTIONS
+    cell = (COMMIT if request.committed else ABORT)[txn.state]
+    return cell if isinstance(cell, int) else decided(txn, request.committed, now)
+
+
+def verify(
+    txn: Transaction | None,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Collection[TopicPartition],
+    version: int = ABORTABLE_SINCE,
+) -> dict[TopicPartition, int]:
+    """Whether these partitions are in the open transaction (AddPartitionsToTxn that only verifies), by partition."""
+    code = NONE
+    if txn is None or txn.producer_id != producer_id:
+        code = INVALID_PRODUCER_ID_MAPPING
+    elif txn.producer_epoch != producer_epoch:
+        code = PRODUCER_FENCED
+    elif isinstance(cell := VERIFY[txn.state], int):
+        code = cell
+    if txn is None or code != NONE:
+        return dict.fromkeys(partitions, code)
+    absent = TRANSACTION_ABORTABLE if version >= ABORTABLE_SINCE else INVALID_TXN_STATE
+    return {each: NONE if each in txn.partitions else absent for each in partitions}
+
+
+# ---------------------------------------------------------------------------------------------------- time
+
+
+def is_timed_out(txn: Transaction, now: int) -> bool:
+    """Whether the coordinator is to abort the transaction."""
+    return txn.state is ONGOING and txn.pending is None and txn.start_ms + txn.timeout_ms < now

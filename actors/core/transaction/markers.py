@@ -1,0 +1,117 @@
+"""Requests of markers to one broker, and what their results mean.
+
+Rule 1: a request has what is queued, up to MARKERS_AT_ONCE transactions. Receivers keep one result per producer id, so
+        a request has markers of one transaction of each.
+Rule 2: the code of a partition says that it has the marker, that it is to be tried again with its leader of then, or
+        that a newer coordinator writes the markers: then all markers of the transaction are cancelled. Any other code
+        ends the sending to that partition.
+
+Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from messages.cluster import TopicPartition
+from messages.error_codes import (
+    INVALID_PRODUCER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    UNSUPPORTED_VERSION,
+)
+from messages.transaction_requests import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from messages.transactions import Marker
+
+REQUEST_VERSION = 0
+MARKERS_AT_ONCE = 1000
+
+DONE = frozenset({NONE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION})
+"""The partition has the marker, or its format has none."""
+RETRIED = frozenset(
+    {
+        UNKNOWN_TOPIC_OR_PARTITION,
+        NOT_LEADER_OR_FOLLOWER,
+        NOT_ENOUGH_REPLICAS,
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        REQUEST_TIMED_OUT,
+        KAFKA_STORAGE_ERROR,
+    }
+)
+CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
+
+
+class Outcome(NamedTuple):
+    """What became of a marker: the partitions that have it and those to be tried again.
+
+    `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with codes that no
+    broker should send.
+    """
+
+    marker: Marker
+    done: tuple[TopicPartition, ...]
+    again: tuple[TopicPartition, ...]
+    cancelled: int
+    failed: tuple[tuple[TopicPartition, int], ...]
+
+
+def take(queue: deque[Marker]) -> list[Marker]:
+    """Take the markers of the next request out of the queue (rule 1)."""
+    taken: list[Marker] = []
+    later: list[Marker] = []
+    producers: set[int] = set()
+    while queue and len(taken) < MARKERS_AT_ONCE:
+        marker = queue.popleft()
+        (later if marker.producer_id in producers else taken).append(marker)
+        producers.add(marker.producer_id)
+    queue.extendleft(reversed(later))
+    return taken
+
+
+def request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
+    """The request that sends these."""
+    return WriteTxnMarkersRequest(
+        REQUEST_VERSION,
+        tuple(
+            [
+                WritableTxnMarker(
+                    each.producer_id, each.producer_epoch, each.commit, each.partitions, each.coordinator_epoch
+                )
+                for each in markers
+            ]
+        ),
+    )
+
+
+def outcomes(markers: Iterable[Marker], response: WriteTxnMarkersResponse) -> list[Outcome]:
+    """What the response says of each marker; partitions that it leaves out are tried again."""
+    codes = {
+        (result.producer_id, each.partition): each.error_code
+        for result in response.markers
+        for each in result.partitions
+    }
+    return [_outcome(marker, codes) for marker in markers]
+
+
+def _outcome(marker: Marker, codes: dict[tuple[int, TopicPartition], int]) -> Outcome:
+    done, again, failed, cancelled = [], [], [], NONE
+    for partition in marker.partitions:
+        code = codes.get((marker.producer_id, partition), REQUEST_TIMED_OUT)
+        if code in DONE:
+            done.append(partition)
+        elif code in RETRIED:
+            again.append(partition)
+        elif code in CANCELLING:
+            cancelled = code
+        else:
+            failed.append((partition, code))
+    return Outcome(marker, tuple(done), tuple(again), cancelled, tuple(failed))

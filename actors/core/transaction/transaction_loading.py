@@ -1,0 +1,44 @@
+"""Loading of transactional ids from a partition of __transaction_state.
+
+Rule 1: the last record of an id counts; a tombstone removes it.
+Rule 2: a key of an unknown version is skipped with a warning. A value that cannot be read makes loading fail.
+
+Kafka: `TransactionStateManager.loadTransactionMetadata`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from actors.core.coordinator.loading import Row
+from actors.core.transaction.transaction import Transaction
+from actors.core.transaction.transaction_records import read_key, read_value
+
+log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
+
+
+class TransactionLoading:
+    """The loaded part of one partition."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.records = 0
+        self.ids: dict[str, Transaction] = {}
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Take in some more records. Raises DamagedRecord (rule 2)."""
+        self.records += len(rows)
+        for _, is_marker, key, value, _ in rows:
+            if is_marker:
+                continue
+            name = read_key(key.encode("latin-1"))
+            if name is None:
+                log.warning(
+                    "Skipping a record with an unknown key version in partition %d of __transaction_state: key %s",
+                    *(self.partition, key.encode("latin-1").hex()),
+                )
+            elif value is None:
+                self.ids.pop(name, None)
+            else:
+                self.ids[name] = read_value(name, value.encode("latin-1"))

@@ -1,0 +1,149 @@
+"""The states of a transactional id, and the tables of responses in each state.
+
+Rule 1: a state is entered only from those that `PREVIOUS` names.
+Rule 2: the reaction to a request whose producer id and epoch match, while no transition is pending, is a cell of one of
+        the tables: an error code, or an action.
+
+Kafka: `TransactionState`, `TransactionMetadata.validPreviousStates`, `TransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from actors.core.coordinator.request_table import RequestTable
+from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, NONE
+
+
+class TransactionState(enum.Enum):
+    """The state of a transactional id; the value is Kafka's name."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+
+
+class IllegalTransition(Exception):
+    """An invalid state change of a transactional id."""
+
+
+(
+    EMPTY,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARE_ABORT,
+    COMPLETE_COMMIT,
+    COMPLETE_ABORT,
+    DEAD,
+    PREPARE_EPOCH_FENCE,
+) = TransactionState
+
+BYTES: Mapping[TransactionState, int] = {state: number for number, state in enumerate(TransactionState)}
+"""State -> its byte in records."""
+BY_BYTE: Mapping[int, TransactionState] = {number: state for state, number in BYTES.items()}
+BY_NAME: Mapping[str, TransactionState] = {state.value: state for state in TransactionState}
+
+PREVIOUS: Mapping[TransactionState, tuple[TransactionState, ...]] = {
+    EMPTY: (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT),
+    ONGOING: (ONGOING, EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT),
+    PREPARE_COMMIT: (ONGOING,),
+    PREPARE_ABORT: (ONGOING, PREPARE_EPOCH_FENCE),
+    COMPLETE_COMMIT: (PREPARE_COMMIT,),
+    COMPLETE_ABORT: (PREPARE_ABORT,),
+    DEAD: (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT),
+    PREPARE_EPOCH_FENCE: (ONGOING,),
+}
+"""State -> those that it is entered from."""
+
+COMPLETION: Mapping[TransactionState, TransactionState] = {
+    PREPARE_COMMIT: COMPLETE_COMMIT,
+    PREPARE_ABORT: COMPLETE_ABORT,
+}
+"""Decision -> the state after its last marker."""
+
+AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
+"""The states from which an id expires."""
+
+
+class TransactionAction(enum.Enum):
+    """The reaction to a request that has no immediate result; the value describes it in the documentation."""
+
+    INITIALIZE = "the epoch is raised, or a new producer id given"
+    FENCE = "the epoch is raised and the transaction aborted; CONCURRENT_TRANSACTIONS (51)"
+    ADD = "added"
+    COMMIT = "to PrepareCommit"
+    ABORT = "to PrepareAbort"
+    VERIFY = "verified by partition"
+
+
+Table = RequestTable[TransactionState, TransactionAction]
+
+INIT_PRODUCER_ID: Table = RequestTable(
+    "InitProducerId",
+    {
+        EMPTY: TransactionAction.INITIALIZE,
+        ONGOING: TransactionAction.FENCE,
+        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        COMPLETE_COMMIT: TransactionAction.INITIALIZE,
+        COMPLETE_ABORT: TransactionAction.INITIALIZE,
+        DEAD: INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+    },
+)
+ADD_PARTITIONS: Table = RequestTable(
+    "AddPartitionsToTxn",
+    {
+        EMPTY: TransactionAction.ADD,
+        ONGOING: TransactionAction.ADD,
+        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        COMPLETE_COMMIT: TransactionAction.ADD,
+        COMPLETE_ABORT: TransactionAction.ADD,
+        DEAD: INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+    },
+)
+VERIFY: Table = RequestTable(
+    "verification of a partition",
+    {
+        **dict.fromkeys(TransactionState, TransactionAction.VERIFY),
+        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+    },
+)
+COMMIT: Table = RequestTable(
+    "EndTxn (commit)",
+    {
+        EMPTY: INVALID_TXN_STATE,
+        ONGOING: TransactionAction.COMMIT,
+        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: INVALID_TXN_STATE,
+        COMPLETE_COMMIT: NONE,
+        COMPLETE_ABORT: INVALID_TXN_STATE,
+        DEAD: INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+    },
+)
+ABORT: Table = RequestTable(
+    "EndTxn (abort)",
+    {
+        EMPTY: INVALID_TXN_STATE,
+        ONGOING: TransactionAction.ABORT,
+        PREPARE_COMMIT: INVALID_TXN_STATE,
+        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        COMPLETE_COMMIT: INVALID_TXN_STATE,
+        COMPLETE_ABORT: NONE,
+        DEAD: INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+    },
+)
+
+TABLES: Mapping[str, Table] = {table.name: table for table in (INIT_PRODUCER_ID, ADD_PARTITIONS, COMMIT, ABORT, VERIFY)}
+"""Every table by what it answers; the documentation shows them."""

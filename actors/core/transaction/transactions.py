@@ -1,0 +1,411 @@
+"""The transactional ids of one partition of __transaction_state that this broker leads.
+
+Rule 1: a move counts when the log has it; until then every other request of its id is answered 51. If the log refuses
+        it, the id is as before. A fence keeps the raised epoch in memory.
+Rule 2: once a decision (PrepareCommit, PrepareAbort) is in the log, it is answered, and its markers are sent. When
+        the last partition has its marker, the completion is appended, and again until the log takes it.
+Rule 3: news of markers count only for the producer id and epoch that they were sent for.
+Rule 4: what is loaded as decided is completed: its markers are sent again to all partitions.
+Rule 5: only ids in an open transaction are looked at when transactions time out.
+
+Nothing here waits, asks or looks at a clock: every method takes what happened; `take()` gives what is to be done about
+it, in order.
+
+Kafka: `TransactionCoordinator`, `TransactionStateManager`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from actors.core.coordinator.membership import Reply
+from actors.core.transaction.decisions import (
+    Verdict,
+    add_partitions,
+    end,
+    initialize,
+    is_timed_out,
+    needs_producer_id,
+)
+from actors.core.transaction.transaction import (
+    NO_PRODUCER,
+    NO_PRODUCER_EPOCH,
+    Transaction,
+    completed,
+    fenced,
+    finished,
+    prepared,
+)
+from actors.core.transaction.transaction_states import (
+    AT_REST,
+    BY_NAME,
+    COMPLETION,
+    DEAD,
+    ONGOING,
+    PREPARE_ABORT,
+    IllegalTransition,
+)
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_NOT_AVAILABLE,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    RECORD_LIST_TOO_LARGE,
+    REQUEST_TIMED_OUT,
+    TRANSACTIONAL_ID_NOT_FOUND,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from messages.probes import probe
+from messages.transaction_requests import DescribedTransaction, ListedTransaction
+from messages.transactions import ListPartitionTransactions
+from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
+
+LOG_CODES: Mapping[int, int] = {
+    UNKNOWN_TOPIC_OR_PARTITION: COORDINATOR_NOT_AVAILABLE,
+    NOT_ENOUGH_REPLICAS: COORDINATOR_NOT_AVAILABLE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND: COORDINATOR_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT: COORDINATOR_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER: NOT_COORDINATOR,
+    KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
+    MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+    RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+}
+"""Error of the log -> code for the client."""
+
+TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
+"""Maximum number of tombstones in a batch, and of bytes of their ids."""
+
+
+@attrs.frozen
+class Append:
+    """Instruction: append these ids to the log, None as a tombstone, and report the result by the number."""
+
+    number: int
+    entries: tuple[tuple[str, Transaction | None], ...]
+    timeout_ms: int
+
+
+@attrs.frozen
+class Mark:
+    """Instruction: send the markers of a decided transaction to all its partitions."""
+
+    transaction: Transaction
+
+
+@attrs.frozen
+class TakeId:
+    """Instruction: take a new producer id for the request with this number."""
+
+    number: int
+
+
+Step = Reply | Append | Mark | TakeId
+
+
+@attrs.frozen
+class _Appending:
+    """A move that is being appended; `answer` goes to the client when the log has it, if a client asked for it."""
+
+    target: Transaction
+    forwarded: Forwarded | None
+    answer: Message | None
+
+
+class TransactionalIds:
+    """The transactional ids of one partition; see the module's rules."""
+
+    def __init__(self, loaded: Mapping[str, Transaction], request_timeout_ms: int = 30_000) -> None:
+        self._ids = dict(loaded)
+        self._request_timeout_ms = request_timeout_ms
+        self._open = dict.fromkeys(name for name, txn in self._ids.items() if txn.state is ONGOING)
+        """The ids in an open transaction."""
+        self._appending: dict[int, _Appending] = {}
+        self._expiring: dict[int, tuple[str, ...]] = {}
+        self._waiting: dict[int, Forwarded] = {}
+        """InitProducerId requests that wait for a producer id."""
+        self._to_retry: dict[str, None] = {}
+        """Completions that the log refused."""
+        self._numbers = 0
+        self._steps: list[Step] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """The metadata of an id."""
+        return self._ids.get(transactional_id)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction may time out."""
+        return bool(self._open)
+
+    @property
+    def to_retry(self) -> int:
+        """The number of completions that wait for another append."""
+        return len(self._to_retry)
+
+    def take(self) -> list[Step]:
+        """What is to be done now, in order."""
+        steps, self._steps = self._steps, []
+        return steps
+
+    def begin(self, now: int) -> None:
+        """The partition is loaded: complete what is decided (rule 4)."""
+        for txn in [txn for txn in self._ids.values() if txn.state in COMPLETION]:
+            self._complete(txn, now)
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def init_producer_id(self, forwarded: Forwarded, now: int) -> None:
+        """A client's InitProducerId with a transactional id."""
+        self._initialize(forwarded, NO_PRODUCER, now)
+
+    def producer_id_taken(self, number: int, producer_id: int, now: int) -> None:
+        """The new producer id for a waiting InitProducerId, or none."""
+        forwarded = self._waiting.pop(number, None)
+        if forwarded is None:
+            return
+        if producer_id == NO_PRODUCER:
+            self._refuse(forwarded, COORDINATOR_NOT_AVAILABLE)
+        else:
+            self._initialize(forwarded, producer_id, now)
+
+    def _initialize(self, forwarded: Forwarded, fresh: int, now: int) -> None:
+        request: InitProducerIdRequest = forwarded.request.request
+        name = request.transactional_id or ""
+        txn = self._ids.get(name)
+        if fresh == NO_PRODUCER and needs_producer_id(txn, request):
+            self._numbers += 1
+            self._waiting[self._numbers] = forwarded
+            self._steps.append(TakeId(self._numbers))
+            return
+        if txn is None:
+            txn = self._ids[name] = Transaction(name, fresh, timeout_ms=request.transaction_timeout_ms, updated_ms=now)
+        verdict = initialize(txn, request, fresh, now)
+        if isinstance(verdict, Transaction) and verdict.state is PREPARE_ABORT:
+            self._move(verdict, forwarded, InitProducerIdResponse(CONCURRENT_TRANSACTIONS))
+        elif isinstance(verdict, Transaction):
+            answer = InitProducerIdResponse(NONE, verdict.producer_id, verdict.producer_epoch)
+            self._move(verdict, forwarded, answer)
+        else:
+            self._refuse(forwarded, verdict)
+
+    def add(self, forwarded: Forwarded, partitions: tuple[TopicPartition, ...], now: int) -> None:
+        """A client's AddPartitionsToTxn or AddOffsetsToTxn."""
+        request = forwarded.request.request
+        self._answer(forwarded, add_partitions(self._ids.get(request.transactional_id), request, partitions, now))
+
+    def end(self, forwarded: Forwarded, now: int) -> None:
+        """A client's EndTxn."""
+        request = forwarded.request.request
+        self._answer(forwarded, end(self._ids.get(request.transactional_id), request, now))
+
+    def _answer(self, forwarded: Forwarded, verdict: Verdict) -> None:
+        """Answer with the code, or move and answer NONE then."""
+        if isinstance(verdict, Transaction):
+            self._move(verdict, forwarded, self._response(forwarded, NONE))
+        else:
+            self._refuse(forwarded, verdict)
+
+    def _refuse(self, forwarded: Forwarded, code: int) -> None:
+        self._steps.append(Reply(forwarded, self._response(forwarded, code)))
+
+    def _response(self, forwarded: Forwarded, code: int) -> Message:
+        request = forwarded.request.request
+        return API_BY_REQUEST[type(request)].refusal(request, code)
+
+    # ------------------------------------------------------------------------------------------------ the log
+
+    def _move(self, target: Transaction, forwarded: Forwarded | None = None, answer: Message | None = None) -> None:
+        """Append a move (rule 1)."""
+        name = target.transactional_id
+        self._ids[name] = prepared(self._ids[name], target.state)
+        self._numbers += 1
+        self._appending[self._numbers] = _Appending(target, forwarded, answer)
+        self._steps.append(Append(self._numbers, ((name, target),), target.timeout_ms))
+
+    def stored(self, number: int, error_code: int, now: int) -> None:
+        """The log's answer to the Append with this number."""
+        if number in self._expiring:
+            self._expired(self._expiring.pop(number), error_code)
+            return
+        appending = self._appending.pop(number, None)
+        if appending is None:
+            return
+        code = error_code
+        if error_code == NONE:
+            code = self._completed(appending, now)
+        else:
+            code = LOG_CODES.get(error_code, error_code)
+            self._not_stored(appending.target, code)
+        if appending.forwarded is not None and appending.answer is not None:
+            answer = appending.answer if code == NONE else self._response(appending.forwarded, code)
+            self._steps.append(Reply(appending.forwarded, answer))
+        if code == NONE and appending.target.state in COMPLETION:
+            self._complete(self._ids[appending.target.transactional_id], now)
+
+    def _completed(self, appending: _Appending, now: int) -> int:
+        """The log has a move: the code for the client."""
+        name = appending.target.transactional_id
+        try:
+            txn = self._ids[name] = completed(self._ids[name], appending.target)
+        except IllegalTransition as error:
+            log.error("The coordinator does not complete a move: %s", error)
+            self._ids[name] = attrs.evolve(self._ids[name], pending=None)
+            return UNKNOWN_SERVER_ERROR
+        self._to_retry.pop(name, None)
+        if txn.state is ONGOING:
+            self._open[name] = None
+        else:
+            self._open.pop(name, None)
+        return NONE
+
+    def _not_stored(self, target: Transaction, code: int) -> None:
+        """The log refused a move: the id is as before, but for a fence and a completion (rules 1 and 2)."""
+        name = target.transactional_id
+        txn = self._ids[name]
+        if target.state in COMPLETION.values():
+            log.warning("Completion of %r to %s was not stored: error code %d", name, target.state.value, code)
+            if code != NOT_COORDINATOR:
+                self._to_retry[name] = None
+            return
+        if target.producer_epoch > txn.producer_epoch and target.state is PREPARE_ABORT:
+            epoch = target.producer_epoch
+            txn = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH, failed_fence=True)
+            probe("a fence is not stored")
+        self._ids[name] = attrs.evolve(txn, pending=None)
+
+    # ------------------------------------------------------------------------------------------------ markers
+
+    def _complete(self, txn: Transaction, now: int) -> None:
+        """Send the markers of a decision that is in the log (rules 2 and 4)."""
+        txn = self._ids[txn.transactional_id] = prepared(txn, COMPLETION[txn.state])
+        if txn.partitions:
+            self._steps.append(Mark(txn))
+        else:
+            self._finish(txn, now)
+
+    def marked(
+        self, transactional_id: str, producer: tuple[int, int], partitions: Iterable[TopicPartition], now: int
+    ) -> None:
+        """These partitions have the marker of this (producer id, epoch), or need none."""
+        txn = self._ids.get(transactional_id)
+        if txn is None or not txn.is_completing or (txn.producer_id, txn.producer_epoch) != producer:
+            probe("news of a marker of an older transaction")
+            return
+        done = set(partitions)
+        left = tuple([each for each in txn.partitions if each not in done])
+        if left == txn.partitions:
+            return
+        txn = self._ids[transactional_id] = attrs.evolve(txn, partitions=left)
+        if not left:
+            self._finish(txn, now)
+
+    def _finish(self, txn: Transaction, now: int) -> None:
+        self._move(finished(txn, now))
+
+    def retry(self, now: int) -> None:
+        """Append the completions again that the log refused."""
+        names, self._to_retry = list(self._to_retry), {}
+        for name in names:
+            self._finish(self._ids[name], now)
+
+    # ------------------------------------------------------------------------------------------------ time
+
+    def abort_timed_out(self, now: int) -> None:
+        """Abort the transactions that have timed out, with a raised epoch."""
+        for name in list(self._open):
+            txn = self._ids[name]
+            if is_timed_out(txn, now):
+                log.info(
+                    "Aborting the transaction of %r (producer id %d, epoch %d): it has been open for %d ms, its timeout"
+                    " is %d ms",
+                    *(name, txn.producer_id, txn.producer_epoch, now - txn.start_ms, txn.timeout_ms),
+                )
+                self._move(fenced(txn, now))
+
+    def expire(self, now: int, expiration_ms: int) -> None:
+        """Forget the ids that are at rest and were not used for long, with tombstones."""
+        names: list[str] = []
+        size = 0
+        for name, txn in list(self._ids.items()):
+            if txn.pending is None and txn.state in AT_REST and txn.updated_ms <= now - expiration_ms:
+                self._ids[name] = prepared(txn, DEAD)
+                if len(names) == TOMBSTONES_AT_ONCE or size > TOMBSTONE_BYTES:
+                    self._bury(names)
+                    names, size = [], 0
+                names.append(name)
+                size += len(name.encode())
+        if names:
+            self._bury(names)
+
+    def _bury(self, names: list[str]) -> None:
+        self._numbers += 1
+        self._expiring[self._numbers] = tuple(names)
+        tombstones = tuple([(name, None) for name in names])
+        self._steps.append(Append(self._numbers, tombstones, self._request_timeout_ms))
+
+    def _expired(self, names: tuple[str, ...], error_code: int) -> None:
+        for name in names:
+            txn = self._ids[name]
+            if error_code == NONE:
+                del self._ids[name]
+            else:
+                self._ids[name] = attrs.evolve(txn, pending=None)
+        if error_code != NONE:
+            log.warning("Tombstones of %d transactional ids were not stored: error code %d", len(names), error_code)
+
+    # ------------------------------------------------------------------------------------------------ admin
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        """The id for DescribeTransactions."""
+        txn = self._ids.get(transactional_id)
+        if txn is None:
+            return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+        return DescribedTransaction(
+            *(NONE, transactional_id, txn.state.value, txn.timeout_ms, txn.start_ms),
+            *(txn.producer_id, txn.producer_epoch, txn.partitions),
+        )
+
+    def listed(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
+        """The ids that pass the filters of ListTransactions."""
+        states = {BY_NAME[name] for name in asked.states if name in BY_NAME}
+        return tuple(
+            [
+                ListedTransaction(name, txn.producer_id, txn.state.value)
+                for name, txn in self._ids.items()
+                if (not asked.states or txn.state in states)
+                and (not asked.producer_ids or txn.producer_id in asked.producer_ids)
+                and (asked.duration_ms < 0 or now - txn.start_ms > asked.duration_ms)
+            ]
+        )
+
+    def unload(self) -> None:
+        """Another broker coordinates the ids now: fail all waiting requests."""
+        waiting = [each.forwarded for each in self._appending.values() if each.forwarded is not None]
+        for forwarded in [*waiting, *self._waiting.values()]:
+            probe("a transactional id is unloaded while a request is pending")
+            self._refuse(forwarded, NOT_COORDINATOR)
+        self._appending.clear()
+        self._waiting.clear()
+
+
+def unknown_states(names: Iterable[str]) -> tuple[str, ...]:
+    """Names in a filter of ListTransactions that are no states."""
+    return tuple([name for name in names if name not in BY_NAME])
