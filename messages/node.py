@@ -170,6 +170,19 @@ class ReplicaManagerStarted:
 
 
 @message
+class NodeFaultInjected:
+    """To the node: what became of a fault that a test injects into it (actors.node.node_faults).
+
+    `change` is INJECTED, MET (for the first time) or REMOVED; `hits` counts the operations that met it so far.
+    """
+
+    fault: str
+    value: float
+    change: str
+    hits: int
+
+
+@message
 class ReplicaManagerFailed:
     """A message to NodeActor: the last log directory has failed, so the broker stops (broker.md 2.3)."""
 

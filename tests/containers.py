@@ -1,8 +1,13 @@
-"""The Dockerfiles as data: their instructions, and the rules that they keep."""
+"""The Dockerfiles as data: their instructions, the rules that they keep, and their steps in plain folders."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import venv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -51,3 +56,83 @@ RULES: dict[str, Callable[[Sequence[Instruction]], bool]] = {
     "DL4000: no MAINTAINER": lambda found: all(each.name != "MAINTAINER" for each in found),
 }
 """What hadolint checks of what these files use, by its own numbers; hadolint itself is no Python package."""
+
+
+REPLACED = ("apt-get", "chown", "useradd")
+"""Commands that change the machine: in a folder they do nothing."""
+
+_ABSOLUTE = re.compile(r"(?<![\w./$}])/(?=[a-z])")
+
+
+class Stage:
+    """A stage of a build: a plain folder in place of the root directory, and a venv as its Python.
+
+    Packages that lie in `dependencies` count as installed.
+    """
+
+    def __init__(self, folder: Path, dependencies: str) -> None:
+        self.folder = folder
+        self.work = folder
+        self.command: dict[str, list[str]] = {}
+        venv.create(folder / "venv", symlinks=True, with_pip=False)
+        self.bin = folder / "venv" / "bin"
+        (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+        (packages / "dependencies.pth").write_text(f"{dependencies}\n")
+        for name in REPLACED:
+            (self.bin / name).write_text("#!/bin/sh\n")
+            (self.bin / name).chmod(0o755)
+
+    def path(self, text: str) -> Path:
+        """Where a path of the image is."""
+        return self.folder / text.lstrip("/") if text.startswith("/") else self.work / text
+
+    def run(self, command: str | list[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command, by the shell if it is a text."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment["PATH"] = f"{self.bin}{os.pathsep}{environment['PATH']}"
+        return subprocess.run(
+            command,
+            shell=isinstance(command, str),
+            cwd=self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def inside(self, text: str) -> str:
+        """The text of a command with absolute paths below the folder."""
+        return _ABSOLUTE.sub(f"{self.folder}/", text)
+
+
+def build(file: Path, context: Path, place: Path, dependencies: str) -> Stage:
+    """Carry out the steps of a Dockerfile in folders below `place`; the last stage. Fails with a command's output."""
+    ignored = [line.removeprefix("**/") for line in (context / ".dockerignore").read_text().split()]
+    stages: dict[str, Stage] = {}
+    stage: Stage | None = None
+    for step in instructions(file):
+        words = step.text.split()
+        if step.name == "FROM":
+            name = words[2] if words[1:2] == ["AS"] else "last"
+            stages[name] = stage = Stage(place / name, dependencies)
+            continue
+        assert stage is not None
+        if step.name == "WORKDIR":
+            stage.work = stage.path(step.text)
+            stage.work.mkdir(parents=True)
+        elif step.name == "COPY" and words[0].startswith("--from="):
+            shutil.copytree(stages[words[0].removeprefix("--from=")].path(words[1]), stage.path(words[2]))
+        elif step.name == "COPY":
+            shutil.copytree(
+                context / words[0], stage.path(words[1]), dirs_exist_ok=True, ignore=shutil.ignore_patterns(*ignored)
+            )
+        elif step.name == "RUN":
+            done = stage.run(stage.inside(step.text))
+            assert done.returncode == 0, f"{step.text}\n{done.stdout}{done.stderr}"
+        elif step.name in ("ENTRYPOINT", "CMD"):
+            stage.command[step.name] = [stage.inside(word) for word in json.loads(step.text)]
+        else:
+            assert step.name in ("USER", "VOLUME"), step
+    assert stage is not None
+    return stage

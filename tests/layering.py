@@ -107,7 +107,7 @@ LAYERS: dict[str, Layer] = {
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
         " actors.gateway.request_faults actors.runtime"
         " zk_bridge zk_bridge.kazoo_store",
-        others="thespian",
+        others="attrs thespian",
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(

@@ -1,13 +1,18 @@
-"""The Dockerfiles keep the rules of a linter, and the release workflow the project's versions."""
+"""The Dockerfiles keep the rules of a linter, their steps run, and the release workflow has the project's versions.
+
+There is no Docker daemon: the steps run in plain folders, without apt-get, users and what else changes the machine.
+"""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
+import attrs
 import pytest
 
-from tests.containers import FILES, RULES, instructions
+from tests.containers import FILES, RULES, build, instructions
 from tests.layering import ROOT
 
 
@@ -23,6 +28,22 @@ def test_a_dockerfile_without_them_breaks_all_but_the_absent(tmp_path: Path) -> 
     )
     found = instructions(tmp_path / "Dockerfile")
     assert [name for name, rule in RULES.items() if rule(found)] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "zookeeper"),
+    [("Dockerfile", "memory"), pytest.param("Dockerfile.java", "127.0.0.1:", marks=[pytest.mark.java])],
+)
+def test_the_steps_of_a_dockerfile_make_a_cluster(file: str, zookeeper: str, tmp_path: Path) -> None:
+    image = build(ROOT / file, ROOT, tmp_path, str(Path(attrs.__file__).parents[1]))
+    run = [*image.command["ENTRYPOINT"], *image.command["CMD"], "--port", "0", "--detach", "--json"]
+    ready = image.run([str(image.bin / run[0]), *run[1:]])
+    try:
+        assert ready.returncode == 0, ready.stdout + ready.stderr
+        assert json.loads(ready.stdout)["zookeeper"].startswith(zookeeper)
+    finally:
+        down = image.run([str(image.bin / run[0]), "down", "--dir", str(image.path("/data/cluster"))])
+    assert down.returncode == 0, down.stdout + down.stderr
 
 
 def test_the_release_builds_and_checks_every_declared_python() -> None:

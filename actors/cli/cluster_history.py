@@ -26,7 +26,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 
 def happened(facts: TraceFacts, _: None) -> Answer:
     """Processes that began and ended, controllers, and leaders that changed."""
-    found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts))
+    found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts))
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
     left_out = len(lines) - EVENTS
@@ -68,6 +68,16 @@ def _faults(facts: TraceFacts) -> Iterator[Line]:
             f"an injected fault was met: {met.fault}{value}, {met.api} of client {met.client_id} at broker"
             f" {met.place.node}",
             met.place,
+        )
+
+
+def _node_faults(facts: TraceFacts) -> Iterator[Line]:
+    for fault in facts.node_faults:
+        value = f" ({fault.value:g})" if fault.value else ""
+        hits = f"; hits: {fault.hits}" if fault.change == "removed" else ""
+        yield Line(
+            f"an injected fault was {fault.change}: {fault.fault}{value} of broker {fault.place.node}{hits}",
+            fault.place,
         )
 
 

@@ -26,6 +26,7 @@ from actors.cli.trace_facts import (
     Idle,
     LeaderAndIsrSent,
     Life,
+    NodeFaultChange,
     ReplicasAssigned,
     RequestFailed,
     RequestRefused,
@@ -401,6 +402,11 @@ class _Pass:
         fields = (payload[name] for name in ("fault", "value", "api", "client_id"))
         self.facts.faults.append(FaultMet(place, *fields))
 
+    def node_fault(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
+        """A fault of the node was injected, met or removed."""
+        fields = (payload[name] for name in ("fault", "value", "change", "hits"))
+        self.facts.node_faults.append(NodeFaultChange(place, *fields))
+
     # ------------------------------------------------------------------------------------------------ orders
 
     def channel(self, place: TracePosition, record: TraceRecord, payload: Any) -> None:
@@ -538,6 +544,7 @@ _TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition,
     ),
     "ClientResponses": ((_REFUSED, _Pass.errors),),
     "FaultInjected": ((_ANY, _Pass.fault),),
+    "NodeFaultInjected": ((_ANY, _Pass.node_fault),),
     "StartChannel": ((_ANY, _Pass.channel),),
     "LeaderAndIsrPart": ((_ANY, _Pass.part),),
     "LeaderAndIsrRequest": ((_ANY, _Pass.ordered),),

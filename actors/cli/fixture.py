@@ -125,7 +125,7 @@ class Stage:
 
     async def faults_never_met(self) -> list[str]:
         """The faults without hits, in words."""
-        return self.cluster.faults.never_met()
+        return self.cluster.faults_never_met()
 
     async def restart(self, broker_id: int) -> None:
         """Stop a broker by a controlled shutdown, and start it again."""

@@ -183,6 +183,16 @@ class FaultMet(NamedTuple):
     client_id: str
 
 
+class NodeFaultChange(NamedTuple):
+    """A fault that a test injects into a node was injected, met for the first time, or removed."""
+
+    place: TracePosition
+    fault: str
+    value: float
+    change: str
+    hits: int
+
+
 class Cut(NamedTuple):
     """A truncation of a replica's log from end offset `end` (-1 if not recorded) to end offset `to`."""
 
@@ -242,6 +252,7 @@ class TraceFacts:
     refused: list[RequestRefused] = dataclasses.field(default_factory=list)
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
     faults: list[FaultMet] = dataclasses.field(default_factory=list)
+    node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
     cuts: list[Cut] = dataclasses.field(default_factory=list)
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)

@@ -355,7 +355,7 @@ class Connection:
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
             return
         faults = self._gateway.faults
-        if faults is not None and faults.by_id:
+        if faults is not None and faults.active:
             fault = faults.met(self._gateway.settings.node_id, header.client_id or "", request)
             if fault is not None:
                 under_way.fault = fault

@@ -5,7 +5,8 @@ Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless 
 Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
 Rule 4: the owner of the node may exclude hosts (`reachable`): nothing goes there, and what is under way
         breaks at `sever`. So a network between two nodes is parted that is none.
-Rule 5: idle polls are repeated here, where the caller wants that (`idle_polls`).
+Rule 5: the owner may hold up messages to or from a host (`passage`): they arrive when it lets them.
+Rule 6: idle polls are repeated here, where the caller wants that (`idle_polls`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from thespian.actors import ActorAddress
 
@@ -107,9 +108,19 @@ def _everywhere(endpoint: Endpoint) -> bool:
 class NetworkGateway:
     """The outgoing connections of a node; actors refer to each by a name. It runs on the node's asyncio loop."""
 
-    def __init__(self, base: LocalBase, reachable: Callable[[Endpoint], bool] = _everywhere) -> None:
+    def __init__(
+        self,
+        base: LocalBase,
+        reachable: Callable[[Endpoint], bool] = _everywhere,
+        passage: Callable[[Endpoint, bool], Awaitable[None]] | None = None,
+    ) -> None:
+        """Open no connection yet.
+
+        `passage(endpoint, outgoing)` returns when a message to that endpoint, or one from it, may arrive.
+        """
         self._base = base
         self._reachable = reachable
+        self._passage = passage
         self._channels: dict[str, Channel] = {}
         self._bench = Workbench(TURN_SECONDS)
         self.address: ActorAddress = base.external_endpoint("network", self.receive)
@@ -156,7 +167,11 @@ class NetworkGateway:
                 await channel.connect(transmit.endpoint)
             while True:
                 async with _within(transmit.timeout, "no answer"):
+                    if self._passage is not None:
+                        await self._passage(transmit.endpoint, True)
                     ahead, response = await channel.request(transmit, parts)
+                    if self._passage is not None:
+                        await self._passage(transmit.endpoint, False)
                 following = None if channel.interrupted else poll_again(transmit, response)
                 if following is None:
                     break

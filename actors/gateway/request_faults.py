@@ -41,7 +41,7 @@ class FaultError(ValueError):
     """A fault cannot be injected; the exception's message is the reason."""
 
 
-@attrs.define(str=False)
+@attrs.define(str=False, eq=False)
 class RequestFault:
     """A fault that the listener injects into requests that match all its filters; a filter that is None matches every
     request.
@@ -64,13 +64,10 @@ class RequestFault:
     """Matching requests so far."""
     hits: int = 0
     """Requests into which the fault was injected."""
-    removed: bool = False
     _random: random.Random = attrs.field(init=False, factory=random.Random)
 
     def __attrs_post_init__(self) -> None:
         self._random.seed(self.seed)
-        if self.kind not in VALUES:
-            raise FaultError(f"unknown kind of fault {self.kind!r}. Use one of {', '.join(VALUES)}.")
         if self.api not in APIS:
             raise FaultError(f"unknown API {self.api!r}. Use one of {', '.join(sorted(APIS))}.")
 
@@ -100,28 +97,14 @@ class RequestFault:
 
 
 class RequestFaults:
-    """The injected faults of a cluster by number; they apply to all of its brokers."""
+    """The `active` faults of requests of a cluster, in the order of their injection, for all of its brokers."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, RequestFault] = {}
-        self._last_id = 0
-
-    def add(self, fault: RequestFault) -> int:
-        """Inject a fault from now on, behind those that exist; its number."""
-        self._last_id += 1
-        self.by_id[self._last_id] = fault
-        return self._last_id
-
-    def never_met(self) -> list[str]:
-        """The faults without hits, in words."""
-        return [str(fault) for fault in self.by_id.values() if not fault.hits]
+        self.active: list[RequestFault] = []
 
     def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
         """The fault that this request meets (rule 1)."""
-        for fault in self.by_id.values():
-            if not fault.removed and fault.fires(broker, client_id, request):
-                return fault
-        return None
+        return next((fault for fault in self.active if fault.fires(broker, client_id, request)), None)
 
 
 def subjects(request: Any) -> Iterator[tuple[str, int | None]]:

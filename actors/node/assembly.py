@@ -148,11 +148,16 @@ class Node:
         self._process = base.external_endpoint("process", self._process_received)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
-        flusher = ThreadPoolExecutor(1, "fsync")
-        open_files, expiration = Files.of_process().logs, settings.producer_id_expiration_ms
-        logs = LogsPort(TimePort().wall_ms, self.listener.region_from, flusher, open_files, expiration)
-        self._ports = {"disk": DiskPort(), "logs": logs, **(ports or {})}
-        self._disk, self._logs = self._ports["disk"], self._ports["logs"]
+        own = {"time": TimePort(), "disk": DiskPort(), **(ports or {})}
+        if "logs" not in own:
+            flusher, open_files = ThreadPoolExecutor(1, "fsync"), Files.of_process().logs
+            own["logs"] = LogsPort(
+                *(own["time"].wall_ms, self.listener.region_from, flusher, open_files),
+                settings.producer_id_expiration_ms,
+            )
+        self.ports: dict[str, Any] = own
+        """The I/O adapters of its actors by name; until `start` they may be wrapped."""
+        self._disk, self._logs = own["disk"], own["logs"]
         self._watch_metrics()
 
     @property
@@ -167,10 +172,9 @@ class Node:
         await self.listener.bind()
         base = self.base
         base.ports |= {
-            "time": TimePort(),
             "random": RandomPort(),
             "process": ProcessPort(*self.metrics_address),
-            **self._ports,
+            **self.ports,
         }
         self._actor = self._system.createActor(NodeActor)
         self._scheduler.add(base)
@@ -187,6 +191,10 @@ class Node:
     def leave(self) -> None:
         """Ask the node to leave the cluster in order: NodeStopped follows."""
         self.base.inject(self._actor, StopNode())
+
+    def notify(self, message: Message) -> None:
+        """Send a message to NodeActor."""
+        self.base.inject(self._actor, message)
 
     def dump(self) -> None:
         """Have a flight recorder write what it keeps."""

@@ -4,23 +4,28 @@ Rule 1: a node here is that of a process (`assembly.Node`): what it hears, says 
         does to a process is done to its parts: connections break, files are let go as they are, the session expires.
 Rule 2: whatever is asked for returns when it has happened and who is concerned has seen it, or raises ClusterError:
         what cannot be at once, and what has not happened within PATIENCE seconds.
-Rule 3: the ZooKeeper goes with the object, so a folder is used once.
+Rule 3: a node that cannot go on ends, as its process would; the others go on.
+Rule 4: the ZooKeeper goes with the object, so a folder is used once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
+from actors.gateway.request_faults import VALUES as REQUEST_FAULTS
 from actors.gateway.request_faults import FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
 from actors.node.free_ports import HOST, free_ports
+from actors.node.node_faults import PAUSE, SESSION_EXPIRY, NodeFault, NodeFaults
+from actors.node.node_faults import VALUES as NODE_FAULTS
 from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
 from actors.runtime import LocalBase, LoopScheduler, RealClock
@@ -35,12 +40,14 @@ from messages.admin_requests import (
 from messages.cluster import Endpoint, TopicPartition
 from messages.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import Received, Transmit
-from messages.node import NodeFailed, NodeSettings
+from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import Message
 from zk_bridge import paths
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+
+_log = logging.getLogger("kafka_actors.process")
 
 PATIENCE = 30.0
 GLANCE = 0.002
@@ -132,9 +139,14 @@ class MemoryCluster:
         self._places: list[Place] = []
         self._settings: list[NodeSettings] = []
         self._add(ports)
-        self.faults = RequestFaults()
-        """The faults that requests meet, on all nodes."""
+        self._faults: dict[int, RequestFault | NodeFault] = {}
+        """All faults that were injected, by number."""
+        self._request_faults = RequestFaults()
+        self._node_faults = NodeFaults(self._hold_up, self._report_fault)
         self._members: dict[int, _Member] = {}
+        self._failed: dict[int, str] = {}
+        """Why nodes ended that could not go on."""
+        self._ending: dict[int, asyncio.Task[None]] = {}
         self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
@@ -201,21 +213,24 @@ class MemoryCluster:
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
         for id in range(len(self._places)):
             await self._start(id)
-        await self._until(self._all_agree, "the brokers did not find each other and a controller")
+        everyone = range(len(self._places))
+        await self._until(self._all_agree, "the brokers did not find each other and a controller", everyone)
 
     async def stop(self) -> None:
         """End every node at once: there is no other broker to take over leaders."""
+        await self.clear_faults()
         for id in sorted(self._paused):
             await self.resume(id)
         for id in self.live_brokers:
             await self._members.pop(id).node.stop()
+        await asyncio.gather(*self._ending.values())
 
     async def add_broker(self) -> int:
         """Start one more node, with the next id; when this returns, it is known to all. Returns its id."""
         self._add(free_ports(1, self._host))
         id = len(self._places) - 1
         await self._start(id)
-        await self._until(self._all_agree, f"broker {id} and the others did not find each other")
+        await self._until(self._all_agree, f"broker {id} and the others did not find each other", (id,))
         return id
 
     async def start_broker(self, id: int) -> None:
@@ -225,15 +240,16 @@ class MemoryCluster:
             raise ClusterError(f"broker {id} is already running")
         await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
         await self._start(id)
-        await self._until(partial(self._sees_controller, id), f"broker {id} did not connect to the controller")
+        await self._until(partial(self._sees_controller, id), f"broker {id} did not connect to the controller", (id,))
 
     async def stop_broker(self, id: int) -> None:
         """Stop a node in order: it hands on what it leads, and leaves."""
         node = self._running(id).node
         node.leave()
-        await self._until(lambda: node.ended, f"broker {id} did not stop", failed=False)
-        del self._members[id]
-        await node.stop()
+        await self._until(lambda: node.ended, f"broker {id} did not stop")
+        if id in self._members:
+            del self._members[id]
+            await node.stop()
 
     async def kill(self, id: int) -> None:
         """End a node as kill -9 would. Its session expires by itself, and other nodes notice then."""
@@ -264,23 +280,48 @@ class MemoryCluster:
         store.resume()
 
     async def _start(self, id: int) -> None:
-        store = MemoryStore(self._zookeeper, self._session_seconds)
+        if id in self._ending:
+            await self._ending.pop(id)
+        self._failed.pop(id, None)
+        settings, store = self._settings[id], MemoryStore(self._zookeeper, self._session_seconds)
         node = Node(
-            self._settings[id], store, partial(self._network, id), ListenerGateway, RealClock(), self._scheduler
+            settings,
+            store,
+            partial(self._network, id),
+            ListenerGateway,
+            RealClock(),
+            self._scheduler,
+            ports={"time": self._node_faults.clock(id, settings.log_dirs)},
+            tell=partial(self._node_received, id),
         )
+        self._node_faults.wrap(id, node)
         _, listener = _gateways(node)
-        listener.faults = self.faults
+        listener.faults = self._request_faults
+        self._members[id] = _Member(node, store)
         try:
             await node.start()
         except OSError as error:
+            del self._members[id]
             await node.stop()
             raise ClusterError(f"broker {id} cannot start: {error.strerror or error}") from error
         node.recorder.attach(asyncio.get_running_loop())
-        self._members[id] = _Member(node, store)
-        await self._until(lambda: node.ready, f"broker {id} did not start")
+        await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
+
+    def _node_received(self, id: int, message: Message) -> None:
+        """A node to the owner of its process: one that cannot go on ends."""
+        if isinstance(message, NodeFailed) and id in self._members:
+            _log.error("[KafkaServer id=%d] Stopping after a fatal error: %s", id, message.reason)
+            self._failed[id] = message.reason
+            self._paused.discard(id)
+            node = self._members.pop(id).node
+            self._ending[id] = asyncio.get_running_loop().create_task(node.stop())
 
     def _network(self, id: int, base: LocalBase) -> NetworkGateway:
-        return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)))
+        def passage(endpoint: Endpoint, outgoing: bool) -> Awaitable[None]:
+            other = self._by_port(endpoint.port)
+            return self._node_faults.passage(*((id, other) if outgoing else (other, id)))
+
+        return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)), passage)
 
     def _by_port(self, port: int) -> int:
         """The node that listens to other nodes on that port."""
@@ -306,7 +347,7 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not created: {created.error_message} (error {created.error_code})")
 
         async def led() -> bool:
-            views = [await self._metadata(id, (name,)) for id in self._responsive if self._reach(controller, id)]
+            views = [await self._metadata(id, (name,)) for id in self._responsive if self._hear(controller, id)]
             led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
@@ -349,7 +390,7 @@ class MemoryCluster:
     async def expire_session(self, id: int) -> None:
         """End a node's ZooKeeper session from the server's side; the node is registered in a new one then."""
         self._member(id).store.expire()
-        await self._until(lambda: self._registered(id), f"broker {id} did not register again")
+        await self._until(lambda: self._registered(id), f"broker {id} did not register again", (id,))
 
     async def partition_network(self, a: int, b: int) -> None:
         """Part two nodes from each other: what is under way breaks. Both still reach ZooKeeper, and clients them."""
@@ -369,12 +410,54 @@ class MemoryCluster:
 
     # ------------------------------------------------------------------------------------------------ faults
 
-    async def inject_fault(self, **fault: Any) -> int:
-        """Inject a fault on all nodes, by the fields of `RequestFault`, and return its number."""
+    async def inject_fault(self, kind: str, **options: Any) -> int:
+        """Inject a fault, by the fields of `RequestFault` or `NodeFault`, and return its number."""
+        if kind not in REQUEST_FAULTS and kind not in NODE_FAULTS:
+            raise ClusterError(
+                f"unknown kind of fault {kind!r}. Use one of {', '.join((*REQUEST_FAULTS, *NODE_FAULTS))}."
+            )
+        fault: RequestFault | NodeFault
         try:
-            return self.faults.add(RequestFault(**fault))
+            if kind in REQUEST_FAULTS:
+                fault = RequestFault(kind, **options)
+                self._request_faults.active.append(fault)
+            else:
+                fault = NodeFault(kind, **options)
+                await self._inject_into_node(fault)
         except FaultError as error:
             raise ClusterError(str(error)) from None
+        number = len(self._faults) + 1
+        self._faults[number] = fault
+        return number
+
+    async def _inject_into_node(self, fault: NodeFault) -> None:
+        for id in (fault.broker, fault.to):
+            if id is not None:
+                self._known(id)
+        if fault.kind in (PAUSE, SESSION_EXPIRY):
+            node = self._running(fault.broker).node
+            self._node_faults.inject(fault)
+            self._node_faults.hit(fault)
+            await self._delivered(node)
+            await (self.pause if fault.kind == PAUSE else self.expire_session)(fault.broker)
+        else:
+            self._node_faults.inject(fault)
+
+    async def _delivered(self, node: Node) -> None:
+        """Return when a node has handled what was sent to it so far."""
+        last = node.base.n + node.base.queued
+        await self._until(lambda: node.base.n >= last or node.ended, "the broker is too busy to be paused")
+
+    def _report_fault(self, fault: NodeFault, change: str) -> None:
+        """Send the node what became of a fault."""
+        if fault.broker in self._members:
+            notice = NodeFaultInjected(fault.kind, fault.value, change, fault.hits)
+            self._members[fault.broker].node.notify(notice)
+
+    def _hold_up(self, id: int, seconds: float) -> None:
+        """A slow disk: the node does nothing else for that long."""
+        if id in self._members:
+            self._scheduler.hold(self._members[id].node.base, seconds)
 
     async def fault_counts(self, number: int) -> dict[str, int]:
         """What a fault counted: the `calls` that matched it, and the `hits` that met it."""
@@ -383,17 +466,29 @@ class MemoryCluster:
 
     async def remove_fault(self, number: int) -> None:
         """End a fault; its counts stay."""
-        self._fault(number).removed = True
+        await self._remove(self._fault(number))
 
     async def clear_faults(self) -> None:
         """End all faults."""
-        for fault in self.faults.by_id.values():
-            fault.removed = True
+        for fault in self._faults.values():
+            await self._remove(fault)
 
-    def _fault(self, number: int) -> RequestFault:
-        if number not in self.faults.by_id:
+    def faults_never_met(self) -> list[str]:
+        """The faults without hits, in words."""
+        return [str(fault) for fault in self._faults.values() if not fault.hits]
+
+    async def _remove(self, fault: RequestFault | NodeFault) -> None:
+        if isinstance(fault, NodeFault):
+            if fault.kind == PAUSE and not fault.removed.is_set() and fault.broker in self._paused:
+                await self.resume(fault.broker)
+            self._node_faults.remove(fault)
+        elif fault in self._request_faults.active:
+            self._request_faults.active.remove(fault)
+
+    def _fault(self, number: int) -> RequestFault | NodeFault:
+        if number not in self._faults:
             raise ClusterError(f"no fault with number {number} is injected")
-        return self.faults.by_id[number]
+        return self._faults[number]
 
     # ------------------------------------------------------------------------------------------------ sights
 
@@ -455,8 +550,9 @@ class MemoryCluster:
 
     def _member(self, id: int) -> _Member:
         if id not in self._members:
+            why = f" (it failed: {self._failed[id]})" if id in self._failed else ""
             raise ClusterError(
-                f"broker {id} is not running; running brokers: {', '.join(map(str, self.live_brokers)) or 'none'}"
+                f"broker {id} is not running{why}; running brokers: {', '.join(map(str, self.live_brokers)) or 'none'}"
             )
         return self._members[id]
 
@@ -466,6 +562,10 @@ class MemoryCluster:
     def _reach(self, a: int, b: int) -> bool:
         return frozenset((a, b)) not in self._cut
 
+    def _hear(self, a: int, b: int) -> bool:
+        """Whether two nodes reach each other, and messages between them arrive both ways."""
+        return self._reach(a, b) and not (self._node_faults.silences(a, b) or self._node_faults.silences(b, a))
+
     async def _all_agree(self) -> bool:
         """Whether each node that the controller reaches names the controller, and all that run."""
         return all([await self._sees_controller(id) for id in self._responsive])
@@ -474,7 +574,7 @@ class MemoryCluster:
         controller = self.controller_id
         if controller not in self._responsive:
             return False
-        if not self._reach(id, controller):
+        if not self._hear(id, controller):
             return True
         view = await self._metadata(id, ())
         return (
@@ -495,8 +595,8 @@ class MemoryCluster:
         outcome = await node.base.request(node.network.address, transmit, PATIENCE)
         return outcome.response if isinstance(outcome, Received) else outcome
 
-    async def _until(self, good: Callable[[], object], otherwise: str, failed: bool = True) -> None:
-        """Give the loop its turns until `good()`; ClusterError after PATIENCE seconds, and when a node has failed."""
+    async def _until(self, good: Callable[[], object], otherwise: str, nodes: Iterable[int] = ()) -> None:
+        """Wait until `good()`. Raises ClusterError after PATIENCE seconds, and when one of these `nodes` has failed."""
         deadline, pause = asyncio.get_running_loop().time() + PATIENCE, GLANCE
         while True:
             seen = good()
@@ -504,9 +604,9 @@ class MemoryCluster:
                 seen = await seen
             if seen:
                 return
-            for id, (node, _) in self._members.items():
-                if failed and isinstance(node.ended, NodeFailed):
-                    raise ClusterError(f"broker {id}: {node.ended.reason}")
+            for id in nodes:
+                if id in self._failed:
+                    raise ClusterError(f"broker {id}: {self._failed[id]}")
             if asyncio.get_running_loop().time() > deadline:
                 raise ClusterError(f"{otherwise} within {PATIENCE:g} s")
             await asyncio.sleep(pause)

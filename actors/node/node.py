@@ -43,6 +43,7 @@ from messages.node import (
     Advertise,
     BrokerEpoch,
     NodeFailed,
+    NodeFaultInjected,
     NodeReady,
     NodeSettings,
     NodeStopped,
@@ -141,6 +142,13 @@ class NodeActor(FlowActor):
             self.send(self.myAddress, StopNode())
         elif message.payload == LOOKED_LONG_ENOUGH:
             self._stopped()
+
+    def receiveMsg_NodeFaultInjected(self, message: NodeFaultInjected, sender: ActorAddress) -> None:
+        """Log what became of an injected fault."""
+        _log.info(
+            "[KafkaServer id=%d] Fault %s (%g) was %s; hits: %d",
+            *(self._settings.node_id, message.fault, message.value, message.change, message.hits),
+        )
 
     def flow(self, message: Message) -> Flow[None] | None:
         """The flow of each event that reaches a node."""

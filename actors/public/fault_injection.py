@@ -1,4 +1,8 @@
-"""Inject faults into requests, for example `cluster.faults.error("Produce", 6, topic="orders").once()`."""
+"""Inject faults into requests and into brokers.
+
+cluster.faults.error("Produce", 6, topic="orders").once()
+cluster.faults.slow_disk(1, 0.2)
+"""
 
 from __future__ import annotations
 
@@ -32,16 +36,16 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """The number of requests that met the fault."""
+        """The number of requests that met the fault; for a fault of a broker, of its operations."""
         return int(self._ask("fault", number=self._number)["hits"])
 
     @property
     def calls(self) -> int:
-        """The number of requests that matched the API and the filters, including those that did not meet the fault."""
+        """The number of requests that matched the API and the filters; for a fault of a broker, as `hits`."""
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:
-        """Remove the fault. A second call does nothing."""
+        """End the fault: a paused broker goes on, a disk or clock is right again. A second call does nothing."""
         self._ask("remove_fault", number=self._number)
 
     def __enter__(self) -> InjectedFault:
@@ -87,20 +91,29 @@ class Trigger:
         return self._injected(probability=probability, seed=seed)
 
     def _injected(self, **trigger: object) -> InjectedFault:
-        options = {name: value for name, value in {**self._fault, **trigger}.items() if value is not None}
-        number = self._ask("inject_fault", **options)
-        return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in options.items()))
+        return injected(
+            self._ask, {name: value for name, value in {**self._fault, **trigger}.items() if value is not None}
+        )
+
+
+def injected(ask: Callable[..., Any], fault: Mapping[str, object]) -> InjectedFault:
+    """Inject a fault that is described as `kafka-actors fixture` takes it."""
+    number = ask("inject_fault", **fault)
+    return InjectedFault(ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
 
 
 class FaultInjection:
-    """Injects faults into the requests of clients and of other brokers.
+    """Injects faults into requests of clients and of other brokers, and into brokers.
 
-    Every method takes the name of an API as Kafka has it ("Produce", "Fetch", "JoinGroup") and returns a `Trigger`. The
-    methods of the trigger inject the fault and return an `InjectedFault`, which counts its hits; they raise
-    ClusterError if the API is unknown or the cluster is not running.
+    A fault of requests names an API as Kafka does ("Produce", "Fetch", "JoinGroup"). Its method returns a `Trigger`,
+    whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic,
+    partition, broker, client_id) choose requests. A fetch session names a partition only when it is new or has changed.
+    If several faults match, the first one whose trigger fires is met.
 
-    The optional `filters` (topic, partition, broker, client_id) select requests. A fetch session names a partition only
-    if the partition is new or has changed. If several faults match a request, it meets the first whose trigger fires.
+    A fault of a broker is injected at once, lasts until it is removed, and is an `InjectedFault` too. Disks and clocks
+    keep their faults when the broker is started again.
+
+    Raises ClusterError for an unknown API or broker, and if the cluster does not run.
     """
 
     def __init__(self, ask: Callable[..., Any]) -> None:
@@ -130,13 +143,55 @@ class FaultInjection:
         """Respond with this throttle time, and read no request from the connection until it has passed (KIP-219)."""
         return self._trigger("throttle", api, milliseconds, filters)
 
+    def pause(self, broker: int) -> InjectedFault:
+        """Suspend a broker as SIGSTOP does; `remove` lets it go on."""
+        return self._injected("pause", broker)
+
+    def mute(self, broker: int, to: int | None = None) -> InjectedFault:
+        """Hold up what a broker sends to the other brokers, or to one of them; it receives what they send.
+
+        Both its requests and its responses wait, until `remove` or until the receiver gives up. Clients and ZooKeeper
+        still hear it.
+        """
+        return self._injected("mute", broker, to=to)
+
+    def slow_disk(self, broker: int, seconds: float) -> InjectedFault:
+        """Make each write to a broker's disk take `seconds`; the broker does nothing else meanwhile."""
+        return self._injected("slow_disk", broker, value=seconds)
+
+    def full_disk(self, broker: int) -> InjectedFault:
+        """Fail each write to a broker's disk (ENOSPC). It has no other disk, so the first failure ends the broker.
+
+        After `remove` it can be started again.
+        """
+        return self._injected("full_disk", broker)
+
+    def broken_disk(self, broker: int) -> InjectedFault:
+        """Fail each operation on a broker's disk (EIO); as for `full_disk` the first failure ends the broker."""
+        return self._injected("broken_disk", broker)
+
+    def clock_jump(self, broker: int, seconds: float) -> InjectedFault:
+        """Set a broker's wall clock forward by `seconds`, or back if they are negative; `remove` sets it right.
+
+        Timers go on as before.
+        """
+        return self._injected("clock_jump", broker, value=seconds)
+
+    def session_expiry(self, broker: int) -> InjectedFault:
+        """Expire a broker's ZooKeeper session once; it has registered again when this returns."""
+        return self._injected("session_expiry", broker)
+
     def clear(self) -> None:
         """Remove all faults."""
         self._ask("clear_faults")
 
     def never_met(self) -> list[str]:
-        """Describe the faults that no request has met."""
+        """The faults that nothing has met, in words."""
         return [str(each) for each in self._ask("faults_never_met")]
+
+    def _injected(self, kind: str, broker: int, **options: object) -> InjectedFault:
+        given = {"kind": kind, "broker": broker, **options}
+        return injected(self._ask, {name: value for name, value in given.items() if value is not None})
 
     def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger:
         unknown = filters.keys() - Filters.__annotations__.keys()

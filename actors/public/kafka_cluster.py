@@ -154,7 +154,7 @@ class KafkaCluster:
         try:
             never = process.ask("faults_never_met")
             if never:
-                warnings.warn(f"no request met these injected faults: {', '.join(never)}", stacklevel=2)
+                warnings.warn(f"these injected faults were never met: {', '.join(never)}", stacklevel=2)
             process.ask("stop")
         except BaseException:
             process.end()
@@ -260,7 +260,7 @@ class KafkaCluster:
 
     @property
     def faults(self) -> FaultInjection:
-        """Injects faults into requests: error codes, delays, lost responses and others."""
+        """Injects faults into requests (errors, delays, lost responses) and into brokers (disks, clocks, pauses)."""
         return FaultInjection(self._ask)
 
     # ------------------------------------------------------------------------------------------------ operations

@@ -67,6 +67,14 @@ LOOK = 64
 """Number of deliveries kept before their keeper is called; a power of two."""
 
 
+_HALT: Any = object()
+"""An entry of the inbox at which a run ends."""
+
+
+class _Halted(Exception):
+    """A run met _HALT."""
+
+
 class Kernel(ABC):
     """The core of the actor system, which delivers messages and timers; subclasses add actors and system messages.
 
@@ -278,11 +286,18 @@ class Kernel(ABC):
                 now = deliver(popleft(), now) or clock_now()
                 if now >= end:
                     left = 0
+        except _Halted:
+            return 0.0
         finally:
             self._running = None
             self._look()
         due = timers.next_due
         return None if due is None else max(due - now, 0.0)
+
+    def halt(self) -> None:
+        """End the run that is under way, if one is, when the running delivery has ended; what is due waits."""
+        if self._running is not None:
+            self._inbox.append((_HALT, None, self.system_address, self.clock.now()))
 
     def simulate(self, until: float) -> None:
         """On a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
@@ -369,6 +384,8 @@ class Kernel(ABC):
         while inbox:
             to, message, sender, queued_at = inbox.popleft()
             if to.__class__ is not ActorRef:
+                if to is _HALT:
+                    raise _Halted
                 to = self.address_of(to.actorAddressString)
             elif to.base is not here:
                 to.base.inject(to, message, sender)

@@ -120,7 +120,8 @@ class LoopDriver:
         kernel = self._kernel
         began = self.cpu()
         while (due := kernel.run(GLANCE, TURN_SECONDS)) == 0.0 and self.cpu() - began < TURN_SECONDS:
-            pass
+            if self._loop is None:  # the running delivery has detached the base
+                break
         self._measure(began, self.cpu())
         self.after_turn()
         if self._loop is None:

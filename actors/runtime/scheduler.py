@@ -48,6 +48,8 @@ class LoopScheduler:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._held: dict[LocalBase, float] = {}
+        """Until when, by the loop's time, a base is left alone."""
 
     def add(self, base: LocalBase) -> None:
         """See Scheduler.add."""
@@ -55,7 +57,27 @@ class LoopScheduler:
 
     def remove(self, base: LocalBase) -> None:
         """See Scheduler.remove."""
+        self._held.pop(base, None)
         base.detach()
+
+    def hold(self, base: LocalBase, seconds: float) -> None:
+        """Leave this base alone for so long, from now or from the end of an earlier hold: it waits for a slow disk.
+
+        The delivery that runs ends first; a base that is not driven stays so.
+        """
+        if base.loop.attached or base in self._held:
+            now = self._loop.time()
+            self._held[base] = until = max(now, self._held.get(base, now)) + seconds
+            if base.loop.attached:
+                base.halt()
+                base.detach()
+            self._loop.call_at(until, self._release, base, until)
+
+    def _release(self, base: LocalBase, until: float) -> None:
+        """Drive a held base again, unless it was held for longer meanwhile."""
+        if self._held.get(base) == until:
+            del self._held[base]
+            base.attach(self._loop)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """See Scheduler.call_later."""

@@ -20,11 +20,11 @@ import attrs
 
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
-from actors.simulation.disk import FAILING, FULL
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import Cluster, host_of
 from actors.simulation.swarm import Surroundings, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
+from actors.storage.disk_faults import FAILING, FULL
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     CreatableAssignment,

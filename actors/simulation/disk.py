@@ -1,15 +1,12 @@
 """The simulated disks of a node: real files below the simulation's folder, with faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
-Rule 2: a full disk fails all writes that need space; a failing disk fails all operations.
-Rule 3: a slow disk blocks its node, because a node writes synchronously.
-Rule 4: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,
+Rule 2: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,
         because its writes are in the page cache.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 from collections.abc import Callable
@@ -17,45 +14,28 @@ from pathlib import Path
 from typing import Any
 
 from actors.storage.disk import DiskPort
+from actors.storage.disk_faults import SLOW, DiskFaults
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import RECOVERY_POINTS, LogsPort
 from messages.wire.record_batch import whole_batches
 
-FULL = "full"
-FAILING = "failing"
 
-_WRITES = frozenset("append append_as_coordinator append_marker replicate make_directory write_text open".split())
-"""The calls of both ports that need disk space."""
-
-_MEMORY = frozenset("configure lose note_high_watermark unlock".split())
-"""The calls that touch no disk."""
-
-_ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
-
-
-class Disks:
+class Disks(DiskFaults):
     """The disks of one simulated node, one for each log directory; they keep their files when the process ends.
 
     `wall_ms` tells the time, `hold_up` is called with the seconds for which a slow disk keeps its node waiting.
     """
 
     def __init__(self, root: Path, count: int, wall_ms: Callable[[], int], hold_up: Callable[[float], None]) -> None:
-        self.names = tuple(f"/data-{number}" for number in range(count))
-        self.faults: dict[str, str] = {}
-        """Directory -> FULL or FAILING."""
+        super().__init__(tuple(f"/data-{number}" for number in range(count)), hold_up)
         self.lasting: dict[str, None] = {}
         """Directories whose fault nothing repairs."""
         self.hurt = False
         """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
-        self.delays: dict[str, float] = {}
-        """Directory -> seconds that each write takes."""
-        self.read_delays: dict[str, float] = {}
-        """Directory -> seconds that each read of a log takes."""
         self._disk = DiskPort()
         self._logs: LogsPort | None = None
         self._root = root
         self._wall_ms = wall_ms
-        self._hold_up = hold_up
         root.mkdir(parents=True, exist_ok=True)
 
     def repair(self) -> None:
@@ -75,17 +55,9 @@ class Disks:
         """What a node calls what lies there."""
         return path.removeprefix(str(self._root))
 
-    def fail_if_faulty(self, method: str, name: str) -> None:
-        """A call is about to be made. Raises OSError where the disk cannot."""
-        directory = f"/{name.split('/')[1]}"
-        fault = self.faults.get(directory)
-        if fault == FAILING or (fault == FULL and method in _WRITES):
-            self.hurt = True
-            raise OSError(_ERRNO[fault], os.strerror(_ERRNO[fault]))
-        if method in _WRITES and directory in self.delays:
-            self._hold_up(self.delays[directory])
-        if method in ("read", "read_committed") and directory in self.read_delays:
-            self._hold_up(self.read_delays[directory])
+    def met(self, fault: str) -> None:
+        """An operation meets a fault: a process that it fails may hold the disk for lost."""
+        self.hurt = self.hurt or fault != SLOW
 
     def logs(self) -> list[str]:
         """The names of the logs' directories on all disks."""
@@ -111,7 +83,7 @@ class Disks:
         unlock_directories(self._disk, map(self.path, self.names))
 
     def tear(self, chance: random.Random) -> None:
-        """The power is gone (rule 4): of each log's last segment any part of what is not durable is lost."""
+        """The power is gone (rule 2): of each log's last segment any part of what is not durable is lost."""
         for name in self.names:
             directory = Path(self.path(name))
             if directory.is_dir():
@@ -135,9 +107,7 @@ class _Port:
         disks = self._disks
 
         def struck(*args: Any) -> Any:
-            for arg in args:
-                if isinstance(arg, str) and arg.startswith("/") and method not in _MEMORY:
-                    disks.fail_if_faulty(method, arg)
+            disks.check(method, args)
             inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
             return _outside(disks, call(*inside))
 

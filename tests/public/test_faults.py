@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,8 @@ from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
 from actors.public.fault_injection import InjectedFault, Trigger
 from actors.runtime.replayer import replay_directory
+from tests.cluster.apache_java import apache_java
+from tests.cluster.processes import properties
 
 MESSAGES = 4
 """Requests of each case: one for each message, for nothing is retried."""
@@ -120,6 +124,84 @@ def test_kafka_python_meets_them_too(cluster: KafkaCluster, trigger: str) -> Non
     assert outcomes == [number not in hit for number in range(MESSAGES)]
 
 
+def inject_one_after_the_other(cluster: KafkaCluster, **filters: str) -> list[InjectedFault]:
+    """Every second request meets a fault, of the next kind each.
+
+    Requests that one fault hits are not counted by those behind it.
+    """
+    return [
+        getattr(cluster.faults, kind)("Produce", *value, **filters).on_call(2 + number)
+        for number, (kind, (value, _, _)) in enumerate(KINDS.items())
+    ]
+
+
+ONE_BY_ONE = [True, *(part for _, acknowledged, _ in KINDS.values() for part in (acknowledged, True))]
+"""Which messages are acknowledged then."""
+ALL_WRITTEN = len(ONE_BY_ONE) - sum(not written for _, _, written in KINDS.values())
+
+
+def test_kafka_python_meets_each_kind(cluster: KafkaCluster) -> None:
+    cluster.create_topic("python-kinds")
+    faults = inject_one_after_the_other(cluster, client_id="each")
+    producer = KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        client_id="each",
+        retries=0,
+        acks=1,
+        enable_idempotence=False,
+        request_timeout_ms=300,
+        reconnect_backoff_ms=1,
+    )
+    outcomes = []
+    for number in range(len(ONE_BY_ONE)):
+        try:
+            producer.send("python-kinds", str(number).encode(), partition=0).get(20)
+            outcomes.append(True)
+        except KafkaError:
+            outcomes.append(False)
+    producer.close()
+    assert [fault.hits for fault in faults] == [1] * len(KINDS)
+    assert outcomes == ONE_BY_ONE
+    assert log_end_offset(cluster, "python-kinds") == ALL_WRITTEN
+    cluster.faults.clear()
+
+
+def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
+    cluster.create_topic("java-kinds")
+    faults = inject_one_after_the_other(cluster, topic="java-kinds")
+    config = properties(
+        tmp_path / "producer.properties",
+        enable__idempotence="false",
+        linger__ms=100,  # the tool sends the first two records at once: they are one request
+        max__in__flight__requests__per__connection=1,
+        reconnect__backoff__ms=1,
+        request__timeout__ms=400,
+        retries=0,
+    )
+    options = {
+        "--bootstrap-server": cluster.bootstrap_servers,
+        "--topic": "java-kinds",
+        "--max-messages": str(1 + len(ONE_BY_ONE)),
+        "--acks": "1",
+        "--throughput": "2",  # a request for each record, but for the first two
+        "--producer.config": str(config),
+    }
+    command = [*apache_java(apache_jars, "128m"), "org.apache.kafka.tools.VerifiableProducer"]
+    done = subprocess.run(
+        [*command, *[word for option in options.items() for word in option]],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    outcomes = {int(each["value"]): each["name"] == "producer_send_success" for each in events if "value" in each}
+    assert [fault.hits for fault in faults] == [1] * len(KINDS), done.stdout + done.stderr
+    assert [outcomes[number] for number in sorted(outcomes)] == [True, *ONE_BY_ONE], done.stdout + done.stderr
+    assert log_end_offset(cluster, "java-kinds") == 1 + ALL_WRITTEN
+    cluster.faults.clear()
+
+
 def test_filters_choose_topic_partition_broker_and_client(cluster: KafkaCluster) -> None:
     cluster.create_topic("filtered", partitions=2)
     others: dict[str, Any] = {"topic": "other", "partition": 1, "broker": 1, "client_id": "another"}
@@ -149,7 +231,7 @@ def test_hits_are_in_the_trace_and_in_why_and_what_was_never_met_is_reported() -
         producer.produce("t", b"retried")
         assert producer.flush(20) == 0
         cluster.stop()
-    assert "no request met these injected faults: blackhole OffsetCommit (calls: 0)" in [str(w.message) for w in caught]
+    assert "these injected faults were never met: blackhole OffsetCommit (calls: 0)" in [str(w.message) for w in caught]
     said = subprocess.run(
         command_line("why", "cluster", str(cluster.trace_dir)), capture_output=True, text=True, check=True
     ).stdout

@@ -124,6 +124,31 @@ def test_bases_send_each_other_mail_on_one_loop() -> None:
     assert not any(base.loop.attached for base in ring.bases)
 
 
+def test_a_held_base_waits_and_one_that_is_removed_meanwhile_stays_so() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        scheduler = LoopScheduler(loop)
+        ring = Ring([None] * 2)
+        for base in ring.bases:
+            scheduler.add(base)
+        began = loop.time()
+        scheduler.hold(ring.bases[0], 0.02)
+        scheduler.hold(ring.bases[0], 0.03)
+        scheduler.hold(ring.bases[1], 0.01)
+        scheduler.remove(ring.bases[1])
+        ring.bases[0].inject(ring.runners[0], 1)
+        async with asyncio.timeout(10):
+            while not ring.seen(0):
+                await asyncio.sleep(0)
+        assert loop.time() - began >= 0.05
+        assert (ring.seen(1), ring.bases[1].queued) == ([], 1)
+        scheduler.hold(ring.bases[1], 0.0)
+        assert not ring.bases[1].loop.attached
+        scheduler.remove(ring.bases[0])
+
+    asyncio.run(main())
+
+
 def test_virtual_time_does_not_wait() -> None:
     scheduler = VirtualScheduler()
 

@@ -1,0 +1,182 @@
+"""Faults of nodes that are injected into a cluster for tests: of their process, network, disks, clock and session.
+
+Rule 1: a fault of a disk or clock belongs to the machine: it outlasts the node's process, and meets the next one.
+Rule 2: a muted node receives, and what it sends to other nodes waits until the fault is removed, or the receiver gives
+        up, as packets that a network loses. ZooKeeper and clients still receive it.
+Rule 3: a fault counts the operations that meet it: writes that wait or fail, messages that wait, readings of the clock.
+        A pause and the end of a session are met at once.
+Rule 4: the node receives what becomes of a fault (NodeFaultInjected), so that is in the log and in the trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import attrs
+
+from actors.gateway.request_faults import FaultError
+from actors.node.assembly import Node
+from actors.node.ports import TimePort
+from actors.storage.disk_faults import FAILING, FULL, SLOW, DiskFaults, FaultyAdapter
+
+PAUSE, MUTE, SESSION_EXPIRY = "pause", "mute", "session_expiry"
+SLOW_DISK, FULL_DISK, BROKEN_DISK, CLOCK_JUMP = "slow_disk", "full_disk", "broken_disk", "clock_jump"
+
+VALUES = {
+    PAUSE: "",
+    MUTE: "",
+    SLOW_DISK: "a number of seconds",
+    FULL_DISK: "",
+    BROKEN_DISK: "",
+    CLOCK_JUMP: "a number of seconds",
+    SESSION_EXPIRY: "",
+}
+"""The kinds of faults, and what their `value` is; "" for none."""
+
+INJECTED, MET, REMOVED = "injected", "met", "removed"
+
+_OF_DISKS = {FULL: FULL_DISK, FAILING: BROKEN_DISK, SLOW: SLOW_DISK}
+
+
+@attrs.define(str=False, eq=False)
+class NodeFault:
+    """A fault of the node `broker`. A mute may concern messages to the node `to` only."""
+
+    kind: str
+    broker: int
+    value: float = attrs.field(default=0.0, converter=float)
+    to: int | None = None
+    hits: int = 0
+    """Operations that met it (rule 3)."""
+    removed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+
+    def __attrs_post_init__(self) -> None:
+        if VALUES[self.kind] and not self.value:
+            raise FaultError(f"{self.kind} needs a value: {VALUES[self.kind]}")
+        if self.kind == SLOW_DISK and self.value < 0:
+            raise FaultError(f"{self.kind} cannot take {self.value:g} seconds")
+        if self.to is not None and (self.kind != MUTE or self.to == self.broker):
+            raise FaultError(f"{self.kind} of broker {self.broker} cannot be limited to messages to broker {self.to}")
+
+    def __str__(self) -> str:
+        value = f" ({self.value:g})" if self.value else ""
+        return f"{self.kind}{value} of broker {self.broker}"
+
+    @property
+    def calls(self) -> int:
+        """The operations that matched: a node's fault has no trigger, so all of them met it."""
+        return self.hits
+
+
+class _Disks(DiskFaults):
+    """The disks of a node of the cluster, with the faults that are injected into them."""
+
+    def __init__(self, names: tuple[str, ...], hold_up: Callable[[float], None], met: Callable[[str], None]) -> None:
+        super().__init__(names, hold_up)
+        self._met = met
+
+    def met(self, fault: str) -> None:
+        self._met(_OF_DISKS[fault])
+
+    def set(self, faults: list[NodeFault]) -> None:
+        """These are the node's faults now."""
+        broken = {BROKEN_DISK: FAILING, FULL_DISK: FULL}
+        kinds = {fault.kind for fault in faults}
+        failing = next((code for kind, code in broken.items() if kind in kinds), None)
+        seconds = sum(fault.value for fault in faults if fault.kind == SLOW_DISK)
+        self.faults = {} if failing is None else dict.fromkeys(self.names, failing)
+        self.delays = dict.fromkeys(self.names, seconds) if seconds else {}
+
+
+class _WallClock(TimePort):
+    """The wall clock of a node of the cluster."""
+
+    def __init__(self, met: Callable[[str], None]) -> None:
+        self._met = met
+        self._offset_ms = 0
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970, UTC, after the jumps."""
+        if self._offset_ms:
+            self._met(CLOCK_JUMP)
+        return super().wall_ms() + self._offset_ms
+
+    def set(self, faults: list[NodeFault]) -> None:
+        """These are the node's faults now."""
+        self._offset_ms = round(sum(fault.value for fault in faults if fault.kind == CLOCK_JUMP) * 1000)
+
+
+class NodeFaults:
+    """The faults of a cluster's nodes.
+
+    `hold_up(node, seconds)` keeps a node from all else for so long. `report(fault, change)` informs its node (rule 4).
+    """
+
+    def __init__(self, hold_up: Callable[[int, float], None], report: Callable[[NodeFault, str], None]) -> None:
+        self._hold_up = hold_up
+        self._report = report
+        self._active: list[NodeFault] = []
+        self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
+
+    def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimePort:
+        """The wall clock of a node, which has these disks."""
+        if id not in self._machines:
+            disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))
+            self._machines[id] = disks, _WallClock(lambda kind: self._meet(id, kind))
+            self._set(id)
+        return self._machines[id][1]
+
+    def wrap(self, id: int, node: Node) -> None:
+        """Have the I/O adapters of a node, which does not run yet, meet the faults of its disks."""
+        disks, _ = self._machines[id]
+        for name in ("disk", "logs"):
+            node.ports[name] = FaultyAdapter(node.ports[name], disks)
+
+    def inject(self, fault: NodeFault) -> None:
+        """Have the node meet a fault from now on."""
+        self._active.append(fault)
+        self._report(fault, INJECTED)
+        self._set(fault.broker)
+
+    def remove(self, fault: NodeFault) -> None:
+        """End a fault; a second time nothing happens."""
+        if fault in self._active:
+            self._active.remove(fault)
+            self._set(fault.broker)
+            fault.removed.set()
+            self._report(fault, REMOVED)
+
+    def silences(self, sender: int, receiver: int) -> NodeFault | None:
+        """The fault that holds up messages from one node to another, if one does."""
+        return next(
+            (
+                fault
+                for fault in self._active
+                if fault.kind == MUTE and fault.broker == sender != receiver and fault.to in (None, receiver)
+            ),
+            None,
+        )
+
+    async def passage(self, sender: int, receiver: int) -> None:
+        """Return when a message may arrive (rule 2)."""
+        while (fault := self.silences(sender, receiver)) is not None:
+            self.hit(fault)
+            await fault.removed.wait()
+
+    def hit(self, fault: NodeFault) -> None:
+        """Count an operation that met a fault."""
+        fault.hits += 1
+        if fault.hits == 1:
+            self._report(fault, MET)
+
+    def _meet(self, id: int, kind: str) -> None:
+        for fault in self._active:
+            if fault.broker == id and fault.kind == kind:
+                self.hit(fault)
+
+    def _set(self, id: int) -> None:
+        """The machine is as its active faults say."""
+        faults = [fault for fault in self._active if fault.broker == id]
+        for part in self._machines.get(id, ()):
+            part.set(faults)
