@@ -13,13 +13,14 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from actors.storage.disk import DiskPort
 from actors.storage.log_manager import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
 from tests.storage.test_damage import CONFIG, append, offsets, port
+from tests.storage.test_transactions import SMALL, Partition
 
 BATCHES, CUT = 9, 14
 """Batches of two records, as many as fill three segments; and the offset from which on they are dropped."""
@@ -213,6 +214,62 @@ class Recreation:
         assert port().open(self.path, False, CONFIG)[:2] == (0, 2 * self.NEW)
 
 
+class TransactionLife:
+    """Two producers' transactions over several segments, and a clean stop; what a log without a kill has is right."""
+
+    STEPS: tuple[Callable[[Partition], object], ...] = (
+        lambda log: log.send(6, b"a"),
+        lambda log: log.send(7, b"b"),
+        lambda log: log.mark(6, committed=False),
+        lambda log: log.plain(b"p"),
+        lambda log: log.send(6, b"c"),
+        lambda log: log.logs.checkpoint(),
+        lambda log: log.mark(7, committed=True),
+        lambda log: log.mark(6, committed=False),
+        lambda log: log.send(7, b"d"),
+    )
+    expected: ClassVar[dict[int, tuple[object, ...]]] = {}
+    """By the log's end: the first unstable offset, the index, and what readers of committed data get."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.done = path, {0}
+        if not self.expected:
+            self.expected[0] = (-1, b"", [])
+            (path.parent / "whole").mkdir()
+            log = Partition(path.parent / "whole", SMALL)
+            for step in self.STEPS:
+                step(log)
+                self.expected[log.end] = self._seen(log)
+        self.log = Partition(path.parent, SMALL, is_open=False)
+
+    @property
+    def logs(self) -> LogsPort:
+        """The port of the process."""
+        return self.log.logs
+
+    def live(self) -> None:
+        """Take each step, then stop."""
+        self.log.open()
+        for step in self.STEPS:
+            self.done = {self.log.end, self.log.end + 1}
+            step(self.log)
+            self.done = {self.log.end}
+        self.log.logs.close_all()
+
+    def look(self) -> None:
+        """The next process has what was acknowledged, and no transaction otherwise; so has the one after it."""
+        log = Partition(self.path.parent, SMALL, is_open=False)
+        for clean in (False, True):
+            log.reopen(clean) if self.path.exists() else log.open()
+            assert log.end in self.done
+            assert self._seen(log) == self.expected[log.end]
+        log.logs.abandon()
+
+    @staticmethod
+    def _seen(log: Partition) -> tuple[object, ...]:
+        return log.unstable, log.index(), log.committed()
+
+
 def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path) -> None:
     survive_kills(tmp_path, PLACES)
 
@@ -229,7 +286,7 @@ def survive_kills(place: Path, places: int) -> None:
     assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
 
 
-def kill_each(kind: type[Life | Recreation], place: Path, places: int) -> set[str]:
+def kill_each(kind: type[Life | Recreation | TransactionLife], place: Path, places: int) -> set[str]:
     """Live so below `place` as often as there are steps, each time killed at the next, and look; in which files."""
     died_in: set[str] = set()
     for steps in itertools.count():
@@ -251,3 +308,9 @@ def kill_each(kind: type[Life | Recreation], place: Path, places: int) -> set[st
         if not reaper.died_in:
             return died_in
     raise AssertionError("there is no end")
+
+
+def test_transactions_are_as_before_wherever_the_kill_comes(tmp_path: Path) -> None:
+    """Also between a marker and its entry in the index of aborted transactions, and within that entry."""
+    died_in = kill_each(TransactionLife, tmp_path, 2)
+    assert died_in >= {".log", ".txnindex", ".snapshot", RECOVERY_POINTS, CLEAN_MARKER}

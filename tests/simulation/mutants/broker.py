@@ -21,6 +21,7 @@ FETCHES_TESTS = "tests/core/broker/test_fetches.py"
 MANAGER_TESTS = "tests/broker/test_replica_manager.py"
 FOLLOWING_TESTS = "tests/broker/test_following.py"
 RECORD_TESTS = "tests/broker/test_records.py"
+TRANSACTION_TESTS = "tests/broker/test_transactions.py"
 KEEPER_TESTS = "tests/broker/test_isr_keeper.py"
 
 MUTANTS = (
@@ -109,9 +110,41 @@ MUTANTS = (
         "consumers read beyond the high watermark",
         "broker.md 3.7",
         f"{PARTITION}._limit",
-        "return self._high_watermark if replica_id == CONSUMER else self._log_end_offset",
-        "return self._log_end_offset",
+        "if replica_id != CONSUMER:",
+        "if True:",
         RECORD_TESTS,
+    ),
+    mutant(
+        "readers of committed data read open transactions",
+        "transactions.md 3.4",
+        f"{PARTITION}._limit",
+        "return self._last_stable_offset if committed else self._high_watermark",
+        "return self._high_watermark",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "a moved last stable offset wakes no delayed fetch",
+        "transactions.md 3.4",
+        "actors.core.broker.fetches:_limit",
+        "return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark",
+        "return state.high_watermark",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "group coordinator is notified of a refused marker",
+        "transactions.md 1.6",
+        "actors.broker.partition_requests:PartitionRequestsActor._marked",
+        "result.error_code == NONE and ",
+        "",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "transactional batches need no transactional id",
+        "transactions.md 3.2",
+        "actors.core.broker.produce:lacks_transactional_id",
+        "if request.transactional_id is None:",
+        "if False:",
+        TRANSACTION_TESTS,
     ),
     mutant(
         "delayed fetches are not completed by appends",

@@ -7,9 +7,11 @@ from tests.simulation.mutants.mutant import mutant
 LOG = "actors.storage.log.log:Log"
 EPOCHS = "actors.storage.log.epochs:LeaderEpochs"
 PRODUCERS = "actors.storage.log.producers:Producers"
+TRANSACTIONS = "actors.storage.log.transactions:Transactions"
 LOGS = "actors.storage.log_manager"
 
 LOG_TESTS = "tests/storage/test_log.py"
+TRANSACTION_TESTS = "tests/storage/test_transactions.py"
 LOGS_TESTS = "tests/storage/test_logs.py"
 
 MUTANTS = (
@@ -89,7 +91,7 @@ MUTANTS = (
         "producers are not rebuilt after a kill",
         "broker.md 5.3, 5.4",
         f"{LOG}._recover_segments",
-        "self.producers.add(header)",
+        "self._note_producer(segment, BatchPosition(segment.size - header.size, header))",
         "pass",
         LOG_TESTS,
     ),
@@ -100,6 +102,62 @@ MUTANTS = (
         "self._load_producers(self.end, missing_is_none=False)",
         "pass",
         LOG_TESTS,
+    ),
+    mutant(
+        "markers end no transaction",
+        "transactions.md 3.1",
+        f"{TRANSACTIONS}.end",
+        "self._open.pop(producer_id, None)",
+        "self._open.get(producer_id)",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "markers count before they are replicated",
+        "transactions.md 3.1",
+        f"{TRANSACTIONS}.end",
+        "self._unreplicated.append((first, marker_offset))",
+        "pass",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "open transactions are lost with a clean shutdown",
+        "transactions.md 3.6",
+        f"{PRODUCERS}.load_snapshot",
+        "if opened:",
+        "if False:",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "index of aborted transactions stays as it is when the log is truncated",
+        "transactions.md 3.3",
+        "actors.storage.log.segment:Segment.truncate",
+        "self.aborted.truncate(place.header.base_offset)",
+        "pass",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "aborted transactions end with their segment",
+        "transactions.md 3.3",
+        f"{LOG}.aborted",
+        "self._segments[self._segments.index(segment) :]",
+        "[segment]",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "a newer epoch begins in an open transaction",
+        "transactions.md 3.2",
+        f"{PRODUCERS}.check",
+        "if self.first_of_transaction(header.producer_id) >= 0:\n                raise InvalidProducerEpoch",
+        "if False:\n                raise InvalidProducerEpoch",
+        TRANSACTION_TESTS,
+    ),
+    mutant(
+        "markers of an older coordinator are taken",
+        "transactions.md 3.1",
+        f"{PRODUCERS}.check_coordinators",
+        "marker.coordinator_epoch < known.coordinator_epoch",
+        "False",
+        TRANSACTION_TESTS,
     ),
     mutant(
         "recovery point is ahead of what is durable",
