@@ -579,13 +579,10 @@ class PartitionActor(Answerer):
         self.send(sender, EpochEndFound(message.request, message.index, result))
 
     def receiveMsg_FindProducers(self, message: FindProducers, sender: ActorAddress) -> None:
-        """Describe the producers of the log (transactions.md 1.8)."""
-        if self._leader is None:
-            found = DescribedProducers(message.partition, NOT_LEADER_OR_FOLLOWER)
-        else:
-            rows = self.port("logs").producers(self._log_path)
-            states = tuple([DescribedProducer(*row) for row in rows])
-            found = DescribedProducers(message.partition, NONE, None, states)
+        """Describe the producers of the log, as a follower too (transactions.md 1.8)."""
+        rows = self.port("logs").producers(self._log_path) if self._log_path else ()
+        states = tuple([DescribedProducer(*row) for row in rows])
+        found = DescribedProducers(message.partition, NONE, None, states)
         self.send(sender, ProducersFound(message.request, message.index, found))
 
     # ------------------------------------------------------------------------------------------------ trimming

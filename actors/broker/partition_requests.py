@@ -35,7 +35,7 @@ from actors.core.broker.partition_markers import PartitionMarker, markers_respon
 from actors.core.broker.produce import lacks_transactional_id
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
-from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, is_valid_name
+from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
@@ -277,8 +277,8 @@ class PartitionRequestsActor(Dispatcher):
             actor = self._hosted.get(partition)
             if actor is not None:
                 self.send(actor, FindProducers(number, index, partition))
-            elif not is_valid_name(partition.topic):
-                pending.results[index] = DescribedProducers(partition, INVALID_TOPIC)
+            elif (fault := name_fault(partition.topic)) is not None:
+                pending.results[index] = DescribedProducers(partition, INVALID_TOPIC, fault)
                 pending.outstanding -= 1
             else:
                 unhosted.append((index, partition))

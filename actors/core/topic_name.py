@@ -42,13 +42,13 @@ def check_name(topic: str) -> None:
     raise InvalidTopic(f"Topic name is invalid: {problem}")
 
 
-def is_valid_name(topic: str) -> bool:
-    """Whether this can be a topic's name."""
+def name_fault(topic: str) -> str | None:
+    """Return the reason why this cannot be a topic's name; None if it can."""
     try:
         check_name(topic)
-    except InvalidTopic:
-        return False
-    return True
+    except InvalidTopic as invalid:
+        return str(invalid)
+    return None
 
 
 def can_collide(topic: str) -> bool:

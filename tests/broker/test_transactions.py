@@ -321,7 +321,7 @@ def test_the_group_coordinator_is_notified_of_a_committed_marker(broker: Broker)
     assert [message for message in broker.coordinated if isinstance(message, TransactionEnded)] == ended
 
 
-def test_producers_are_described_by_the_leader(broker: Broker) -> None:
+def test_producers_are_described_by_each_replica(broker: Broker) -> None:
     """1.8.1: one known by a marker has no sequence."""
     lead(broker)
     broker.update(known("f", leader=1), live=(alive(0), alive(1, 1)))
@@ -329,12 +329,16 @@ def test_producers_are_described_by_the_leader(broker: Broker) -> None:
     send(broker, 6, b"a", 0)
     end(broker, producer=7, epoch=3, by=5)
     asked = (T0, TopicPartition("f", 0), TopicPartition("nowhere", 0), TopicPartition("bad name", 0))
-    of_leader, *refused = broker.ask(DescribeProducersRequest(0, asked)).partitions
+    of_leader, of_follower, *refused = broker.ask(DescribeProducersRequest(0, asked)).partitions
     first, second = of_leader.active_producers
     assert first == DescribedProducer(6, 0, 0, NOW, -1, 0)
     assert second == DescribedProducer(7, 3, -1, second.last_timestamp, 5, -1)
-    codes = (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC)
-    assert refused == [DescribedProducers(each, code) for each, code in zip(asked[1:], codes, strict=True)]
+    assert of_follower == DescribedProducers(asked[1], NONE)
+    text = "Topic name is invalid: 'bad name' contains one or more characters other than ASCII alphanumerics, '.', '_'"
+    assert refused == [
+        DescribedProducers(asked[2], UNKNOWN_TOPIC_OR_PARTITION),
+        DescribedProducers(asked[3], INVALID_TOPIC, f"{text} and '-'"),
+    ]
 
 
 def test_an_isolation_level_may_change_within_a_session(broker: Broker) -> None:
