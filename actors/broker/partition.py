@@ -85,7 +85,6 @@ from messages.error_codes import (
     POLICY_VIOLATION,
     REQUEST_TIMED_OUT,
     UNKNOWN_LEADER_EPOCH,
-    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.partition import (
@@ -376,7 +375,7 @@ class PartitionActor(Answerer):
         """End transactions, and answer when that is committed (transactions.md 1.6)."""
         done, leader = [], self._leader
         for marker in message.markers:
-            error_code = UNKNOWN_TOPIC_OR_PARTITION if leader is None else leader.may_append(ACKS_ALL)
+            error_code = self._acks_refused(ACKS_ALL)
             if error_code != NONE or leader is None:
                 refused = ProducedPartition(self._known.partition, error_code)
                 done.append(BatchAppended(marker.request, marker.place, refused))

@@ -258,7 +258,7 @@ def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:
     broker.lead(order("f", leader=1))
     elsewhere, unknown = TopicPartition("f", 0), TopicPartition("nowhere", 0)
     [result] = broker.ask(write_markers(unknown, elsewhere, T0)).markers
-    assert [part.error_code for part in result.partitions] == [UNKNOWN_TOPIC_OR_PARTITION] * 2 + [NONE]
+    assert [part.error_code for part in result.partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NONE]
     assert end(broker, epoch=3, by=5) == NONE
     assert end(broker, epoch=2, by=5) == OLD_EPOCH
     assert end(broker, epoch=3, by=4) == FENCED

@@ -1,7 +1,7 @@
 """WriteTxnMarkers by partition: what to append, and the response by producer id (transactions.md 1.6).
 
-Rule 1: a marker with a negative producer epoch is appended nowhere (-1). A partition that is not led here is unknown
-        (3), wherever it is: the coordinator looks for its leader again.
+Rule 1: a marker with a negative producer epoch is appended nowhere (-1). A partition that is not hosted here is unknown
+        (3), wherever it is; a follower refuses with 6. The coordinator looks for the leader again after both.
 Rule 2: the markers of one producer id share their results. Of one partition the last marker's result counts.
 
 Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.
