@@ -23,7 +23,7 @@ from actors.simulation.exchanges import Exchanges, ResponseSent
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
 from actors.simulation.replicas import Committed, Replicas
-from actors.simulation.simulated_cluster import CLIENT, Cluster, node_of
+from actors.simulation.simulated_cluster import CLIENT, Cluster, host_of, node_of
 from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
@@ -31,6 +31,7 @@ from messages.node import NodeSettings
 from messages.partition import Replicate
 from messages.requests import (
     ControllerRequest,
+    LeaderAndIsrRequest,
     MetadataResponse,
     UpdateMetadataRequest,
 )
@@ -277,6 +278,9 @@ class Checker:
         self._moves = StateChanges()
         self.power_failed = False
         """Whether a machine has lost what was not durable."""
+        self.resumed: dict[TopicPartition, None] = {}
+        """Partitions that were led on in the same leader epoch after a power failure of their leader."""
+        self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
         self.filled: dict[str, None] = {}
         """The logs to which anybody has ever written, by the names of their directories."""
         self._high_watermarks: dict[tuple[int, str], int] = {}
@@ -317,6 +321,17 @@ class Checker:
         self.requests += 1
         if isinstance(request, ControllerRequest) and source != CLIENT:
             self._look(RequestSent(source, target, request))
+            if isinstance(request, LeaderAndIsrRequest):
+                epochs = self._led_at_power_failure.get(target, {})
+                for state in request.partition_states:
+                    if host_of(state.leader) == target and epochs.get(state.partition) == state.leader_epoch:
+                        self.resumed[state.partition] = None
+
+    def power_fails(self, node: int) -> None:
+        """A machine loses what was not durable."""
+        self.power_failed = True
+        led = {partition: state.leader_epoch for partition, state in self.states.items() if state.leader == node}
+        self._led_at_power_failure.setdefault(host_of(node), {}).update(led)
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """A request arrived at a host."""

@@ -235,7 +235,8 @@ class _Run:
             self._rest()
             return
         kind = ACTIONS[action.name]
-        self.checker.power_failed |= action.name == "crash"
+        if action.name == "crash":
+            self.checker.power_fails(int(action.args[0]))
         kind.do(self.cluster, *action.args)
         if kind.undo is not None:
             if action.seconds == math.inf and kind.stay is not None:
