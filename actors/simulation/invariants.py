@@ -441,9 +441,10 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             for each in topic.partitions
         }
         if law.lapsed.get(node) is law.cluster.machines[node].node:
-            # A broker that was disconnected receives what exists, and never what was deleted meanwhile: Kafka's
-            # brokers keep a topic that was deleted then, too.
-            sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in law.topics}
+            # A broker that was disconnected receives what exists, and never what was deleted meanwhile or is queued for
+            # it: Kafka's brokers keep a topic that was deleted then, too.
+            existing = law.topics.keys() - law.deleting.keys()
+            sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in existing}
         # A deletion does not wait for its UpdateMetadata requests, and a later controller has no such topic.
         sent_states = {tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic)}
         yield from _differences(f"metadata (leader, epoch, ISR, replicas) of node {node}", sent_states, true)
