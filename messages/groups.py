@@ -88,7 +88,7 @@ class OffsetEntry(NamedTuple):
 
 
 class PendingOffset(NamedTuple):
-    """An offset that counts when the transaction of its producer is committed."""
+    """An offset that is committed when the transaction of its producer is committed."""
 
     producer_id: int
     partition: TopicPartition
@@ -214,7 +214,8 @@ class CheckExpiry:
 
 @message
 class TransactionEnded:
-    """From the handler of WriteTxnMarkers: a marker in a partition of __consumer_offsets is committed.
+    """A message to the coordinator: the marker that ends a transaction was committed in a partition of
+    __consumer_offsets.
 
     Args:
         producer_id: The producer whose transaction ended.

@@ -128,7 +128,7 @@ class AppendBatches:
 
 
 class AppendMarker(NamedTuple):
-    """A marker to append, and its request: it ends the transaction of the producer, with a commit or an abort."""
+    """A marker to append, which commits or aborts the transaction of a producer, and the request that it belongs to."""
 
     request: int
     place: int
@@ -146,8 +146,10 @@ class AppendMarker(NamedTuple):
 
 @message
 class AppendMarkers:
-    """Append these, in this order. -> BatchesAppended, once or in parts: each is answered when it is committed, or
-    `timeout` is over."""
+    """A request to a partition's actor to append markers in this order; the reply is one BatchesAppended or several.
+
+    Each is answered when it is committed, or `timeout` is over.
+    """
 
     markers: tuple[AppendMarker, ...]
 
@@ -309,7 +311,7 @@ class EpochEndFound:
 
 @message
 class FindProducers:
-    """Describe the producers of the partition. -> ProducersFound"""
+    """A request to a partition's actor to describe its producers; the reply is ProducersFound."""
 
     request: int
     index: int
@@ -318,7 +320,7 @@ class FindProducers:
 
 @message
 class ProducersFound:
-    """The result of FindProducers."""
+    """The reply to FindProducers."""
 
     request: int
     index: int

@@ -1,4 +1,4 @@
-"""Requests of transactions: to the coordinator, to partition leaders, and of Kafka's transaction tools.
+"""The requests of transactions: to the coordinator, to partition leaders, and from Kafka's transaction tools.
 
 As in `messages.requests`: one class for all versions, partitions flat. InitProducerId is in `messages.data_requests`.
 """
@@ -15,7 +15,10 @@ from messages.vocabulary import message
 
 @message
 class AddPartitionsToTxnRequest:
-    """Producer to coordinator: add partitions to the transaction, which begins with the first (API key 24)."""
+    """A producer's request to its coordinator to add partitions to the transaction (API key 24).
+
+    The transaction begins with the first.
+    """
 
     version: int
     transactional_id: str
@@ -26,7 +29,7 @@ class AddPartitionsToTxnRequest:
 
 @message
 class AddedPartition:
-    """The result for one partition."""
+    """The result of adding one partition to the transaction."""
 
     partition: TopicPartition
     error_code: int
@@ -34,7 +37,7 @@ class AddedPartition:
 
 @message
 class AddPartitionsToTxnResponse:
-    """The result for each partition."""
+    """The response to AddPartitionsToTxn, with a result for each partition."""
 
     partitions: tuple[AddedPartition, ...]
     throttle_time_ms: int = 0
@@ -42,7 +45,10 @@ class AddPartitionsToTxnResponse:
 
 @message
 class AddOffsetsToTxnRequest:
-    """Producer to coordinator: add the __consumer_offsets partition of a group to the transaction (API key 25)."""
+    """A producer's request to its coordinator to add a group's offsets to the transaction (API key 25).
+
+    It adds the group's partition of __consumer_offsets.
+    """
 
     version: int
     transactional_id: str
@@ -61,7 +67,7 @@ class AddOffsetsToTxnResponse:
 
 @message
 class EndTxnRequest:
-    """Producer to coordinator: commit or abort the transaction (API key 26)."""
+    """A producer's request to its coordinator to commit or abort the transaction (API key 26)."""
 
     version: int
     transactional_id: str
@@ -72,7 +78,7 @@ class EndTxnRequest:
 
 @message
 class EndTxnResponse:
-    """The response to EndTxn: the decision is in the log of the coordinator, markers may be missing."""
+    """The response to EndTxn: the decision is stored; the markers may be written later."""
 
     error_code: int
     throttle_time_ms: int = 0
@@ -80,7 +86,7 @@ class EndTxnResponse:
 
 @message
 class TxnOffsetCommitRequest:
-    """Producer to group coordinator: commit offsets in the transaction (API key 28).
+    """A producer's request to the group coordinator to commit offsets in the transaction (API key 28).
 
     The generation, member and instance are those of the consumer since version 3.
     """
@@ -98,7 +104,7 @@ class TxnOffsetCommitRequest:
 
 @message
 class TxnOffsetCommitResponse:
-    """The result for each partition."""
+    """The response to TxnOffsetCommit, with a result for each partition."""
 
     partitions: tuple[PartitionError, ...]
     throttle_time_ms: int = 0
@@ -109,7 +115,7 @@ class TxnOffsetCommitResponse:
 
 @message
 class WritableTxnMarker:
-    """The end of a transaction: commit if `transaction_result`, else abort, in these partitions."""
+    """The end of a transaction in these partitions: commit if `transaction_result` is true, otherwise abort."""
 
     producer_id: int
     producer_epoch: int
@@ -120,7 +126,7 @@ class WritableTxnMarker:
 
 @message
 class WriteTxnMarkersRequest:
-    """Coordinator to partition leader: end transactions (API key 27)."""
+    """The coordinator's request to partition leaders to write markers, which end transactions (API key 27)."""
 
     version: int
     markers: tuple[WritableTxnMarker, ...]
@@ -128,7 +134,7 @@ class WriteTxnMarkersRequest:
 
 @message
 class WritableTxnMarkerResult:
-    """The result for each partition of the markers of one producer id."""
+    """The results for the markers of one producer id, by partition."""
 
     producer_id: int
     partitions: tuple[PartitionError, ...]
@@ -136,7 +142,7 @@ class WritableTxnMarkerResult:
 
 @message
 class WriteTxnMarkersResponse:
-    """The results by producer id."""
+    """The response to WriteTxnMarkers, with results by producer id."""
 
     markers: tuple[WritableTxnMarkerResult, ...]
 
@@ -146,7 +152,7 @@ class WriteTxnMarkersResponse:
 
 @message
 class DescribeProducersRequest:
-    """Admin to partition leader: describe the producers of partitions (API key 61)."""
+    """A client's request to partition leaders to describe the producers of partitions (API key 61)."""
 
     version: int
     partitions: tuple[TopicPartition, ...]
@@ -154,7 +160,7 @@ class DescribeProducersRequest:
 
 @message
 class DescribedProducer:
-    """A producer of a partition; -1 if it has no sequence, no marker, or no open transaction."""
+    """A producer of a partition; values are -1 if it has no sequence number, no marker, or no open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -176,7 +182,7 @@ class DescribedProducers:
 
 @message
 class DescribeProducersResponse:
-    """The producers of each partition."""
+    """The response to DescribeProducers: the producers of each partition."""
 
     partitions: tuple[DescribedProducers, ...]
     throttle_time_ms: int = 0
@@ -184,7 +190,7 @@ class DescribeProducersResponse:
 
 @message
 class DescribeTransactionsRequest:
-    """Admin to coordinator: describe transactional ids (API key 65)."""
+    """A client's request to the coordinator to describe the transactions of transactional ids (API key 65)."""
 
     version: int
     transactional_ids: tuple[str, ...]
@@ -192,7 +198,7 @@ class DescribeTransactionsRequest:
 
 @message
 class DescribedTransaction:
-    """The transaction of one transactional id, with Kafka's name of its state; times in ms."""
+    """The transaction of one transactional id, with its state in Kafka's words; times are in ms."""
 
     error_code: int
     transactional_id: str
@@ -206,7 +212,7 @@ class DescribedTransaction:
 
 @message
 class DescribeTransactionsResponse:
-    """The transactions, in the order of the request."""
+    """The response to DescribeTransactions; the transactions are in the order of the request."""
 
     transaction_states: tuple[DescribedTransaction, ...]
     throttle_time_ms: int = 0
@@ -214,7 +220,7 @@ class DescribeTransactionsResponse:
 
 @message
 class ListTransactionsRequest:
-    """Admin to any broker: list its transactions (API key 66).
+    """A client's request for the transactions that a broker coordinates (API key 66).
 
     Empty filters list all; `duration_filter` lists transactions that have been open for longer, in ms.
     """
@@ -227,7 +233,7 @@ class ListTransactionsRequest:
 
 @message
 class ListedTransaction:
-    """A transactional id of this broker."""
+    """A transactional id that the broker coordinates, with the state of its transaction."""
 
     transactional_id: str
     producer_id: int
@@ -236,7 +242,7 @@ class ListedTransaction:
 
 @message
 class ListTransactionsResponse:
-    """The transactions of this broker, and the filters that are names of no state."""
+    """The response to ListTransactions: the transactions of the broker, and the requested states that do not exist."""
 
     error_code: int
     unknown_state_filters: tuple[str, ...] = ()

@@ -115,7 +115,7 @@ EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """The fields that are read from a trace record that the columns need."""
+    """The fields of a trace record from which the columns are computed."""
 
     n: int
     kind: str

@@ -59,7 +59,7 @@ def _percent(context: click.Context, parameter: click.Parameter, value: str | No
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?%?", value) or float(value.rstrip("%")) > 100:
-        raise click.BadParameter(f"'{value}' is not a percentage from 0 to 100, such as 95%")
+        raise click.BadParameter(f"'{value}' is not a percentage. Use a number from 0 to 100, such as 95%")
     return float(value.rstrip("%"))
 
 
@@ -68,7 +68,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?[smh]", value):
-        raise click.BadParameter(f"'{value}' is not a duration, which is a number with s, m or h, such as 10m")
+        raise click.BadParameter(f"'{value}' is not a duration. Use a number with s, m or h, such as 10m")
     return float(value[:-1]) * {"s": 1, "m": 60, "h": 3600}[value[-1]]
 
 

@@ -241,7 +241,7 @@ class FlowActor(Dispatcher):
             self._flow = self.event_failed(event[0], error)
         except Exception as again:
             log.error(
-                "%s: the cleanup after the failed event %s failed: %s",
+                "%s: the error handler for the event %s failed: %s",
                 self.myAddress,
                 name,
                 type(again).__name__,

@@ -29,7 +29,9 @@ SLICE = 16
 
 
 class InlineDriver:
-    """An address outside the actor system with a mailbox; the threads that use it also run the actors.
+    """A driver that runs the actors in the threads that call `tell`, `ask` and `listen`.
+
+    It is the external address that receives the answers for these threads.
 
     `loop` may drive instead. `newPrimaryActor` is the system's, represented by an external endpoint (Thespian's
     `private()`).

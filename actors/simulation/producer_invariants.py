@@ -1,4 +1,4 @@
-"""Invariants of producers with producer ids. `actors.simulation.invariants` has the table."""
+"""The invariants of idempotent producers; `actors.simulation.invariants` has the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent producers: they send numbered batches, several at once, and try again until each is acknowledged.
+"""Simulated idempotent producers, which send numbered batches and retry each until it is acknowledged.
 
 Rule 1: a producer keeps up to WINDOW batches in flight. It sends the ones that were not acknowledged again, in their
         order, once all of a round have a response or none comes, as Kafka's producers do.
@@ -74,7 +74,7 @@ OF_SEQUENCES = frozenset({OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH})
 
 
 class IdempotentProducers:
-    """The idempotent producers of a cluster, with a seed of their own."""
+    """The idempotent producers of a simulated cluster; they use a random seed of their own."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self.law = law
@@ -102,7 +102,7 @@ class IdempotentProducers:
 
 
 class StreamWriter:
-    """Writes one stream; see the module's rules."""
+    """A simulated producer that writes the batches of one producer id to one partition."""
 
     def __init__(self, producers: IdempotentProducers, stream: ProducerStream) -> None:
         self.is_over = False

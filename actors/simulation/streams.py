@@ -1,4 +1,4 @@
-"""Streams: what one producer id has written to one partition, and what was acknowledged of it.
+"""A stream is what one producer id has written to one partition; the module records which batches were acknowledged.
 
 Rule 1: the values of a stream are numbered from 0 on, one record after the other; a number is also the record's
         sequence. So the log alone shows a duplicate, a gap or a wrong order.
@@ -16,7 +16,7 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch of a stream: its first number, its size in records, and where it was acknowledged."""
+    """A batch of a stream: its first sequence number, its number of records, and where it was acknowledged."""
 
     first: int
     size: int
@@ -25,7 +25,10 @@ class SentBatch:
 
 @attrs.define(eq=False)
 class ProducerStream:
-    """The batches of one producer id in one partition; `born` is the transaction that created the topic."""
+    """The batches that one producer id has written to one partition.
+
+    `born` is the transaction that created the topic.
+    """
 
     name: str
     partition: TopicPartition
@@ -46,6 +49,6 @@ class ProducerStream:
 
 @attrs.frozen
 class StreamBroken:
-    """A response contradicts what a stream has sent and received; `text` says how."""
+    """A response to a producer contradicts earlier ones; `text` describes how."""
 
     text: str

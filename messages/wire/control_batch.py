@@ -1,4 +1,4 @@
-"""Control batches: the markers that end transactions, as bytes (transactions.md 3.7).
+"""Encode and decode control batches, which contain the markers that end transactions (transactions.md 3.7).
 
 Kafka: `EndTransactionMarker`, `MemoryRecords.withEndTransactionMarker`.
 """
@@ -25,7 +25,7 @@ _LIMIT = 1 << 16
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction: whether it was committed, and the epoch of its coordinator."""
+    """A marker that ends a transaction: whether it was committed, and the epoch of the coordinator."""
 
     committed: bool
     coordinator_epoch: int

@@ -350,7 +350,8 @@ def sample(seed: int) -> Iterator[str]:
     chance = random.Random(seed)
     by_surface: dict[str, dict[str, None]] = {}
     for text in texts():
-        by_surface.setdefault(text.surface, {})[" ".join(example(text.text).split())] = None
+        words = text.text if text.surface == "help texts" else example(text.text)
+        by_surface.setdefault(text.surface, {})[" ".join(words.split())] = None
     for surface, count in SAMPLED.items():
         found = sorted(by_surface[surface])
         yield f"# {surface}"

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers by partition: what to append, and the response by producer id (transactions.md 1.6).
+"""Split WriteTxnMarkers requests by partition, and build the response by producer id (transactions.md 1.6).
 
 Rule 1: a marker with a negative producer epoch is appended nowhere (-1). A partition that is not hosted here is unknown
         (3), wherever it is; a follower refuses with 6. The coordinator looks for the leader again after both.
@@ -24,7 +24,7 @@ from messages.transaction_requests import (
 
 
 class PartitionMarker(NamedTuple):
-    """A marker for one partition."""
+    """A marker that ends a transaction in one partition."""
 
     marker: WritableTxnMarker
     partition: TopicPartition

@@ -135,7 +135,7 @@ GROUP_CODES = {
 
 
 class Producer(NamedTuple):
-    """A transactional producer."""
+    """A transactional producer, given by its producer id and epoch."""
 
     id: int
     epoch: int

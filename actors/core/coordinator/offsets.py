@@ -45,7 +45,10 @@ NO_TRANSACTION = -1
 
 @attrs.define
 class Writing:
-    """A commit that is being appended; `ends` are ends of its producer's transactions before the log's answer."""
+    """An offset commit that is being appended to the log.
+
+    `ends` are ends of its producer's transactions before the log's answer.
+    """
 
     producer_id: int
     values: dict[TopicPartition, CommittedOffset]

@@ -61,11 +61,11 @@ class OutOfOrderSequence(Exception):
 
 
 class InvalidTxnState(Exception):
-    """The batch is not transactional, but its producer's transaction is open (code 48)."""
+    """A batch is not transactional, although its producer has an open transaction (error code 48)."""
 
 
 class TransactionCoordinatorFenced(Exception):
-    """The marker has an old coordinator epoch (code 52)."""
+    """The coordinator epoch of a marker is older than the current one (error code 52)."""
 
 
 class Batch(NamedTuple):
@@ -127,7 +127,9 @@ _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
 
 
 class ProducerState(NamedTuple):
-    """A producer as an admin sees it; -1 if it has no batch, no marker, or no open transaction. `last_timestamp` in ms.
+    """The state of a producer in a DescribeProducers response; values are -1 if there are none.
+
+    `last_timestamp` is in ms.
 
     Kafka: `DescribeProducersResponseData.ProducerState`.
     """

@@ -1,4 +1,5 @@
-"""The index of aborted transactions of a segment, the file `<base>.txnindex` (transactions.md 3.3).
+"""The transaction index of a segment, which lists aborted transactions in the file `<base>.txnindex` (transactions.md
+3.3).
 
 Rule 1: an entry is in the segment that has the marker. Entries ascend by the marker's offset. There is no file before
         the first entry.
@@ -27,7 +28,7 @@ _LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of the file: an aborted transaction and the last stable offset after its marker."""
+    """An entry of a transaction index: an aborted transaction, and the last stable offset after its marker."""
 
     version: int
     producer_id: int
@@ -56,7 +57,7 @@ def aborted_in(indexes: Iterable[TransactionIndex], offset: int, upper: int) -> 
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers are in one segment."""
+    """The index of the aborted transactions whose markers are in one segment."""
 
     __slots__ = ("_entries", "_handles", "path")
 

@@ -1,4 +1,4 @@
-"""The transactions of a log: open ones, and ended ones whose markers are not replicated yet (transactions.md 3.1).
+"""The transactions of a log that are open, or whose markers are not replicated yet (transactions.md 3.1).
 
 Rule 1: the first unstable offset is the first offset of the earliest of them. Consumers with isolation level
         read_committed read up to there.
@@ -17,7 +17,8 @@ NO_OFFSET = -1
 
 
 class CompletedTxn(NamedTuple):
-    """An ended transaction: its producer id, first offset, marker's offset, and the last stable offset after it.
+    """A transaction that has ended: its producer id, its first offset, its marker's offset, and the next last stable
+    offset.
 
     The last stable offset is the first offset of the earliest transaction that is still open, else the one after the
     marker.
@@ -30,7 +31,7 @@ class CompletedTxn(NamedTuple):
 
 
 class Transactions:
-    """The transactions of one log that hold its last stable offset back."""
+    """The transactions of one log that its last stable offset cannot pass yet."""
 
     __slots__ = ("_open", "_unreplicated")
 
