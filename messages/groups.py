@@ -232,14 +232,16 @@ class TransactionEnded:
 
 @message
 class CountPartitions:
-    """To CoordinatorFinderActor: count the partitions of an internal topic. -> PartitionCount"""
+    """A request to CoordinatorFinderActor for the number of partitions of an internal topic; the reply is
+    PartitionCount.
+    """
 
     topic: str
 
 
 @message
 class PartitionCount:
-    """The number of partitions of an internal topic; 0 if unknown or if the topic does not exist."""
+    """The reply to CountPartitions: the number of partitions, 0 if it is unknown or the topic does not exist."""
 
     topic: str
     count: int

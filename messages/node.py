@@ -280,7 +280,7 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor. `finder` counts the partitions of the groups' topic."""
+    """The first message to GroupCoordinatorActor; `finder` counts the partitions of __consumer_offsets."""
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -305,7 +305,7 @@ class StartTransactionCoordinator:
 
 @message
 class StartCoordinatorFinder:
-    """The first message to CoordinatorFinderActor. `topic_creation` creates an internal topic on its first request."""
+    """The first message to CoordinatorFinderActor; `topic_creation` creates an internal topic at its first use."""
 
     bridge: ActorAddress
     metadata_cache: ActorAddress

@@ -1,4 +1,4 @@
-"""Messages of the transaction coordinator, its partitions and the senders of markers.
+"""The messages of the transaction coordinator, its partitions and the actors that send markers.
 
 Times named `_ms` are wall time or durations in ms; epochs are -1 where there is none.
 """
@@ -20,14 +20,14 @@ from messages.vocabulary import message
 
 @message
 class TakeProducerId:
-    """To ProducerIdsActor: assign a new producer id. -> ProducerIdTaken"""
+    """A request to ProducerIdsActor to assign a new producer id; the reply is ProducerIdTaken."""
 
     request: int
 
 
 @message
 class ProducerIdTaken:
-    """The result of TakeProducerId; -1 without ZooKeeper."""
+    """The reply to TakeProducerId: the new producer id, or -1 if ZooKeeper is not available."""
 
     request: int
     producer_id: int
@@ -38,7 +38,7 @@ class ProducerIdTaken:
 
 @message
 class TransactionSettings:
-    """The transaction settings of the node."""
+    """The settings of a node that concern transactions."""
 
     node_id: int = -1
     max_timeout_ms: int = 900_000
@@ -51,7 +51,7 @@ class TransactionSettings:
 
 @message
 class StartTransactions:
-    """First message of TransactionsActor: its partition of __transaction_state, which it loads first.
+    """The first message to TransactionsActor: its partition of __transaction_state, which it then loads.
 
     `coordinator_epoch` is the leader epoch with which this broker began to lead it.
     """
@@ -66,7 +66,7 @@ class StartTransactions:
 
 @message
 class TransactionsLoaded:
-    """To the coordinator: the partition is loaded with this number of transactional ids, or cannot be loaded."""
+    """A message to the coordinator: a partition is loaded, with this number of ids, or cannot be loaded."""
 
     partition: int
     error_code: int
@@ -75,7 +75,7 @@ class TransactionsLoaded:
 
 @message
 class AddToTransaction:
-    """An AddPartitionsToTxn or AddOffsetsToTxn with the partitions to add."""
+    """A client's AddPartitionsToTxn or AddOffsetsToTxn request, with the partitions that it adds."""
 
     forwarded: Forwarded
     partitions: tuple[TopicPartition, ...]
@@ -83,14 +83,17 @@ class AddToTransaction:
 
 @message
 class DescribeTransaction(Question[DescribedTransaction]):
-    """Describe a transactional id. -> DescribedTransaction"""
+    """A request to describe a transactional id; the reply is DescribedTransaction."""
 
     transactional_id: str
 
 
 @message
 class ListPartitionTransactions(Question["PartitionTransactions"]):
-    """List transactional ids by these filters, as in ListTransactionsRequest. -> PartitionTransactions"""
+    """A request to list transactional ids by filters; the reply is PartitionTransactions.
+
+    The filters are as in ListTransactionsRequest.
+    """
 
     states: tuple[str, ...]
     producer_ids: tuple[int, ...]
@@ -99,36 +102,38 @@ class ListPartitionTransactions(Question["PartitionTransactions"]):
 
 @message
 class PartitionTransactions:
-    """The transactional ids of one partition of __transaction_state."""
+    """The reply to ListPartitionTransactions: transactional ids of one partition of __transaction_state."""
 
     transactions: tuple[ListedTransaction, ...]
 
 
 @message
 class UnloadTransactions:
-    """Another broker coordinates the ids now: fail all pending requests. The actor's last message."""
+    """The last message to TransactionsActor: another broker coordinates its ids now, so all pending requests fail."""
 
 
 @message
 class AbortTimedOut:
-    """Timer payload: abort the transactions that have timed out."""
+    """A timer message: abort the transactions that have timed out."""
 
 
 @message
 class ExpireTransactionalIds:
-    """Timer payload: forget the transactional ids that have not been used for long."""
+    """A timer message: delete the transactional ids that have been unused for `transactional.id.expiration.ms`."""
 
 
 @message
 class RetryCompletions:
-    """Timer payload: append again the completions that the log refused."""
+    """A timer message: append again the ends of transactions that the log rejected."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers
 
 
 class Marker(NamedTuple):
-    """The end of a transaction that some partitions have to learn. `owner` receives the results.
+    """A marker that ends a transaction, with the partitions that it must be written to.
+
+    `owner` receives the results.
 
     `state_partition` is that of __transaction_state; its leader epoch is `coordinator_epoch`.
     """
@@ -145,28 +150,31 @@ class Marker(NamedTuple):
 
 @message
 class SendMarkers:
-    """To TransactionMarkersActor or MarkerSenderActor: send these. -> PartitionsMarked, MarkersCancelled"""
+    """A message to the actors that send markers: send these; the replies are PartitionsMarked and MarkersCancelled.
+
+    The actors are TransactionMarkersActor and MarkerSenderActor.
+    """
 
     markers: tuple[Marker, ...]
 
 
 @message
 class RetryMarkers:
-    """From MarkerSenderActor: these were not written; find their leaders again after a pause."""
+    """A message from MarkerSenderActor: these markers were not written, so find the leaders again after a pause."""
 
     markers: tuple[Marker, ...]
 
 
 @message
 class DropMarkers:
-    """To the senders of markers: drop those of this partition of __transaction_state."""
+    """A message to the actors that send markers: drop the markers of this partition of __transaction_state."""
 
     state_partition: int
 
 
 @message
 class PartitionsMarked:
-    """To the owner of a marker: these partitions have it, or need none."""
+    """A message to the owner of a marker: these partitions contain it, or need none."""
 
     transactional_id: str
     producer_id: int
@@ -176,7 +184,9 @@ class PartitionsMarked:
 
 @message
 class MarkersCancelled:
-    """To the owner of a marker: the partition has a newer producer or coordinator epoch; no more markers are sent."""
+    """A message to the owner of a marker: no more are sent, because a partition has a newer producer or coordinator
+    epoch.
+    """
 
     transactional_id: str
     producer_id: int
@@ -186,7 +196,7 @@ class MarkersCancelled:
 
 @message
 class CompletionsToRetry:
-    """From a partition of __transaction_state: the number of completions that wait for another append."""
+    """A message from a partition of __transaction_state: how many ends of transactions must be appended again."""
 
     partition: int
     count: int
@@ -217,7 +227,7 @@ class StartMarkerSender:
 
 
 class PartitionLeader(NamedTuple):
-    """A partition's place: whether it exists, its leader (-1: none), and the leader's endpoint if it is alive."""
+    """The leader of a partition, if it exists: its broker id (-1: none), and its endpoint if it is alive."""
 
     exists: bool
     leader: int
@@ -226,7 +236,7 @@ class PartitionLeader(NamedTuple):
 
 @message
 class FindLeaders(Question["LeadersFound"]):
-    """Find the leaders of partitions and their endpoints between brokers. -> LeadersFound"""
+    """A request for the leaders of partitions and their inter-broker endpoints; the reply is LeadersFound."""
 
     asks: ClassVar[str] = METADATA_CACHE
     partitions: tuple[TopicPartition, ...]
@@ -234,11 +244,11 @@ class FindLeaders(Question["LeadersFound"]):
 
 @message
 class LeadersFound:
-    """The leaders, in the order of FindLeaders."""
+    """The reply to FindLeaders, in the order of the request."""
 
     leaders: tuple[PartitionLeader, ...]
 
 
 @message
 class RetryDue:
-    """Timer payload of TransactionMarkersActor: find the leaders of waiting markers again."""
+    """A timer message to TransactionMarkersActor: find the leaders for waiting markers again."""

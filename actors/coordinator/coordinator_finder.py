@@ -38,7 +38,7 @@ TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
 
 
 class CoordinatorFinderActor(FlowActor):
-    """Finds the coordinators of groups and transactional ids; one per broker. See the module's rules."""
+    """This actor finds the coordinators of groups and transactional ids for clients; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelM
 
 
 class MarkerSenderActor(Dispatcher):
-    """Sends markers to one broker; see the module's rules."""
+    """This actor sends the markers that end transactions to one broker, one request at a time."""
 
     def __init__(self) -> None:
         super().__init__()

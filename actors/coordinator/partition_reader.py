@@ -1,4 +1,4 @@
-"""PartitionReader: an actor that reads one partition of an internal topic from its beginning to its end.
+"""PartitionReader is an actor that reads one partition of an internal topic from its beginning to its end.
 
 Rule: it reads up to the log end offset, not the high watermark: what the leader's log has counts. Where the partition
 cannot be read - it is led elsewhere, its disk failed, or a read before its end finds nothing - reading ends with a
@@ -24,7 +24,10 @@ READ_VERSION, LIST_VERSION = 11, 5
 
 
 class PartitionReader(Dispatcher):
-    """Reads a partition. Subclasses call `start_reading` and implement `take_rows` and `reading_ended`."""
+    """The base class of actors that read a partition from its beginning to its end.
+
+    Subclasses call `start_reading` and implement `take_rows` and `reading_ended`.
+    """
 
     def __init__(self) -> None:
         super().__init__()

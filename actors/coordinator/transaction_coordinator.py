@@ -81,7 +81,7 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 
 @attrs.define
 class _LedIds:
-    """A led partition: its actor, and when it began to load."""
+    """A partition of __transaction_state that this broker leads: its actor, and when it began to load."""
 
     actor: ActorAddress
     began: float
@@ -89,7 +89,10 @@ class _LedIds:
 
 @attrs.define
 class _Gathering:
-    """A request of an admin that several partitions answer; `results` by place."""
+    """A client's request that several partitions answer, with their answers so far.
+
+    `results` are by place.
+    """
 
     forwarded: Forwarded
     results: list[Message | None]
@@ -97,7 +100,9 @@ class _Gathering:
 
 
 class TransactionCoordinatorActor(Dispatcher):
-    """Forwards transactional requests; one per broker. See the module's rules."""
+    """This actor forwards the requests of transactional producers to the partitions that have their ids; each broker
+    has one.
+    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""TransactionMarkersActor finds the leaders that markers of transactions go to.
+"""TransactionMarkersActor finds the leaders of the partitions to which the markers of a transaction are written.
 
 Rule 1: the metadata cache names the leaders. The markers of one broker go to its MarkerSenderActor, which is made when
         it is needed, and again where the broker has another endpoint.
@@ -45,7 +45,7 @@ LOG_APPEND_RETRY = "kafka_coordinator_transaction_transactionmarkerchannelmanage
 
 
 class TransactionMarkersActor(Dispatcher):
-    """Sends markers to the leaders of their partitions; one per broker. See the module's rules."""
+    """This actor sends the markers of transactions to the leaders of their partitions; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -63,7 +63,7 @@ RETRY_SECONDS = 0.1
 
 
 class TransactionsActor(PartitionReader, Answerer):
-    """The transactional ids of one partition; see the module's rules."""
+    """This actor hosts the transactional ids of one partition of __transaction_state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class TransactionsActor(PartitionReader, Answerer):
                 return self._transactions.describe(transactional_id)
             case ListPartitionTransactions():
                 return PartitionTransactions(self._transactions.listed(question, self._wall_ms()))
-        raise TypeError(f"{type(question).__name__} is not a question for transactions")
+        raise TypeError(f"TransactionsActor has no handler for {type(question).__name__}")
 
     # ------------------------------------------------------------------------------------------------ what comes later
 

@@ -215,7 +215,7 @@ class _Code:
             lacks = _lacks(element, array)
             if lacks is not None:
                 return element, array, lacks
-        raise ValueError(f"the entries of {kind.__name__} cannot be encoded alone in version {self.version}")
+        raise ValueError(f"the entries of {kind.__name__} cannot be encoded separately in version {self.version}")
 
     def step(self, *lines: str) -> None:
         """Count one struct, and end the slice where it is full, with these lines."""

@@ -1,6 +1,18 @@
 """Example values for the placeholders of texts; samples of `tests.docs.surface` read like real output with them."""
 
 CONTEXTS: dict[str, dict[str, str]] = {
+    "of {message.transactional_id}": {"message.transactional_id": "payments-1", "message.error_code:d": "52"},
+    "of {marker.transactional_id}": {
+        "marker.transactional_id": "payments-1",
+        "*partition": "orders",
+        "code:d": "3",
+        "...": "3",
+    },
+    "Aborting the transaction of": {"took:d": "60000", "timeout:d": "60000"},
+    "of __transaction_state: key": {"key.encode('latin-1').hex()": "0009"},
+    "{reason} after {": {"reason": "broker 2 at kafka2.example.org:9092: not the coordinator"},
+    "--logs {logs}": {"logs": "/var/log/kafka", "error.strerror or error": "Permission denied"},
+    "clients cannot connect to host": {"host": "'0.0.0.0'"},
     "Skipping a damaged record": {"damage": "the value ends inside a field"},
     "could not be created": {"describe(error)": "TypeError"},
     "Topic {": {"absent[0]": "payments", "topic": "payments"},
@@ -241,7 +253,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "constructor hook": {"made.__name__": "GetBroker"},
     "field {made": {"made.__name__": "GetBrokers", "field.name": "ids"},
     "is not a request": {"type(request).__name__": "FetchResponse"},
-    "cannot be encoded alone": {"kind.__name__": "LeaderAndIsrPartitionState", "self.version": "4"},
+    "cannot be encoded separately": {"kind.__name__": "LeaderAndIsrPartitionState", "self.version": "4"},
     "invalid length": {"value": "-5", "length": "-5"},
     "does not list the packed runs": {
         "folder / MANIFEST": "/data/packed/manifest.json",

@@ -38,7 +38,7 @@ Bytes are characters of one byte each.
 
 
 class Loading:
-    """The loaded part of one partition."""
+    """What has been loaded from one partition of __consumer_offsets so far."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

@@ -1,4 +1,4 @@
-"""RequestTable: how each state reacts to one kind of request."""
+"""RequestTable maps each state to the reaction to one kind of request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Action = TypeVar("Action", bound=enum.Enum)
 
 
 class RequestTable(dict[State, int | Action], Generic[State, Action]):
-    """The reaction of each state to one kind of request, `name`: an error code or an action.
+    """A table that maps each state to the reaction to one kind of request: an error code or an action.
 
     Each lookup counts as a probe.
     """

@@ -1,1 +1,1 @@
-"""The rules of the transaction coordinator: states, records, decisions, markers. No actor, no clock, no file."""
+"""The decisions of the transaction coordinator, as pure functions and classes."""

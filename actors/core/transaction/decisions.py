@@ -1,4 +1,4 @@
-"""What the coordinator does about a request for one transactional id: an error code, or the move that answers it.
+"""Decide how to react to a request for one transactional id: by an error code, or by a state change.
 
 Rule 1 (order): the producer id (49), the epoch (47), a pending move (51), then the tables of `transaction_states`.
         InitProducerId asks for the pending move first.

@@ -1,4 +1,4 @@
-"""Requests of markers to one broker, and what their results mean.
+"""Build the WriteTxnMarkers requests to one broker, and evaluate the responses.
 
 Rule 1: a request has what is queued, up to MARKERS_AT_ONCE transactions. Receivers keep one result per producer id, so
         a request has markers of one transaction of each.
@@ -51,7 +51,7 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 
 
 class Outcome(NamedTuple):
-    """What became of a marker: the partitions that have it and those to be tried again.
+    """The result of sending a marker: the partitions that contain it, and those for which it is sent again.
 
     `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with codes that no
     broker should send.

@@ -1,4 +1,4 @@
-"""The metadata of one transactional id, as a value, and its moves from state to state.
+"""The metadata of one transactional id, and how they change from state to state.
 
 Rule 1: a move is prepared (`pending` is its state), appended to the log, and completed when the log has it. An id has
         one pending move. Its target is the whole next value.
@@ -34,7 +34,9 @@ MAX_EPOCH = 2**15 - 1
 
 @attrs.frozen
 class Transaction:
-    """The metadata of a transactional id. `partitions` are sorted; times in ms, wall time.
+    """The metadata of a transactional id; times are in ms since 1970.
+
+    `partitions` are sorted.
 
     `last_producer_id` and `last_producer_epoch` are those before the last InitProducerId that named them: who repeats
     that request gets the same answer. `pending`: the state of the move that is being appended. `failed_fence`: a fence

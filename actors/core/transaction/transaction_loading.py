@@ -1,4 +1,4 @@
-"""Loading of transactional ids from a partition of __transaction_state.
+"""Load transactional ids from a partition of __transaction_state.
 
 Rule 1: the last record of an id counts; a tombstone removes it.
 Rule 2: a key of an unknown version is skipped with a warning. A value that cannot be read makes loading fail.
@@ -19,7 +19,7 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
 
 class TransactionLoading:
-    """The loaded part of one partition."""
+    """What has been loaded from one partition of __transaction_state so far."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition

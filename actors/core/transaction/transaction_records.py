@@ -1,4 +1,4 @@
-"""Keys and values of __transaction_state records in Kafka's format.
+"""Encode and decode the records of __transaction_state in Kafka's format.
 
 Rule 1: a key is its version (0) and the transactional id; other versions are skipped.
 Rule 2: values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths and
@@ -77,7 +77,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 class _Fields:
-    """Reads the fields whose form depends on the version (rule 2)."""
+    """A decoder for the fields whose encoding depends on the version."""
 
     def __init__(self, reader: ValueReader, flexible: bool) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""The states of a transactional id, and the tables of responses in each state.
+"""The states of a transactional id, and tables of what each state does with a request.
 
 Rule 1: a state is entered only from those that `PREVIOUS` names.
 Rule 2: the reaction to a request whose producer id and epoch match, while no transition is pending, is a cell of one of
@@ -17,7 +17,7 @@ from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, NON
 
 
 class TransactionState(enum.Enum):
-    """The state of a transactional id; the value is Kafka's name."""
+    """The state of a transactional id; its value is the state's name in Kafka."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -30,7 +30,7 @@ class TransactionState(enum.Enum):
 
 
 class IllegalTransition(Exception):
-    """An invalid state change of a transactional id."""
+    """A transactional id cannot change from its state to the requested one."""
 
 
 (
@@ -72,7 +72,9 @@ AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 
 
 class TransactionAction(enum.Enum):
-    """The reaction to a request that has no immediate result; the value describes it in the documentation."""
+    """What the coordinator does with a request that has no immediate result; the value is its description for the
+    documentation.
+    """
 
     INITIALIZE = "the epoch is raised, or a new producer id given"
     FENCE = "the epoch is raised and the transaction aborted; CONCURRENT_TRANSACTIONS (51)"

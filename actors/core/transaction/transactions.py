@@ -1,4 +1,4 @@
-"""The transactional ids of one partition of __transaction_state that this broker leads.
+"""The transactional ids of one partition of __transaction_state, and the decisions about their requests.
 
 Rule 1: a move counts when the log has it; until then every other request of its id is answered 51. If the log refuses
         it, the id is as before. A fence keeps the raised epoch in memory.
@@ -93,7 +93,10 @@ TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 
 @attrs.frozen
 class Append:
-    """Instruction: append these ids to the log, None as a tombstone, and report the result by the number."""
+    """An instruction to append the metadata of these transactional ids to the log; None is a tombstone.
+
+    The result is reported by the number.
+    """
 
     number: int
     entries: tuple[tuple[str, Transaction | None], ...]
@@ -102,14 +105,14 @@ class Append:
 
 @attrs.frozen
 class Mark:
-    """Instruction: send the markers of a decided transaction to all its partitions."""
+    """An instruction to send the markers of a transaction to all its partitions."""
 
     transaction: Transaction
 
 
 @attrs.frozen
 class TakeId:
-    """Instruction: take a new producer id for the request with this number."""
+    """An instruction to take a new producer id for the request with this number."""
 
     number: int
 
@@ -119,7 +122,10 @@ Step = Reply | Append | Mark | TakeId
 
 @attrs.frozen
 class _Appending:
-    """A move that is being appended; `answer` goes to the client when the log has it, if a client asked for it."""
+    """A state change that is being appended to the log; `answer` is sent to the client afterwards.
+
+    There is none if no client asked for it.
+    """
 
     target: Transaction
     forwarded: Forwarded | None
@@ -127,7 +133,7 @@ class _Appending:
 
 
 class TransactionalIds:
-    """The transactional ids of one partition; see the module's rules."""
+    """All transactional ids of one partition of __transaction_state."""
 
     def __init__(self, loaded: Mapping[str, Transaction], request_timeout_ms: int = 30_000) -> None:
         self._ids = dict(loaded)
