@@ -60,7 +60,7 @@ def name_of(code: int) -> str:
     return NAMES.get(code, f"error {code}")
 
 
-class NotNow(Exception):
+class RetriableError(Exception):
     """A broker returned a retriable error code."""
 
 
@@ -183,7 +183,7 @@ class AdminClient:
         def ask() -> Message:
             controller = self.metadata().controller_id
             if controller == NO_CONTROLLER:
-                raise NotNow("there is no controller")
+                raise RetriableError("there is no controller")
             answer = self.ask(controller, request)
             self.check(answer.error_code, "the controller")
             return answer
@@ -206,15 +206,15 @@ class AdminClient:
         def ask() -> Message:
             answer = self.ask(self.coordinator(group).id, request)
             if code(answer) in TO_BE_ASKED_AGAIN:
-                raise NotNow(f"group '{group}': {name_of(code(answer))}")
+                raise RetriableError(f"group '{group}': {name_of(code(answer))}")
             return answer
 
         return self.in_time(ask)
 
     def check(self, code: int, what: str) -> None:
-        """NotNow or CommandFailed unless the code is NONE."""
+        """RetriableError or CommandFailed unless the code is NONE."""
         if code in TO_BE_ASKED_AGAIN:
-            raise NotNow(f"{what}: {name_of(code)}")
+            raise RetriableError(f"{what}: {name_of(code)}")
         if code != NONE:
             raise CommandFailed(f"{what}: {name_of(code)}")
 
@@ -224,7 +224,7 @@ class AdminClient:
         while True:
             try:
                 return work()
-            except NotNow as reason:
+            except RetriableError as reason:
                 if time.monotonic() > until:
                     raise CommandFailed(f"{reason} after {self._timeout:g} s") from reason
             time.sleep(RETRY_SECONDS)

@@ -16,7 +16,7 @@ from actors.cli.trace_facts import (
     Deletion,
     Idle,
     LeaderAndIsrSent,
-    Life,
+    NodeRun,
     ReplicasAssigned,
     RequestRefused,
     Seen,
@@ -265,7 +265,7 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     return noticed.at, f"the controller received {event.kind if event is not None else 'the event'}"
 
 
-def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> Life | None:
+def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
     """The run in which a broker lived that a controller still saw before this event; None if it is not recorded."""
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from actors.cli.trace_facts import (
     BrokerResponse,
     ControllerEvent,
-    Cut,
     Deletion,
     Dropped,
     ErrorAnswered,
     FaultMet,
     Idle,
     LeaderAndIsrSent,
-    Life,
+    LogTruncation,
     NodeFaultChange,
+    NodeRun,
     ReplicasAssigned,
     RequestFailed,
     RequestRefused,
@@ -183,7 +183,7 @@ class _Pass:
             return
         self.facts.answered += [BrokerResponse(each, broker) for broker, each in self.answered.items()]
         how = ending(self.run)
-        self.facts.lives.append(Life(last, first.at, how, tuple(self.registered)))
+        self.facts.lives.append(NodeRun(last, first.at, how, tuple(self.registered)))
         for desk in self.desks.values():
             self._at_the_end(desk, last)
             if desk.in_office and how == KILLED:
@@ -471,7 +471,7 @@ class _Pass:
             if effect.method in ("truncate", "restart"):
                 topic, _, number = path.rpartition("/")[2].rpartition("-")
                 partition = TopicPartition(topic, int(number))
-                self.facts.cuts.append(Cut(place, partition, self.log_ends.get(path, -1), effect.result[end]))
+                self.facts.cuts.append(LogTruncation(place, partition, self.log_ends.get(path, -1), effect.result[end]))
             self.log_ends[path] = effect.result[end]
 
 

@@ -193,7 +193,7 @@ class NodeFaultChange(NamedTuple):
     hits: int
 
 
-class Cut(NamedTuple):
+class LogTruncation(NamedTuple):
     """A truncation of a replica's log from end offset `end` (-1 if not recorded) to end offset `to`."""
 
     place: TracePosition
@@ -219,7 +219,7 @@ class Waiting(NamedTuple):
     waits_for: str
 
 
-class Life(NamedTuple):
+class NodeRun(NamedTuple):
     """A run of a node from its start to its end, with its registrations in ZooKeeper and the reason why it ended.
 
     `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
@@ -253,11 +253,11 @@ class TraceFacts:
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
     faults: list[FaultMet] = dataclasses.field(default_factory=list)
     node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
-    cuts: list[Cut] = dataclasses.field(default_factory=list)
+    cuts: list[LogTruncation] = dataclasses.field(default_factory=list)
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)
     waiting: list[Waiting] = dataclasses.field(default_factory=list)
-    lives: list[Life] = dataclasses.field(default_factory=list)
+    lives: list[NodeRun] = dataclasses.field(default_factory=list)
 
     def in_order(self) -> TraceFacts:
         """The same, sorted."""

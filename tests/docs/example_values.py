@@ -12,6 +12,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "of __transaction_state: key": {"key.encode('latin-1').hex()": "0009"},
     "{reason} after {": {"reason": "broker 2 at kafka2.example.org:9092: not the coordinator"},
     "--logs {logs}": {"logs": "/var/log/kafka", "error.strerror or error": "Permission denied"},
+    "transaction metadata from": {"GROUP_METADATA": "__transaction_state", "TRANSACTION_STATE": "__transaction_state"},
     "clients cannot connect to host": {"host": "'0.0.0.0'"},
     "Skipping a damaged record": {"damage": "the value ends inside a field"},
     "could not be created": {"describe(error)": "TypeError"},
@@ -87,7 +88,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "A ZooKeeper request failed with an": {"type(error).__name__": "KeyError", "error": "'orders'"},
     "{open_files": {"error.strerror": "Too many open files"},
     "Listener {listener} accepts": {"error.strerror": "Too many open files"},
-    "The open file limit is {files.limit}: ": {
+    "which is too few, and": {
         "files.limit:d": "1024",
         "files.logs:d": "512",
         "partitions:d": "700",
@@ -191,7 +192,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "unknown kind of fault": {"self.kind": "'crash'", "', '.join(VALUES)": "error, delay, disconnect, throttle"},
     "unknown API": {
         "self.api": "'Producer'",
-        "', '.join(sorted(APIS))": "AlterConfigs, ApiVersions, CreateTopics, ...",
+        "', '.join(sorted(APIS))": "ApiVersions, Fetch, Metadata, Produce",
     },
     "consecutive free ports": {"count": "3", "RANGE[0]": "20000", "RANGE[1]": "32767"},
     "{topic}-{partition}": {"topic": "orders", "partition": "3"},
