@@ -44,6 +44,9 @@ LOG_GAUGES = (
     "kafka_cluster_partition_laststableoffsetlag",
 )
 PRODUCER_IDS = "kafka_server_replicamanager_produceridcount"
+LATE_TRANSACTIONS = "kafka_server_replicamanager_partitionswithlatetransactionscount"
+LATE_TRANSACTION_MS = 5 * 60_000
+"""Milliseconds after `transaction.max.timeout.ms` in which a coordinator aborts an open transaction."""
 
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
@@ -273,6 +276,8 @@ class Node:
         metrics.begin(COUNTERS)
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_figures)
         metrics.watch(PRODUCER_IDS, help_of(PRODUCER_IDS), self._logs.producer_count)
+        longest = self.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
+        metrics.watch(LATE_TRANSACTIONS, help_of(LATE_TRANSACTIONS), lambda: self._logs.late_transactions(longest))
         metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
 
     def _log_figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:

@@ -603,10 +603,11 @@ class LogsPort:
         """The number of producer ids in all open logs. No effect, as `figures`."""
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
-    def late_transactions(self, since_ms: int) -> int:
-        """The number of logs whose earliest open transaction has had no batch since this time (ms). No effect."""
+    def late_transactions(self, longest_ms: int) -> int:
+        """The number of logs whose earliest open transaction has had no batch for longer than this. No effect."""
+        since = self._wall_ms() - longest_ms
         logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]
-        return sum(0 <= log.producers.oldest_transaction_ms < since_ms for log in logs)
+        return sum(0 <= log.producers.oldest_transaction_ms < since for log in logs)
 
     def _size(self, path: str) -> int:
         log = self._logs.get(path)

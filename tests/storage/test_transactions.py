@@ -363,6 +363,29 @@ def test_a_snapshot_has_one_entry_of_a_producer_whose_transactions_have_ended(lo
     ]
 
 
+def test_the_figures_of_transactions(log: Partition) -> None:
+    """What the metrics are made of; a transaction is late that had no batch for too long."""
+    log.send(6, b"a")
+    log.send(7, b"b", transactional=False)
+    assert next(log.logs.figures()) == (("t", "0"), (log.logs.sizes((log.path,))[0], 0, 2, 1, 2, 0))
+    assert log.logs.producer_count() == 2
+    assert [log.logs.late_transactions(NOW - 1_000 + later) for later in (-1, 0)] == [1, 0]
+    log.mark(6, committed=True)
+    assert (log.logs.late_transactions(0), next(log.logs.figures())[1][-1]) == (0, -1)
+
+
+def test_a_producer_expires_after_its_setting(log: Partition) -> None:
+    """`producer.id.expiration.ms`; a marker counts (KAFKA-9144), and an open transaction keeps its producer."""
+    log.logs = LogsPort(lambda: NOW, producer_expiration_ms=2_000)
+    log.open()
+    log.send(6, b"a", transactional=False)
+    log.send(7, b"b")
+    log.send(8, b"c")
+    log.mark(8, committed=True)
+    log.logs.expire(log.path, log.end)
+    assert [state[0] for state in log.logs.producers(log.path)] == [7, 8]
+
+
 # ------------------------------------------------------------------------------------------------ cutting, following
 
 
