@@ -260,8 +260,8 @@ class LogsPort:
             return _BLANK
         directory, partition = self._place(path)
         high_watermark = directory.high_watermarks.get(partition)
-        known.replicated(high_watermark)
-        return known.start, known.end, known.epochs.latest, high_watermark, known.first_unstable
+        first_unstable = known.replicated(high_watermark)
+        return known.start, known.end, known.epochs.latest, high_watermark, first_unstable
 
     def _settings(self, config: tuple[int, ...]) -> LogConfig:
         """Topics that are configured the same share them."""
@@ -625,10 +625,7 @@ class LogsPort:
         directory, partition = self._place(path)
         directory.high_watermarks.set(partition, offset)
         log = self._logs.get(path)
-        if not isinstance(log, Log):
-            return NO_OFFSET
-        log.replicated(offset)
-        return log.first_unstable
+        return log.replicated(offset) if isinstance(log, Log) else NO_OFFSET
 
     def checkpoint_high_watermarks(self) -> Failures:
         """Write those checkpoints of high watermarks that changed."""

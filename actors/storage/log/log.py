@@ -41,6 +41,7 @@ from actors.storage.log.producers import (
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment
 from actors.storage.log.transaction_index import AbortedTxn, aborted_in
+from actors.storage.log.transactions import NO_OFFSET
 from messages.records import CONTROL_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
@@ -516,9 +517,13 @@ class Log:
         """The first offset that may belong to an unfinished transaction, -1 if there is none."""
         return self.producers.first_unstable
 
-    def replicated(self, high_watermark: int) -> None:
-        """The high watermark has moved."""
-        self.producers.replicated(high_watermark)
+    def replicated(self, high_watermark: int) -> int:
+        """The high watermark has moved. The first unstable offset."""
+        transactions = self.producers.transactions
+        if transactions is None:
+            return NO_OFFSET
+        transactions.replicated(high_watermark)
+        return transactions.first_unstable
 
     # ------------------------------------------------------------------------------------------------ cutting
 

@@ -168,12 +168,12 @@ def _old_epoch(known: _Producer, header: BatchHeader) -> InvalidProducerEpoch:
 class Producers:
     """The state of all producers of one log."""
 
-    __slots__ = ("_folder", "_oldest", "_producers", "_transactions")
+    __slots__ = ("_folder", "_oldest", "_producers", "transactions")
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._producers: dict[int, _Producer] = {}
-        self._transactions: Transactions | None = None
+        self.transactions: Transactions | None = None
         """None in a log that has had no transaction."""
         self._oldest = NEVER
         """No producer that may expire has an earlier time (ms)."""
@@ -184,7 +184,7 @@ class Producers:
     def clear(self) -> None:
         """Forget everything."""
         self._producers.clear()
-        self._transactions = None
+        self.transactions = None
         self._oldest = NEVER
 
     # ------------------------------------------------------------------------------------------------ checks
@@ -254,9 +254,9 @@ class Producers:
             )
         )
         if header.attributes & TRANSACTION_BIT:
-            if self._transactions is None:
-                self._transactions = Transactions()
-            self._transactions.begin(producer_id, header.base_offset)
+            if self.transactions is None:
+                self.transactions = Transactions()
+            self.transactions.begin(producer_id, header.base_offset)
 
     def end(self, header: BatchHeader, marker: EndTransactionMarker) -> CompletedTxn | None:
         """A marker has been appended. The transaction that it ends, None if there is none."""
@@ -264,7 +264,7 @@ class Producers:
         known.coordinator_epoch = marker.coordinator_epoch
         known.timestamp = header.max_timestamp
         self._oldest = min(self._oldest, known.timestamp)
-        return None if self._transactions is None else self._transactions.end(header.producer_id, header.base_offset)
+        return None if self.transactions is None else self.transactions.end(header.producer_id, header.base_offset)
 
     def _entered(self, header: BatchHeader) -> _Producer:
         """The producer of a batch or marker, in its epoch; a newer epoch has no batches yet."""
@@ -281,21 +281,16 @@ class Producers:
     @property
     def first_unstable(self) -> int:
         """The first offset that may belong to an unfinished transaction, -1 if there is none."""
-        return NO_OFFSET if self._transactions is None else self._transactions.first_unstable
+        return NO_OFFSET if self.transactions is None else self.transactions.first_unstable
 
     def first_of_transaction(self, producer_id: int) -> int:
         """The first offset of the producer's open transaction, -1 if it has none."""
-        return NO_OFFSET if self._transactions is None else self._transactions.first_offset(producer_id)
-
-    def replicated(self, high_watermark: int) -> None:
-        """The high watermark has moved: ended transactions with markers before it are stable."""
-        if self._transactions is not None:
-            self._transactions.replicated(high_watermark)
+        return NO_OFFSET if self.transactions is None else self.transactions.first_offset(producer_id)
 
     @property
     def oldest_transaction_ms(self) -> int:
         """The time (ms) of the last batch of the producer whose transaction is open for longest; -1 if none is open."""
-        oldest = None if self._transactions is None else self._transactions.oldest
+        oldest = None if self.transactions is None else self.transactions.oldest
         return NO_TIMESTAMP if oldest is None else self._producers[oldest].timestamp
 
     def states(self) -> list[ProducerState]:
@@ -375,7 +370,7 @@ class Producers:
             self._restore(entry)
         opened = {entry.producer_id: entry.first_of_transaction for entry in entries if entry.first_of_transaction >= 0}
         if opened:
-            self._transactions = Transactions(opened.items())
+            self.transactions = Transactions(opened.items())
         return True
 
     def remove_snapshots(self, keep_from: int, keep_to: int) -> None:
