@@ -113,7 +113,7 @@ PARTED: dict[type, Parted] = {
 
 
 class Kept(NamedTuple):
-    """Describes which encoded entries the parts of a class keep, and in which version of the API.
+    """The request, and the version of its API, in which the parts of a class keep their encoded entries.
 
     `version` is the one in which to make them where there are none yet: that in which a controller of Kafka 2.6 sends
     them. None: those that they are read from are kept, others not made.

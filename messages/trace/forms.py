@@ -31,7 +31,7 @@ NEVER_SHARED = (bool, int, float, str, bytes, BatchHeader, RecordError, AbortedT
 
 
 class Encoding(Protocol):
-    """The interface of the encoder, which a form uses while it converts a value."""
+    """The interface of the encoder, which is used while a value is converted to JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """(type name, encoded payload) of any message. Raises UnknownType."""
@@ -41,7 +41,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The interface of the decoder, which a form uses while it restores a value."""
+    """The interface of the decoder, which is used while a value is restored from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """The message of that type. Raises UnknownType, BadPayload."""

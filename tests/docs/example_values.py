@@ -146,6 +146,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
         " non-zero size but the last",
         "entries[-1].offset": "4700",
     },
+    "was not started within": {"entry.log": "/tmp/cluster/node-2/node.log"},
+    "has no valid trace header": {"error": "JSON is malformed"},
     "has non-zero size but the last offset is {": {"entries[-1].offset": "4700"},
     "{what} file {file": {"what": "Index", "size": "13", "entry": "8"},
     "{error} in file": {"error": "Found record size 0 smaller than minimum record overhead (14)"},
