@@ -226,7 +226,7 @@ class AdminClient:
                 return work()
             except RetriableError as reason:
                 if time.monotonic() > until:
-                    raise CommandFailed(f"{reason} after {self._timeout:g} s") from reason
+                    raise CommandFailed(f"gave up after {self._timeout:g} s: {reason}") from reason
             time.sleep(RETRY_SECONDS)
 
     def _exchange(self, link: socket.socket, reader: FrameReader, request: Message) -> Message:

@@ -10,7 +10,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "Aborting the transaction of": {"took:d": "60000", "timeout:d": "60000"},
     "of __transaction_state: key": {"key.encode('latin-1').hex()": "0009"},
-    "{reason} after {": {"reason": "broker 2 at kafka2.example.org:9092: not the coordinator"},
+    "gave up after {": {"reason": "broker 2 at kafka2.example.org:9092: not the coordinator"},
     "--logs {logs}": {"logs": "/var/log/kafka", "error.strerror or error": "Permission denied"},
     "transaction metadata from": {"GROUP_METADATA": "__transaction_state", "TRANSACTION_STATE": "__transaction_state"},
     "clients cannot connect to host": {"host": "'0.0.0.0'"},
