@@ -9,6 +9,7 @@ import pytest
 
 from actors.cli.app import run
 from tests.cli import log_folder
+from tests.storage.test_transactions import Partition
 
 DUMP = "kafka.tools.DumpLogSegments"
 NAMES = "0.log 0.index 0.timeindex 0.txnindex 17.snapshot 18.snapshot 100.log 200.log 200.index 200.timeindex 600.log"
@@ -54,6 +55,27 @@ def test_the_same_lines_and_differences(
     their_code, their_lines, their_found = theirs(apache_jars, "--files", files, *options)
     assert (code, lines) == (their_code, their_lines)
     assert sorted(found) == sorted(their_found), "Kafka's come in the order of a hash map"
+
+
+def test_a_log_with_transactions_of_ours(tmp_path: Path, apache_jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Markers, the index of aborted transactions and a snapshot with an open transaction, as our node writes them."""
+    log = Partition(tmp_path)
+    for producer, committed in ((6, True), (7, False)):
+        log.send(producer, b"a", b"b")
+        log.mark(producer, committed, coordinator_epoch=4)
+    log.send(8, b"open")
+    log.logs.close_all()
+    found = [path for path in Path(log.path).iterdir() if path.suffix in (".log", ".txnindex", ".snapshot")]
+    files = ",".join(map(str, sorted(found)))
+    assert len(found) == 3
+    _, lines, _ = ours(capsys, "--files", files, "--print-data-log")
+    assert (0, lines, []) == theirs(apache_jars, "--files", files, "--print-data-log")
+    text = "\n".join(lines)
+    for part in (
+        *("endTxnMarker: COMMIT coordinatorEpoch: 4", "endTxnMarker: ABORT coordinatorEpoch: 4"),
+        *("producerId: 7 firstOffset: 3 lastOffset: 5 lastStableOffset: 6", "currentTxnFirstOffset: OptionalLong[6]"),
+    ):
+        assert part in text
 
 
 @pytest.mark.parametrize(
