@@ -27,6 +27,7 @@ from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
 from actors.node.free_ports import HOST, busy
+from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.conversation import AskFailed
@@ -152,7 +153,7 @@ class LocalCluster:
     ) -> None:
         self.directory = directory
         self._overrides = overrides or {}
-        self._defaults = {**DEFAULTS, "offsets.topic.replication.factor": str(min(3, len(ports)))}
+        self._defaults = {**DEFAULTS, **internal_topic_settings(len(ports))}
         self.nodes = [BrokerProcess(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None

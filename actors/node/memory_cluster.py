@@ -24,6 +24,7 @@ from actors.gateway.request_faults import VALUES as REQUEST_FAULTS
 from actors.gateway.request_faults import FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
 from actors.node.free_ports import HOST, free_ports
+from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.node_faults import PAUSE, SESSION_EXPIRY, NodeFault, NodeFaults
 from actors.node.node_faults import VALUES as NODE_FAULTS
 from actors.node.settings import settings_of
@@ -60,6 +61,7 @@ DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
     "replica.fetch.backoff.ms": "100",
+    "transaction.state.log.num.partitions": "5",
 }
 """Defaults of a cluster for tests: shorter delays than Kafka's."""
 
@@ -133,7 +135,7 @@ class MemoryCluster:
         self._advertised_host = advertised_host or host
         self._session_seconds = session_seconds
         self._overrides = {
-            "offsets.topic.replication.factor": str(min(3, len(ports))),
+            **internal_topic_settings(len(ports)),
             **(overrides or {}),
         }
         self._places: list[Place] = []

@@ -88,6 +88,16 @@ class ClusterContract:
         cluster.start_broker(1)
         cluster.wait_for(lambda: all(1 in cluster.isr_of("handed-on", n) for n in range(3)))
 
+    def test_a_transaction_is_read_whole_or_not_at_all(self, cluster: Cluster) -> None:
+        cluster.create_topic("whole")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "id", "linger.ms": 0})
+        producer.init_transactions(SECONDS)
+        for value, commits in (("committed", True), ("aborted", False), ("last", True)):
+            producer.begin_transaction()
+            producer.produce("whole", value, partition=0)
+            (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS)
+        assert read(cluster, "whole", 2) == ["committed", "last"]
+
     def test_the_controller_moves(self, cluster: Cluster) -> None:
         before = cluster.controller_id
         after = cluster.move_controller()

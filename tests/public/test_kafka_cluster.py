@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
 from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
@@ -26,6 +26,15 @@ from tests.public.process_cluster import ProcessCluster
 
 API_VERSIONS = bytes.fromhex("0000000f 0012 0000 00000007 0005 636c696d65".replace(" ", ""))
 """ApiVersions v0, with correlation id 7."""
+
+
+def commit(cluster: KafkaCluster, topic: str, value: str) -> None:
+    """Send a record in a transaction of its own."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "id"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, value, partition=0)
+    producer.commit_transaction(20)
 
 
 class TestInMemory(ClusterContract):
@@ -327,6 +336,7 @@ def test_the_record_is_kept_where_something_failed_and_replays() -> None:
         bad.wait_for(lambda: bad.leader_of("t", 0) != 0)
         bad.start_broker(0)
         bad.move_controller()
+        commit(bad, "t", "in a transaction")
         raise ZeroDivisionError
     (note,) = caught.value.__notes__
     assert note.endswith(bad.whereabouts)

@@ -1,0 +1,16 @@
+"""Settings of the internal topics for a local cluster of few brokers."""
+
+from __future__ import annotations
+
+
+def internal_topic_settings(brokers: int) -> dict[str, str]:
+    """The replication of __consumer_offsets and __transaction_state, fitted to the number of brokers.
+
+    Kafka's defaults need three brokers. With two, transactions also work while one of them is stopped.
+    """
+    factor = str(min(3, brokers))
+    return {
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": str(max(1, min(2, brokers - 1))),
+    }

@@ -1,0 +1,370 @@
+"""The transactional ids of one partition: the table of states, failed appends, exhausted epochs, news of markers."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.core.coordinator.membership import Reply
+from actors.core.transaction.decisions import verify
+from actors.core.transaction.markers import MARKERS_AT_ONCE, outcomes, request_of, take
+from actors.core.transaction.transaction import MAX_EPOCH, Transaction, completed, finished, prepared
+from actors.core.transaction.transaction_states import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    COMPLETION,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    PREVIOUS,
+    TABLES,
+    IllegalTransition,
+    TransactionState,
+)
+from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.data_requests import InitProducerIdRequest
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    PRODUCER_FENCED,
+    REQUEST_TIMED_OUT,
+    TRANSACTION_ABORTABLE,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_SERVER_ERROR,
+)
+from messages.network import ClientRequest
+from messages.requests import PartitionError
+from messages.transaction_requests import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    WritableTxnMarkerResult,
+    WriteTxnMarkersResponse,
+)
+from messages.transactions import Marker
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+ID, PRODUCER = "id", 7
+
+
+class World:
+    """The ids, with a log that takes what the test says."""
+
+    def __init__(self, *loaded: Transaction) -> None:
+        self.ids = TransactionalIds({txn.transactional_id: txn for txn in loaded})
+        self.now = 1000
+        self.code = NONE
+        """What the log answers."""
+        self.holds = False
+        """Whether the log answers later."""
+        self.held: list[int] = []
+        self.appended: list[Transaction | None] = []
+        self.marked: list[Transaction] = []
+        self.codes: list[int] = []
+        self.fresh = 100
+
+    def run(self) -> None:
+        while steps := self.ids.take():
+            for step in steps:
+                match step:
+                    case Reply(_, response):
+                        code = response.partitions[0].error_code if hasattr(response, "partitions") else None
+                        self.codes.append(response.error_code if code is None else code)
+                        self.response = response
+                    case Append(number, entries):
+                        self.appended += [txn for _, txn in entries]
+                        if self.holds:
+                            self.held.append(number)
+                        else:
+                            self.ids.stored(number, self.code, self.now)
+                    case Mark(txn):
+                        self.marked.append(txn)
+                    case TakeId(number):
+                        self.fresh += 1
+                        self.ids.producer_id_taken(number, self.fresh, self.now)
+
+    def answered(self) -> int:
+        self.run()
+        return self.codes.pop()
+
+    def init(self, pair: tuple[int, int] = (-1, -1)) -> int:
+        self.ids.init_producer_id(_forwarded(InitProducerIdRequest(3, ID, 60_000, *pair)), self.now)
+        return self.answered()
+
+    def add(self, epoch: int, *partitions: TopicPartition) -> int:
+        request = AddPartitionsToTxnRequest(1, ID, self.txn.producer_id, epoch, partitions)
+        self.ids.add(_forwarded(request), partitions, self.now)
+        return self.answered()
+
+    def end(self, epoch: int, commit: bool = True) -> int:
+        self.ids.end(_forwarded(EndTxnRequest(1, ID, self.txn.producer_id, epoch, commit)), self.now)
+        return self.answered()
+
+    def mark(self, *partitions: TopicPartition, epoch: int | None = None) -> None:
+        txn = self.txn
+        self.ids.marked(ID, (txn.producer_id, txn.producer_epoch if epoch is None else epoch), partitions, self.now)
+        self.run()
+
+    @property
+    def txn(self) -> Transaction:
+        txn = self.ids.get(ID)
+        assert txn is not None
+        return txn
+
+    @property
+    def stands(self) -> tuple[TransactionState, int]:
+        return self.txn.state, self.txn.producer_epoch
+
+
+def _forwarded(request: Any) -> Forwarded:
+    return Forwarded(None, ClientRequest(1, 1, "client", "PLAINTEXT", request))
+
+
+def open_one(epoch: int = 0, **fields: Any) -> Transaction:
+    return Transaction(ID, PRODUCER, epoch, 60_000, ONGOING, (A, B), 900, 900, **fields)
+
+
+# ---------------------------------------------------------------------------------------------------- the table
+
+
+@given(st.sampled_from(TransactionState), st.sampled_from(TransactionState))
+def test_a_move_is_one_of_the_table_or_none(state: TransactionState, target: TransactionState) -> None:
+    txn = attrs.evolve(open_one(), state=state)
+    if state in PREVIOUS[target]:
+        assert prepared(txn, target).pending is target
+    else:
+        with pytest.raises(IllegalTransition):
+            prepared(txn, target)
+    assert all(set(table) == set(TransactionState) for table in TABLES.values())
+
+
+def test_a_completion_that_does_not_follow_changes_nothing() -> None:
+    txn = prepared(open_one(), PREPARE_COMMIT)
+    right = attrs.evolve(open_one(), state=PREPARE_COMMIT)
+    assert completed(txn, right) is right
+    for wrong in ({"producer_epoch": 1}, {"partitions": (A,)}, {"start_ms": 1}, {"state": PREPARE_ABORT}):
+        with pytest.raises(IllegalTransition):
+            completed(txn, attrs.evolve(right, **wrong))
+
+
+ACTS = st.sampled_from(("init", "add", "commit", "abort", "mark", "retry", "time", "store", "refuse", "expire"))
+
+
+@settings(max_examples=200)
+@given(st.lists(ACTS, max_size=40))
+def test_whatever_happens_a_decision_stands_and_the_epoch_never_falls(acts: list[str]) -> None:
+    """Invariants 10.e and 10.h, and that each append follows from the one before that the log has."""
+    world, decision, last, stored = World(), None, (-1, -1), EMPTY
+    for act in acts:
+        world.holds, world.code, world.now = act in ("add", "commit"), NONE, world.now + 500
+        known = world.ids.get(ID)
+        match act:
+            case "init":
+                world.init()
+            case "add" | "commit" | "abort" if known is not None:
+                request: Any = EndTxnRequest(1, ID, known.producer_id, known.producer_epoch, act == "commit")
+                if act == "add":
+                    request = AddPartitionsToTxnRequest(1, ID, known.producer_id, known.producer_epoch, (A,))
+                    world.ids.add(_forwarded(request), (A,), world.now)
+                else:
+                    world.ids.end(_forwarded(request), world.now)
+            case "mark" if known is not None:
+                world.mark(A)
+            case "retry":
+                world.ids.retry(world.now)
+            case "time":
+                world.now += 61_000
+                world.ids.abort_timed_out(world.now)
+            case "store" | "refuse":
+                for number in world.held:
+                    world.ids.stored(number, NONE if act == "store" else NOT_ENOUGH_REPLICAS, world.now)
+                world.held.clear()
+            case "expire":
+                world.ids.expire(world.now, 0)
+        world.run()
+        txn = world.ids.get(ID)
+        if txn is None:
+            decision, last = None, (-1, -1)
+            continue
+        if txn.producer_id == last[0]:
+            assert txn.producer_epoch >= last[1]
+        last = txn.producer_id, txn.producer_epoch
+        if txn.state is not stored:
+            assert stored in PREVIOUS[txn.state] or txn.state is EMPTY or decision in (None, txn.state)
+        if decision is not None and txn.state in COMPLETION.values() and stored in COMPLETION:
+            assert txn.state is COMPLETION[decision]
+        decision = txn.state if txn.state in COMPLETION else None
+        stored = txn.state
+
+
+# ---------------------------------------------------------------------------------------------------- epochs
+
+
+def test_an_exhausted_epoch_gives_another_producer_id() -> None:
+    world = World(Transaction(ID, PRODUCER, MAX_EPOCH - 1, 60_000, COMPLETE_COMMIT, (), 1, 1))
+    assert world.init((PRODUCER, MAX_EPOCH - 1)) == NONE
+    assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
+    assert world.init((PRODUCER, MAX_EPOCH - 1)) == NONE, "the answer was lost"
+    assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
+    assert world.init((PRODUCER, 5)) == INVALID_PRODUCER_EPOCH
+
+
+def test_a_fence_may_use_the_last_epoch() -> None:
+    """T10: it must not overflow."""
+    world = World(open_one(MAX_EPOCH - 1))
+    assert world.init() == CONCURRENT_TRANSACTIONS
+    assert world.stands == (PREPARE_ABORT, MAX_EPOCH)
+    world.mark(A, B)
+    assert world.init() == NONE
+    assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
+
+
+# ---------------------------------------------------------------------------------------------------- the log
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [
+        (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
+        (REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE),
+        (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR),
+        (UNKNOWN_SERVER_ERROR, UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_move_that_the_log_refuses_did_not_happen(error: int, answer: int) -> None:
+    world = World(open_one())
+    world.code = error
+    assert world.end(0) == answer
+    assert (world.txn, world.marked) == (open_one(), [])
+    world.code = NONE
+    assert world.end(0) == NONE
+
+
+def test_a_fence_that_the_log_refuses_raises_the_epoch_once() -> None:
+    """T11, KAFKA-9666: neither is the epoch raised again, nor does the move stay pending."""
+    world = World(open_one())
+    world.code = NOT_ENOUGH_REPLICAS
+    assert [world.init(), world.init()] == [COORDINATOR_NOT_AVAILABLE] * 2
+    assert (world.stands, world.txn.pending) == ((ONGOING, 1), None)
+    assert world.end(0) == INVALID_PRODUCER_EPOCH
+    world.code = NONE
+    assert world.init() == CONCURRENT_TRANSACTIONS
+    assert world.stands == (PREPARE_ABORT, 1)
+    world.mark(A, B)
+    assert (world.stands, world.txn.failed_fence) == ((COMPLETE_ABORT, 1), False)
+
+
+def test_while_a_move_is_appended_the_id_waits() -> None:
+    world = World(open_one())
+    world.holds = True
+    world.ids.end(_forwarded(EndTxnRequest(1, ID, PRODUCER, 0, True)), world.now)
+    world.run()
+    assert [world.end(0), world.end(0, False), world.add(0, A), world.init()] == [CONCURRENT_TRANSACTIONS] * 4
+    world.ids.abort_timed_out(10**9)
+    world.ids.unload()
+    assert (world.answered(), len(world.appended)) == (NOT_COORDINATOR, 1)
+
+
+def test_a_completion_that_the_log_refuses_is_appended_again() -> None:
+    """The decision is answered and stays: nothing but 51 until the completion is in the log."""
+    world = World(open_one())
+    world.end(0)
+    world.code = NOT_ENOUGH_REPLICAS
+    world.mark(A, B)
+    assert (world.ids.to_retry, world.end(0), world.stands) == (1, CONCURRENT_TRANSACTIONS, (PREPARE_COMMIT, 0))
+    world.code = NONE
+    world.ids.retry(world.now)
+    world.run()
+    assert (world.ids.to_retry, world.stands) == (0, (COMPLETE_COMMIT, 0))
+
+
+# ---------------------------------------------------------------------------------------------------- markers
+
+
+def test_only_the_last_partition_completes_and_only_once() -> None:
+    """T4, KAFKA-10080; T5, KAFKA-16352: news of an older transaction count for nothing."""
+    world = World(open_one(3))
+    world.end(3)
+    world.mark(A, B, epoch=2)
+    assert world.txn.partitions == (A, B)
+    world.mark(A)
+    world.mark(A)
+    world.holds = True
+    world.mark(B)
+    world.mark(B)
+    world.mark(A, B)
+    assert [txn.state for txn in world.appended if txn is not None] == [PREPARE_COMMIT, COMPLETE_COMMIT]
+
+
+def test_a_decision_is_completed_after_loading() -> None:
+    decided = attrs.evolve(open_one(2), state=PREPARE_ABORT)
+    empty = attrs.evolve(decided, transactional_id="all deleted", partitions=())
+    world = World(decided, empty)
+    world.ids.begin(world.now)
+    world.run()
+    assert [(txn.transactional_id, txn.partitions) for txn in world.marked] == [(ID, (A, B))]
+    assert world.appended == [attrs.evolve(finished(empty, world.now))]
+
+
+def test_expired_ids_share_batches_that_are_not_too_large() -> None:
+    """T13: a refused tombstone leaves the id in place; an id whose first move was never stored expires too."""
+    many = [Transaction(f"{number}-{'x' * 500}", number, -1) for number in range(700)]
+    world = World(*many, open_one())
+    world.code = NOT_ENOUGH_REPLICAS
+    world.ids.expire(world.now, 0)
+    world.run()
+    assert len(world.ids) == 701
+    world.code, world.holds = NONE, True
+    world.ids.expire(world.now, 0)
+    world.run()
+    assert len(world.held) > 1
+    for number in world.held:
+        world.ids.stored(number, NONE, world.now)
+    assert len(world.ids) == 1
+
+
+def test_verification() -> None:
+    txn = open_one(3)
+    ask = (A, TopicPartition("c", 0))
+    assert list(verify(txn, PRODUCER, 3, ask).values()) == [NONE, TRANSACTION_ABORTABLE]
+    assert list(verify(txn, PRODUCER, 3, ask, version=4).values()) == [NONE, INVALID_TXN_STATE]
+    assert set(verify(txn, PRODUCER, 2, ask).values()) == {PRODUCER_FENCED}
+    assert set(verify(None, PRODUCER, 3, ask).values()) == {INVALID_PRODUCER_ID_MAPPING}
+    pending = prepared(txn, PREPARE_COMMIT)
+    assert verify(pending, PRODUCER, 3, (A,)) == {A: NONE}, "KAFKA-14904"
+    assert set(verify(attrs.evolve(txn, state=PREPARE_COMMIT), PRODUCER, 3, ask).values()) == {CONCURRENT_TRANSACTIONS}
+
+
+def test_requests_of_markers_and_their_results() -> None:
+    markers = [Marker(f"{n}", n % 800, 0, 1, True, (A, B), 0, None) for n in range(802)]
+    queue = deque(markers)
+    assert [take(queue), take(queue)] == [markers[:800], markers[800:]], "one marker of a producer id in a request"
+    many = deque(markers[0]._replace(producer_id=n) for n in range(MARKERS_AT_ONCE + 1))
+    assert [len(take(many)), len(take(many))] == [MARKERS_AT_ONCE, 1]
+    first, second, third = markers[:3]
+    assert request_of([first]).markers[0].partitions == (A, B)
+    codes = {0: (NONE, NOT_LEADER_OR_FOLLOWER), 1: (NONE, TRANSACTION_COORDINATOR_FENCED), 2: (2, NONE)}
+    results = [
+        WritableTxnMarkerResult(n, tuple(PartitionError(*each) for each in zip((A, B), its, strict=True)))
+        for n, its in codes.items()
+    ]
+    one, two, three = outcomes([first, second, third], WriteTxnMarkersResponse(tuple(results)))
+    assert (one.done, one.again, one.cancelled) == ((A,), (B,), NONE)
+    assert two.cancelled == TRANSACTION_COORDINATOR_FENCED
+    assert (three.done, three.failed) == ((B,), ((A, 2),))
+    (silent,) = outcomes([first], WriteTxnMarkersResponse(()))
+    assert silent.again == (A, B)
