@@ -112,7 +112,7 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.simulation": Layer(
         f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.broker actors.controller"
-        " actors.gateway actors.node actors.runtime actors.storage zk_bridge zk_bridge.client",
+        " actors.coordinator actors.gateway actors.node actors.runtime actors.storage zk_bridge zk_bridge.client",
         others="attrs thespian",
         touches="files chance threads code",
     ),

@@ -79,6 +79,11 @@ class GroupActor(Answerer):
         self._group = Group.loaded(message.loaded, message.settings)
         self._carry_out()
 
+    @property
+    def group(self) -> Group:
+        """The hosted group."""
+        return self._group
+
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:

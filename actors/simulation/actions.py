@@ -69,7 +69,10 @@ name."""
 PRODUCERS = "producers"
 """Idempotent producers, in runs with records; included only if requested by name."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS)
+TRANSACTIONS = "transactions"
+"""Transactional producers and a worker, in runs with records; included only if requested by name."""
+
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS)
 """The groups of actions beside the faults; `all` includes them."""
 
 Replicas = tuple[tuple[int, ...], ...]
@@ -255,6 +258,20 @@ def _produce(cluster: Cluster, topic: str, number: str) -> None:
 def _end_stream(cluster: Cluster, topic: str, number: str) -> None:
     """Stop the producer."""
     cluster.end_stream(TopicPartition(topic, int(number)))
+
+
+def _choose_transactional_id(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return (chance.choice((*TRANSACTIONAL_IDS, WORKER)),)
+
+
+def _transact(cluster: Cluster, id: str) -> None:
+    """Start a transactional producer, and stop it; one of the same transactional id that runs becomes a zombie."""
+    cluster.start_transactions(id)
+
+
+def _end_transactions(cluster: Cluster, id: str) -> None:
+    """Stop the producer after its transaction."""
+    cluster.end_transactions(id)
 
 
 def _ask_delete(cluster: Cluster, topic: str) -> None:
@@ -454,6 +471,14 @@ def _leave_group(cluster: Cluster, group: str, number: str) -> None:
 def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
     """Stop a member without a LeaveGroup request; its session expires."""
     cluster.members.leave(group, number, silently=True)
+
+
+TRANSACTIONAL_IDS = ("id0", "id1")
+WORKER = "worker"
+"""The transactional ids of producers, and that of the worker that copies partition 0 of TRANSACTION_TOPIC."""
+
+TRANSACTION_TOPIC = "x"
+TRANSACTION_PARTITIONS = 4
 
 
 def _choose_request(requests: Collection[str]) -> Choose:
@@ -862,6 +887,10 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("delete-records", RECORDS, 5, _choose_election, _delete_records),
     ActionKind("recreate", RECORDS, 5, _choose_again, _recreate),
     ActionKind("produce", PRODUCERS, 10, _choose_election, _produce, _end_stream, (5.0, 40.0)),
+    ActionKind(
+        *("transact", TRANSACTIONS, 10, _choose_transactional_id, _transact, _end_transactions),
+        seconds=(10.0, 40.0),
+    ),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     ActionKind("put", WORK, 0, _never, _put),
     ActionKind("remove", WORK, 0, _never, _remove),
@@ -997,6 +1026,13 @@ def invent(
         actions += _lasting(chance, known, kinds, duration)
         weights = [weight * (not kind.needs_all) for kind, weight in zip(kinds, weights, strict=True)]
         weights[0] = max(weights[0], 1)
+    if TRANSACTIONS in faults:
+        replicas = written(tuple(known.replicas(chance) for _ in range(TRANSACTION_PARTITIONS)))
+        actions += [
+            Action(4.0, "create", (TRANSACTION_TOPIC, *replicas)),
+            Action(5.0, "produce", (TRANSACTION_TOPIC, "0"), duration),
+            *(Action(5.0, "transact", (id,), duration) for id in (*TRANSACTIONAL_IDS, WORKER)),
+        ]
     for group in MEMBERS_GROUPS if GROUPS in faults else ():
         actions += [Action(5.0, "join", (group, str(number))) for number in sorted(chance.sample(range(4), 3))]
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:

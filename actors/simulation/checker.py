@@ -24,11 +24,17 @@ from actors.simulation.members import AssignmentReceived
 from actors.simulation.moves import StateChanged, StateChanges
 from actors.simulation.replicas import Committed, Replicas
 from actors.simulation.simulated_cluster import CLIENT, Cluster, host_of, node_of
+from actors.simulation.simulated_transactions import (
+    CommittedView,
+    SimulatedTransaction,
+    StableOffsetSeen,
+    TransactionBroken,
+)
 from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.node import NodeSettings
-from messages.partition import Replicate
+from messages.partition import LogMoved, LogRead, Replicate
 from messages.requests import (
     ControllerRequest,
     LeaderAndIsrRequest,
@@ -188,8 +194,10 @@ Change = (
     | ClusterQueried
     | ResponseSent
     | Committed
+    | StableOffsetSeen
     | StreamBroken
     | Ticked
+    | TransactionBroken
 )
 
 
@@ -253,6 +261,12 @@ class Checker:
         """What consumers have read, by offset."""
         self.streams: dict[int, ProducerStream] = {}
         """What idempotent producers have written, by producer id."""
+        self.transactions: dict[str, SimulatedTransaction] = {}
+        """All transactions by name."""
+        self.stable_offsets: dict[tuple[int, int, TopicPartition, int, int], int] = {}
+        """The largest last stable offset of each leader, by node, process, creation of the topic and leader epoch."""
+        self.read_committed: dict[TopicPartition, CommittedView] = {}
+        """What readers of committed data found when the cluster was last asked."""
         self.replicas = Replicas()
         self.exchanges = Exchanges()
         self.written_at: dict[TopicPartition, float] = {}
@@ -307,6 +321,8 @@ class Checker:
             self._check_handled(self._begun[node])
         if delivery.actor_class in _CONTROLLERS:
             self._controlled(node, delivery)
+        if isinstance(delivery.message, LogRead | LogMoved):
+            self._look(StableOffsetSeen(node, self.cluster.machines[node].starts, delivery.message))
         for effect in delivery.effects:
             if effect.port == "logs":
                 committed = self.replicas.touched(node, effect, delivery.message, self.cluster.now)
@@ -407,6 +423,10 @@ class Checker:
 
     def stream_broke(self, change: StreamBroken) -> None:
         """A producer received a response that contradicts what it has sent."""
+        self._look(change)
+
+    def transaction_broke(self, change: TransactionBroken) -> None:
+        """A transactional producer received a response that it must not receive."""
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:

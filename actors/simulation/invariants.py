@@ -33,7 +33,16 @@ from actors.simulation.checker import (
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup
 from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
-from actors.simulation.producer_invariants import responses_to_streams_agree, streams_are_whole
+from actors.simulation.producer_invariants import (
+    groups_are_what_their_log_says,
+    input_is_processed_once,
+    readers_see_whole_transactions,
+    responses_to_streams_agree,
+    stable_offsets_never_decrease,
+    streams_are_whole,
+    transactions_end,
+    zombies_are_fenced,
+)
 from actors.simulation.replicas import Committed
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
@@ -48,6 +57,7 @@ from actors.simulation.replication_invariants import (
     stale_requests_are_refused,
 )
 from actors.simulation.simulated_cluster import UP, host_of
+from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import parse_name
@@ -698,6 +708,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "responses to idempotent producers agree", "broker.md 5.3, KIP-98", StreamBroken, responses_to_streams_agree
     ),
+    Invariant("last stable offsets never decrease", "KIP-98", StableOffsetSeen, stable_offsets_never_decrease),
+    Invariant("zombie producers are fenced", "KIP-98, KIP-360", TransactionBroken, zombies_are_fenced),
     Invariant("leaders are elected in time", "controller.md 7.1, 7.5", Ticked, leaders_are_elected_in_time),
     Invariant(
         "all brokers are registered with one active controller",
@@ -739,6 +751,10 @@ INVARIANTS: tuple[Invariant, ...] = (
         ClusterQueried,
         streams_are_whole,
     ),
+    Invariant("readers see whole transactions", "KIP-98", ClusterQueried, readers_see_whole_transactions),
+    Invariant("transactions end", "KIP-98, KAFKA-12671", ClusterQueried, transactions_end),
+    Invariant("input is processed once", "KIP-98, KIP-447", ClusterQueried, input_is_processed_once),
+    Invariant("groups are what their log says", "KIP-98", ClusterQueried, groups_are_what_their_log_says),
     Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
     Invariant(
         "group members match the live consumers",

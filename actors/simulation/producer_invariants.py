@@ -1,11 +1,18 @@
-"""The invariants of idempotent producers; `actors.simulation.invariants` has the table."""
+"""The invariants of idempotent producers and transactions; `actors.simulation.invariants` has the table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from actors.core.coordinator.loading import Loading
+from actors.core.coordinator.offsets import Offsets
+from actors.core.topic_name import GROUP_METADATA
+from actors.simulation.simulated_transactions import Fate, StableOffsetSeen, TransactionBroken, rows_of
 from actors.simulation.streams import StreamBroken
+from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
+from messages.cluster import TopicPartition
+from messages.partition import LogMoved
 
 if TYPE_CHECKING:
     from actors.simulation.checker import Checker, ClusterQueried
@@ -30,3 +37,101 @@ def streams_are_whole(law: Checker, change: ClusterQueried) -> Iterator[str]:
 def responses_to_streams_agree(law: Checker, change: StreamBroken) -> Iterator[str]:
     """A producer that sends its batches in order is not refused, and each has one offset."""
     yield change.text
+
+
+# ---------------------------------------------------------------------------------------------------- transactions
+
+
+def _is_judged(law: Checker, partition: TopicPartition, born: int) -> bool:
+    """Whether all committed records of a partition must be there since its topic was created."""
+    return (
+        partition in law.read_committed
+        and law.born.get(partition.topic) == born
+        and not law.is_lossy(partition)
+        and not law.first_offset(partition)
+    )
+
+
+def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    """Readers of committed data see all records of a transaction, each once and in order, or none."""
+    visible: dict[TopicPartition, dict[bytes, int]] = {}
+    for partition, read in law.read_committed.items():
+        places = visible[partition] = {}
+        for place, value in enumerate(read.values):
+            if value in places and b":" in value and value.partition(b":")[0].decode() in law.transactions:
+                yield f"{partition}: {value!r} is visible twice"
+            places[value] = place
+    for each in law.transactions.values():
+        judged = {tp: values for tp, values in each.values.items() if _is_judged(law, tp, each.born[tp.topic])}
+        found = {tp: [value for value in values if value in visible[tp]] for tp, values in judged.items()}
+        if any(found.values()) and not each.may_be_visible:
+            yield f"{each.name} is {each.fate.value}, and readers of committed data see {found}"
+        elif each.fate is Fate.COMMITTED or any(found.values()):
+            for partition, values in judged.items():
+                order = [visible[partition].get(value, -1) for value in values]
+                if -1 in order or order != sorted(order):
+                    yield f"{each.name} is {each.fate.value}, and readers of committed data see {found} of {judged}"
+
+
+def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98)."""
+    for partition, read in law.read_committed.items():
+        if read.stable != read.high_watermark:
+            yield f"{partition}: last stable offset {read.stable}, high watermark {read.high_watermark}"
+
+
+def input_is_processed_once(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    """The output of a read-process-write worker is its input up to the committed offset, once and in order."""
+    born = law.born.get(INPUT.topic, 0)
+    done = [each for each in law.transactions.values() if each.offset >= 0 and OUTPUT in each.values]
+    if not done or not all(_is_judged(law, tp, born) for tp in (OUTPUT,)) or INPUT not in law.read:
+        return
+    if law.is_lossy(INPUT) or law.first_offset(INPUT):
+        return
+    group = law.exchanges.group_partition(WORKER)
+    if law.is_lossy(group) or any(each.born[OUTPUT.topic] != born for each in done):
+        return
+    read = law.read[INPUT]
+    copies = [value for value in law.read_committed[OUTPUT].values if value.startswith(WORKER.encode())]
+    copied = [value.split(b":", 2)[2] for value in copies]
+    wanted = [value for _, value in sorted(read.items())][: len(copied)]
+    if copied[: len(wanted)] != wanted:
+        wrong = next(place for place, pair in enumerate(zip(copied, wanted, strict=False)) if pair[0] != pair[1])
+        yield f"{OUTPUT}: copy {wrong} is of {copied[wrong]!r}, where {wanted[wrong]!r} follows"
+
+
+def stable_offsets_never_decrease(law: Checker, change: StableOffsetSeen) -> Iterator[str]:
+    """A last stable offset is at most the high watermark, and never falls within a leader epoch."""
+    message = change.message
+    partition = message.partition if isinstance(message, LogMoved) else message.result.partition
+    state = message.state
+    if state.stable > state.high_watermark:
+        yield f"{partition}: last stable offset {state.stable} of {change.node} is above {state.high_watermark}"
+    key = (change.node, change.starts, partition, law.born.get(partition.topic, 0), state.leader_epoch)
+    before = law.stable_offsets.get(key, -1)
+    if state.leads and state.stable < before:
+        yield f"{partition}: last stable offset of {change.node} falls from {before} to {state.stable}"
+    if state.leads:
+        law.stable_offsets[key] = max(before, state.stable)
+
+
+def zombies_are_fenced(law: Checker, change: TransactionBroken) -> Iterator[str]:
+    """A coordinator refuses requests of a producer after the next one of its transactional id has begun."""
+    yield change.text
+
+
+def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iterator[str]:
+    """The offsets of a group in memory are those that the next coordinator would load."""
+    for partition, read in law.read_committed.items():
+        state = law.states.get(partition)
+        if partition.topic != GROUP_METADATA or state is None or read.stable != read.high_watermark:
+            continue
+        loading = Loading(partition.partition)
+        loading.take(list(rows_of(read.data)))
+        loaded = {each.group: Offsets.loaded(each.offsets, each.pending) for each in loading.groups()}
+        for name, group in law.cluster.groups_at(state.leader).items():
+            offsets = group.offsets
+            if law.exchanges.group_partition(name) == partition and not offsets.under_way:
+                expected = loaded.get(name, Offsets())
+                if expected != offsets:
+                    yield f"{name} has {offsets} in memory, and its log has {expected}"

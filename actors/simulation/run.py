@@ -30,6 +30,8 @@ from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from actors.simulation.simulated_producers import IdempotentProducers
 from actors.simulation.story import Story
+from actors.simulation.transaction_reader import TransactionReader
+from actors.simulation.transactional_producers import TransactionalProducers
 from messages.probes import collecting
 from messages.requests import MetadataRequest
 from messages.vocabulary import Message
@@ -58,6 +60,9 @@ SETTINGS: dict[str, Any] = {
     "log_segment_delete_delay_ms": 10_000,
     "log_flush_offset_checkpoint_interval_ms": 10_000,
     "offsets_topic_num_partitions": 4,
+    "transaction_state_log_num_partitions": 2,
+    "transaction_state_log_min_isr": 1,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": 1_000,
     "group_initial_rebalance_delay_ms": 500,
     "group_max_size": 4,
 }
@@ -128,6 +133,7 @@ class _Run:
             **SETTINGS,
             "validate_state": schedule.validated,
             "offsets_topic_replication_factor": min(3, schedule.brokers),
+            "transaction_state_log_replication_factor": min(3, schedule.brokers),
             **dict(schedule.settings),
         }
         self.cluster = checker.cluster = Cluster(
@@ -156,8 +162,10 @@ class _Run:
         self.now = 0.0
         """The schedule's time."""
         self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
+        self._reader = TransactionReader(checker)
         if schedule.records:
             IdempotentProducers(checker, schedule.seed + 3)
+            TransactionalProducers(checker, schedule.seed + 4)
         self._undo: list[tuple[float, int, partial[None]]] = []
         self._undone = 0
 
@@ -270,10 +278,11 @@ class _Run:
                 cluster.members.read_back()
                 if clients is not None:
                     clients.read_back()
+                    self._reader.read_back()
             if cluster.run_until(lambda: checker.violations, LOOKS):
                 break
             if asking and clients is not None:
-                cluster.run_until(lambda: checker.violations or not clients.reads, READS)
+                cluster.run_until(lambda: checker.violations or not (clients.reads or self._reader.reads), READS)
             found = checker.at_rest(asking)
             wrong = found or wrong
             if asking and not found:

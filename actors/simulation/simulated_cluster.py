@@ -19,7 +19,9 @@ from typing import Any
 import attrs
 
 from actors.controller.controller import ControllerActor
+from actors.coordinator.group import GroupActor
 from actors.core.controller.context import ControllerContext
+from actors.core.coordinator.group import Group
 from actors.gateway.memory_network import MemoryNetwork
 from actors.node.assembly import Node, recorder_of
 from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualScheduler
@@ -140,6 +142,9 @@ class Cluster:
         self.start_stream: Callable[[TopicPartition], None] = lambda partition: None
         self.end_stream: Callable[[TopicPartition], None] = lambda partition: None
         """Start and end an idempotent producer of a partition; the producers of a run set both."""
+        self.start_transactions: Callable[[str], None] = lambda id: None
+        self.end_transactions: Callable[[str], None] = lambda id: None
+        """Start and end a producer with a transactional id; the producers of a run set both."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
         rates = dict(clocks)
         for node_id in range(brokers):
@@ -390,6 +395,11 @@ class Cluster:
             if context is not None and context.active:
                 found[machine.id] = context
         return found
+
+    def groups_at(self, node_id: int) -> dict[str, Group]:
+        """The groups that a node hosts, by name."""
+        node = self.machines[node_id].node
+        return {} if node is None else {each.group.name: each.group for each in node.base.actors(GroupActor)}
 
     def actor(self, node_id: int, kind: type) -> Any:
         """The first actor of a class on a node; None if there is none."""

@@ -28,7 +28,7 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
-from actors.simulation.actions import ABSENT, FAULTS, invent
+from actors.simulation.actions import ABSENT, FAULTS, PRODUCERS, TRANSACTIONS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
 from messages.conversation import Done, Failure, Flow, SessionLost, ask
@@ -296,6 +296,42 @@ def _remembered(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _forgotten_producers(patch: pytest.MonkeyPatch) -> None:
+    """A log forgets its producers when records are deleted."""
+    change = "self.start = offset\n            self.producers.clear()"
+    apply(patch, Change("actors.storage.log.log:Log.advance_start", "self.start = offset", change))
+
+
+def _early_list(patch: pytest.MonkeyPatch) -> None:
+    """A fetch has the aborted transactions from before it waited, and so none."""
+    log = "actors.storage.log_manager:LogsPort.read_committed"
+    apply(patch, Change(log, "for each in aborted", "for each in ()"))
+
+
+def _dropped_by_a_zombie(patch: pytest.MonkeyPatch) -> None:
+    """A refused TxnOffsetCommit drops the pending offsets of the same producer id."""
+    refused = "if error_code != NONE:\n            "
+    drop = "for each in done.values:\n                self.pending.get(done.producer_id, {}).pop(each, None)"
+    change = Change("actors.core.coordinator.offsets:Offsets.end", refused, f"{refused}{drop}\n            ")
+    apply(patch, change)
+
+
+def _unfenced_zombie(patch: pytest.MonkeyPatch) -> None:
+    """The transaction coordinator accepts requests of an older producer epoch."""
+    verdict = "actors.core.transaction.decisions:_producer_verdict"
+    apply(patch, Change(verdict, "if txn.producer_epoch != request.producer_epoch:", "if False:"))
+
+
+TRANSACTIONS_RUN = (
+    "records yes\n2 create x 0,1,2 1,2,0 2,0,1 0,2,1\n4 produce x 0 for 14\n4 transact id0 for 14\n"
+    "4 transact worker for 14"
+)
+"""A producer and a worker with transactions."""
+
+OF_TRANSACTIONS = (PRODUCERS, TRANSACTIONS)
+UNCOUNTED = 1000
+"""The number of seeds of a bug for which it was not measured."""
+
 KNOWN_BUGS: tuple[KnownBug, ...] = (
     KnownBug(
         *(
@@ -432,6 +468,50 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         ),
         "set log_flush_offset_checkpoint_interval_ms 5000\nrecords yes\n2 create a 0\n9 delete-records a 0\n"
         "13 recreate a 0\n16.5 kill 0 for 1",
+    ),
+    KnownBug(
+        *(
+            "deleted records take the producers with them",
+            "KAFKA-7190",
+            _forgotten_producers,
+            "responses to idempotent producers agree",
+            UNCOUNTED,
+        ),
+        "duration 10\nrecords yes\n2 create a 0,1,2\n4 produce a 0 for 24\n6 delete-records a 0\n8 delete-records a 0",
+        OF_TRANSACTIONS,
+    ),
+    KnownBug(
+        *(
+            "aborted transactions listed before the fetch waited",
+            "KAFKA-5376",
+            _early_list,
+            "readers see whole transactions",
+            UNCOUNTED,
+        ),
+        f"duration 18\n{TRANSACTIONS_RUN}",
+        OF_TRANSACTIONS,
+    ),
+    KnownBug(
+        *(
+            "zombie's refused commit drops pending offsets",
+            "Kafka 3.9 `GroupMetadata.failPendingTxnOffsetCommit`",
+            _dropped_by_a_zombie,
+            "input is processed once",
+            UNCOUNTED,
+        ),
+        f"duration 20\n{TRANSACTIONS_RUN.replace('for 14', 'for 24')}",
+        OF_TRANSACTIONS,
+    ),
+    KnownBug(
+        *(
+            "zombie producer goes on",
+            "KIP-98",
+            _unfenced_zombie,
+            "zombie producers are fenced",
+            UNCOUNTED,
+        ),
+        f"duration 12\n{TRANSACTIONS_RUN}\n8 transact worker for 10",
+        OF_TRANSACTIONS,
     ),
 )
 

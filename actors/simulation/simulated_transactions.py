@@ -1,0 +1,108 @@
+"""Simulated transactions: what each has written, and what its producer may know of its end.
+
+Rule 1: a transaction of which no commit was requested, or whose abort was acknowledged, is never visible to readers of
+        committed data. One whose commit was acknowledged is visible as a whole. Of one whose commit was requested
+        without a response either is true, in all partitions together.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+
+import attrs
+
+from messages.cluster import TopicPartition
+from messages.data_requests import AbortedTransaction
+from messages.partition import LogMoved, LogRead
+from messages.wire.batch_records import records
+from messages.wire.record_batch import whole_batches
+
+ABORT_MARKER = 0
+
+
+class Fate(enum.Enum):
+    """What a producer knows of the end of its transaction."""
+
+    OPEN = "open"
+    COMMITTING = "commit requested"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+@attrs.define(eq=False)
+class SimulatedTransaction:
+    """A transaction and its records; `born` has the transaction that created each topic.
+
+    `offset` is the offset of its input that a worker commits in it, -1 if there is none.
+    """
+
+    name: str
+    fate: Fate = Fate.OPEN
+    offset: int = -1
+    values: dict[TopicPartition, list[bytes]] = attrs.field(factory=dict)
+    born: dict[str, int] = attrs.field(factory=dict)
+
+    @property
+    def may_be_visible(self) -> bool:
+        """Whether a reader of committed data may see it."""
+        return self.fate in (Fate.COMMITTING, Fate.COMMITTED)
+
+
+@attrs.frozen
+class CommittedView:
+    """What a partition's leader returned to a reader of committed data, from the beginning of the log to the LSO.
+
+    Attributes:
+        values: The visible values in the order of the log.
+        stable: The last stable offset.
+        high_watermark: The high watermark.
+        data: The batches as they were read.
+    """
+
+    values: tuple[bytes, ...]
+    stable: int
+    high_watermark: int
+    data: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
+class StableOffsetSeen:
+    """A leader sent the state of its log to a reader; `starts` tells the processes of a node apart."""
+
+    node: int
+    starts: int
+    message: LogRead | LogMoved
+
+
+@attrs.frozen
+class TransactionBroken:
+    """A response or a read contradicts what the producers know of their transactions; `text` says how."""
+
+    text: str
+
+
+def committed(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Iterator[tuple[int, bytes]]:
+    """Offset and value of each visible record, as Kafka's consumers filter what a leader returns (KIP-98)."""
+    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    ended: set[int] = set()
+    for position, header in whole_batches(data):
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            ended.add(waiting.pop().producer_id)
+        batch = data[position : position + header.size]
+        if header.is_control:
+            if any(record.key is not None and record.key[3] == ABORT_MARKER for record in records(batch, header)):
+                ended.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in ended):
+            for record in records(batch, header):
+                yield record.offset, record.value or b""
+
+
+def rows_of(data: bytes) -> Iterator[tuple[int, bool, str, str | None, int]]:
+    """The records of a log of groups, as `actors.core.coordinator.loading` takes them."""
+    for position, header in whole_batches(data):
+        producer = header.producer_id if header.is_transactional else -1
+        for record in records(data[position : position + header.size], header):
+            if record.key is not None:
+                value = None if record.value is None else record.value.decode("latin-1")
+                yield producer, header.is_control, record.key.decode("latin-1"), value, header.base_offset

@@ -1,0 +1,324 @@
+"""Transactional producers: they write to several partitions, and commit, abort, die or are replaced.
+
+Rule 1: a transactional id has incarnations; each begins with InitProducerId, which fences the one before. A replaced
+        incarnation goes on as a zombie until a broker refuses it.
+Rule 2: an incarnation works as Kafka's producers do: it adds partitions, writes and tries again with the same
+        sequences, then ends the transaction. After an error that is not retriable it aborts, or it is over.
+Rule 3: once InitProducerId has been answered, no request that an older incarnation sends later to the coordinator
+        succeeds.
+Rule 4: a worker reads its input from the committed offset of its group, and writes a copy of each record and the next
+        offset in one transaction.
+Rule 5: a zombie's commit sometimes arrives while that of the live worker is pending. It is refused and changes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
+from actors.simulation.checker import Checker
+from actors.simulation.scripts import Script, run_script
+from actors.simulation.simulated_producers import RETRIABLE
+from actors.simulation.simulated_transactions import Fate, SimulatedTransaction, TransactionBroken, committed
+from messages.cluster import TopicPartition
+from messages.data_requests import (
+    ACKS_ALL,
+    READ_COMMITTED,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProducePartition,
+    ProduceRequest,
+)
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    UNSTABLE_OFFSET_COMMIT,
+)
+from messages.group_requests import (
+    GROUP_KEY,
+    TRANSACTION_KEY,
+    CommittedPartition,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchTopic,
+)
+from messages.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+)
+from messages.vocabulary import Message
+from messages.wire.record_batch import batch_of, whole_batches
+
+INPUT, OUTPUT = TopicPartition(TRANSACTION_TOPIC, 0), TopicPartition(TRANSACTION_TOPIC, 1)
+"""What the worker reads and writes; the other partitions of the topic are those of other producers."""
+
+EVERY = 0.5
+"""Seconds between two transactions, on the average."""
+
+BACKOFF = 0.3
+"""Seconds before a request is sent again."""
+
+TIMEOUT_MS = 6_000
+"""`transaction.timeout.ms` of the producers."""
+
+MOST_TRIES = 12
+"""How often a batch is sent before its transaction is aborted."""
+
+MOST_BYTES = 600
+"""Maximum number of bytes that the worker fetches at once."""
+
+DIES = 0.1
+"""The share of transactions in which a producer dies before it ends them."""
+
+LATE = 0.2
+"""The share of the worker's transactions in which a zombie's commit arrives."""
+
+ELSEWHERE = frozenset({NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE})
+LATER = frozenset({CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, UNSTABLE_OFFSET_COMMIT, *RETRIABLE})
+
+NO_RESPONSE = -100
+"""The code of a missing response."""
+
+
+def code_of(response: Any) -> int:
+    """The error code of a response: the first of its partitions where the whole has none."""
+    if response is None:
+        return NO_RESPONSE
+    if getattr(response, "error_code", NONE) != NONE:
+        return int(response.error_code)
+    return next((each.error_code for each in getattr(response, "partitions", ()) if each.error_code != NONE), NONE)
+
+
+class TransactionalProducers:
+    """The transactional producers of a cluster, with a seed of their own."""
+
+    def __init__(self, law: Checker, seed: int) -> None:
+        self.law = law
+        self.chance = random.Random(seed)
+        self.newest: dict[str, int] = {}
+        """The number of the newest incarnation of each transactional id."""
+        self.fenced: dict[str, tuple[int, int]] = {}
+        """The newest (producer id, epoch) that an incarnation of each transactional id has received."""
+        self._stopped: set[str] = set()
+        law.cluster.start_transactions = self.start
+        law.cluster.end_transactions = self.end
+
+    def start(self, id: str) -> None:
+        """Start an incarnation of a transactional id; one that runs becomes a zombie."""
+        self._stopped.discard(id)
+        self.newest[id] = number = self.newest.get(id, 0) + 1
+        incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)
+        run_script(self.law.cluster, incarnation.script())
+
+    def end(self, id: str) -> None:
+        """Let the incarnations of the id finish their transactions and stop."""
+        self._stopped.add(id)
+
+    def is_stopped(self, id: str) -> bool:
+        """Whether incarnations of the id begin no more transactions."""
+        return id in self._stopped
+
+
+class Incarnation:
+    """One incarnation of a transactional producer; see the module's rules."""
+
+    def __init__(self, producers: TransactionalProducers, id: str, number: int) -> None:
+        self.id, self.number = id, number
+        self.producer_id = self.epoch = -1
+        self._chance = producers.chance
+        self._producers = producers
+        self._law = producers.law
+        self._coordinators: dict[tuple[str, int], int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
+        self._count = 0
+
+    def script(self) -> Script:
+        """Run transactions until the id is stopped, a broker refuses the incarnation, or it dies."""
+        if not (yield from self._initialise()):
+            return
+        while not self._producers.is_stopped(self.id):
+            if not (yield from self._transaction()):
+                break
+            yield self._chance.expovariate(1 / EVERY)
+        yield EVERY
+        if self._producers.newest[self.id] == self.number and not self._producers.is_stopped(self.id):
+            self._producers.start(self.id)
+
+    # ---------------------------------------------------------------------------------------------- coordinators
+
+    def _initialise(self) -> Generator[Any, Any, bool]:
+        """Get a producer id; False if another incarnation came first."""
+        request = InitProducerIdRequest(3, self.id, TIMEOUT_MS)
+        while self._producers.newest[self.id] == self.number:
+            response = yield from self._coordinate(request)
+            if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
+                self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+                pair = self.producer_id, self.epoch
+                self._producers.fenced[self.id] = max(pair, self._producers.fenced.get(self.id, pair))
+                return True
+            yield BACKOFF
+        return False
+
+    def _coordinate(self, request: Message, key_type: int = TRANSACTION_KEY) -> Generator[Any, Any, Any]:
+        """Send a request to the coordinator of the id, or of its group, until it gives a definite response."""
+        cluster, key = self._law.cluster, (self.id, key_type)
+        while True:
+            while key not in self._coordinators:
+                node = self._chance.choice(sorted(cluster.machines))
+                found = yield node, FindCoordinatorRequest(2, *key)
+                if isinstance(found, FindCoordinatorResponse) and found.error_code == NONE:
+                    self._coordinators[key] = found.node_id
+                else:
+                    yield BACKOFF
+            newest = self._producers.fenced.get(self.id, (-1, -1))
+            response = yield self._coordinators[key], request
+            code = code_of(response)
+            is_late = newest > (self.producer_id, self.epoch) and key_type == TRANSACTION_KEY
+            if code == NONE and is_late and not isinstance(request, InitProducerIdRequest):
+                text = f"{self.id}: {type(request).__name__} of epoch {self.epoch} succeeds after {newest} was given"
+                self._law.transaction_broke(TransactionBroken(text))
+            if code in ELSEWHERE or code == NO_RESPONSE:
+                del self._coordinators[key]
+            elif code not in LATER:
+                return response
+            yield BACKOFF
+
+    # ---------------------------------------------------------------------------------------------- transactions
+
+    def _transaction(self) -> Generator[Any, Any, bool]:
+        """Run one transaction; False if the incarnation is over."""
+        led = sorted(
+            partition
+            for partition in self._law.states
+            if partition.topic == TRANSACTION_TOPIC and partition not in (INPUT, OUTPUT)
+        )
+        if not led:
+            return True
+        partitions = self._chance.sample(led, self._chance.randint(1, len(led)))
+        running = self._begin()
+        if not (yield from self._add(partitions)):
+            return False
+        written = True
+        for partition in partitions:
+            written = written and (yield from self._write(running, partition, self._chance.randint(1, 3)))
+        if self._chance.random() < DIES:
+            return False
+        return (yield from self._end(running, written and self._chance.random() < 0.7))
+
+    def _begin(self) -> SimulatedTransaction:
+        self._count += 1
+        running = SimulatedTransaction(f"{self.id}.{self.number}.{self._count}")
+        self._law.transactions[running.name] = running
+        return running
+
+    def _add(self, partitions: Sequence[TopicPartition]) -> Generator[Any, Any, bool]:
+        request = AddPartitionsToTxnRequest(1, self.id, self.producer_id, self.epoch, tuple(partitions))
+        return code_of((yield from self._coordinate(request))) == NONE
+
+    def _write(
+        self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
+    ) -> Generator[Any, Any, bool]:
+        """Write a batch of `count` values until it is acknowledged; False if it cannot be."""
+        law = self._law
+        there = running.values.setdefault(partition, [])
+        values = [f"{running.name}:{len(there) + place}".encode() for place in range(count)]
+        values = [b"%b:%b" % pair for pair in zip(values, copied, strict=True)] if copied else values
+        running.born[partition.topic] = law.born.get(partition.topic, 0)
+        there += values
+        first = self._sequences.get(partition, 0)
+        self._sequences[partition] = first + len(values)
+        batch = batch_of(
+            [(b"key", value) for value in values],
+            *(law.cluster.wall_ms(), self.producer_id, self.epoch, first, True),
+        )
+        request = ProduceRequest(8, self.id, ACKS_ALL, 3_000, (ProducePartition(partition, batch),))
+        for _ in range(MOST_TRIES):
+            state = law.states.get(partition)
+            if state is not None and state.leader in law.cluster.machines:
+                code = code_of((yield state.leader, request))
+                if code == NONE:
+                    return True
+                if code != NO_RESPONSE and code not in RETRIABLE:
+                    return False
+            yield BACKOFF
+        return False
+
+    def _end(self, running: SimulatedTransaction, commit: bool) -> Generator[Any, Any, bool]:
+        """Commit or abort; False if the incarnation is over."""
+        running.fate = Fate.COMMITTING if commit else Fate.ABORTED
+        request = EndTxnRequest(1, self.id, self.producer_id, self.epoch, commit)
+        response = yield from self._coordinate(request)
+        if not isinstance(response, EndTxnResponse) or response.error_code != NONE:
+            return False
+        if commit:
+            running.fate = Fate.COMMITTED
+        return True
+
+
+class Worker(Incarnation):
+    """An incarnation of the worker (rule 4)."""
+
+    def _transaction(self) -> Generator[Any, Any, bool]:
+        if OUTPUT not in self._law.states:
+            return True
+        topics = (OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
+        found = yield from self._coordinate(OffsetFetchRequest(7, WORKER, topics, True), GROUP_KEY)
+        if not isinstance(found, OffsetFetchResponse) or code_of(found) != NONE:
+            return False
+        position = max(found.partitions[0].committed_offset, 0)
+        values, after = yield from self._read(position)
+        if not values:
+            return True
+        running = self._begin()
+        running.offset = after
+        if not (yield from self._add([OUTPUT])):
+            return False
+        offsets = AddOffsetsToTxnRequest(1, self.id, self.producer_id, self.epoch, WORKER)
+        if code_of((yield from self._coordinate(offsets))) != NONE:
+            return False
+        written = yield from self._write(running, OUTPUT, len(values), values)
+        if written:
+            offset = (CommittedPartition(INPUT, after),)
+            request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch, offset)
+            written = code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE
+        if written and self.epoch > 0 and self._chance.random() < LATE:
+            yield from self._commit_late()
+        if self._chance.random() < DIES:
+            return False
+        return (yield from self._end(running, written and self._chance.random() < 0.8))
+
+    def _commit_late(self) -> Generator[Any, Any, None]:
+        """Send the commit of a zombie of the epoch before, while the one of this incarnation is pending (rule 5)."""
+        offset = (CommittedPartition(INPUT, 0),)
+        request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
+        if code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE:
+            text = f"{self.id}: a TxnOffsetCommit of epoch {self.epoch - 1} succeeds after one of {self.epoch}"
+            self._law.transaction_broke(TransactionBroken(text))
+
+    def _read(self, position: int) -> Generator[Any, Any, tuple[list[bytes], int]]:
+        """Some committed values of the input from an offset on, and the offset after them."""
+        state = self._law.states.get(INPUT)
+        if state is None or state.leader not in self._law.cluster.machines:
+            return [], position
+        part = FetchPartition(INPUT, position, MOST_BYTES)
+        response = yield state.leader, FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES, READ_COMMITTED)
+        if not isinstance(response, FetchResponse) or code_of(response) != NONE or not response.partitions:
+            return [], position
+        result = response.partitions[0]
+        data = bytes(result.body.data) if result.body.size else b""
+        after = max((header.next_offset for _, header in whole_batches(data)), default=position)
+        found = committed(data, result.aborted_transactions or ())
+        return [value for offset, value in found if offset >= position], after
