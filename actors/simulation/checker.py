@@ -177,7 +177,7 @@ class Ticked:
 LATELY = 30.0
 """Seconds after which every node acts on a changed configuration."""
 
-LOADING = 4.0
+LOADING = 2.0
 """Seconds within which an elected controller has loaded its context."""
 
 Change = (
@@ -472,6 +472,10 @@ class Checker:
     def is_forgotten(self, topic: str) -> bool:
         """Whether the topic was deleted before the present controller was elected."""
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
+
+    def was_led_before(self, node: int, partition: TopicPartition) -> bool:
+        """Whether a leader took over before its topic's znodes were created again, which it does not notice."""
+        return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
         """Whether a node was a replica of the partition so lately that its leader need not know the change yet."""

@@ -84,6 +84,8 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         leader = replicas.log(state.leader, partition)
         if leader is None or not leader.end or law.led_for(state.leader, partition) < long:
             continue
+        if law.was_led_before(state.leader, partition):
+            continue
         if replicas.healthy_for(cluster, state.leader) < long:
             continue
         had = leader.end_at(cluster.now - long)

@@ -156,6 +156,19 @@ LEGAL = {
         1.047 create t4 1
         37.001 reassign-again t4 0 2,0 3 2
         """,
+    "a leader whose topic was removed and created by hand cannot write the ISR": """
+        brokers 2
+        seed 68
+        duration 27.887
+        records yes
+        validated yes
+        latency 0.02
+        0 create t7 1,0 0,1 0,1
+        0 create t4 1,0
+        7.478 grow t7 0,1 0,1
+        8.478 remake t7 1,0 0,1 0,1 0,1 0,1 for 15.000
+        8.478 crash 0 for 0.001
+        """,
     "new replicas of a reassignment stay in NewReplica until all of them are in the ISR": """
         brokers 5
         seed 17

@@ -406,7 +406,7 @@ MUTANTS = (
         "new replicas do not hear of a reassignment",
         "controller.md 7.7",
         f"{REASSIGNMENT}:_reassign",
-        "yield from _raise_epochs(context, waiting)",
+        "yield from _raise_epochs(context, waiting, {tp: context.assignments[tp].replicas for tp in waiting})",
         "yield from ()",
         REASSIGNMENT_TESTS,
     ),

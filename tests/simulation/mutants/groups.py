@@ -100,10 +100,10 @@ MUTANTS = (
         "commits are answered before they are in the log",
         "broker.md 6.5",
         f"{GROUP}.commit",
-        "self._store(Committing(forwarded, tuple(codes), tuple(entries)), *records)",
+        "self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)",
         (
-            "self._store(None, *records)\n"
-            "        self._committed(Committing(forwarded, tuple(codes), tuple(entries)), NONE)"
+            "self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)\n"
+            "        self._committed(number, NONE)"
         ),
         GROUP_TESTS,
     ),
@@ -111,8 +111,8 @@ MUTANTS = (
         "failed commit counts",
         "broker.md 6.5",
         "actors.core.coordinator.offsets:Offsets.end",
-        "if error_code == NONE:",
-        "if True:",
+        "if error_code != NONE:",
+        "if False:",
         GROUP_TESTS,
     ),
     mutant(
