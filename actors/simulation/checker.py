@@ -481,6 +481,10 @@ class Checker:
         """Whether a node was a replica of the partition so lately that its leader need not know the change yet."""
         return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
 
+    def was_deleted_since(self, topic: str, moment: float) -> bool:
+        """Whether a topic is queued for deletion, or was deleted (and perhaps created again) after that moment."""
+        return topic not in self.topics or topic in self.deleting or self._born_at.get(topic, 0.0) > moment
+
     def was_queued_before_term(self, topic: str) -> bool:
         """Whether a topic was queued for deletion before the present controller had loaded its context."""
         return self.deleting[topic] < self._controlled_at + LOADING

@@ -137,7 +137,8 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
         return
     for said in change.response.partitions:
         required = law.least_insync(said.partition)
-        if said.error_code == NONE and not law.is_lossy(said.partition):
+        gone = law.was_deleted_since(said.partition.topic, change.at)
+        if said.error_code == NONE and not gone and not law.is_lossy(said.partition):
             holders = law.replicas.holders(said.partition, said.base_offset + 1)
             if len(holders) < required:
                 yield (

@@ -169,6 +169,18 @@ LEGAL = {
         8.478 remake t7 1,0 0,1 0,1 0,1 0,1 for 15.000
         8.478 crash 0 for 0.001
         """,
+    "a leader acknowledges a record while its topic is being deleted": """
+        brokers 4
+        seed 7
+        duration 2.714
+        records yes
+        validated yes
+        set min_insync_replicas 2
+        0 create t5 3 2 2,3
+        0.1 produce t5 2 for 4
+        2.588 pause 2 for 0.125
+        2.688 recreate t5 1
+        """,
     "new replicas of a reassignment stay in NewReplica until all of them are in the ISR": """
         brokers 5
         seed 17
