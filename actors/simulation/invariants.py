@@ -31,7 +31,7 @@ from actors.simulation.checker import (
     Ticked,
 )
 from actors.simulation.exchanges import ResponseSent
-from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup
+from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
 from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
 from actors.simulation.producer_invariants import (
     groups_are_what_their_log_says,
@@ -43,7 +43,7 @@ from actors.simulation.producer_invariants import (
     transactions_end,
     zombies_are_fenced,
 )
-from actors.simulation.replicas import Committed
+from actors.simulation.replicas import Committed, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
     brokers_leave_the_isr_before_they_stop,
@@ -297,14 +297,14 @@ def _linked(law: Checker, node: int, other: int | str) -> bool:
     return node == other or not (law.cluster.wires.is_cut(one, two) or law.cluster.wires.is_cut(two, one))
 
 
-def _controlled(law: Checker) -> list[int]:
+def controlled(law: Checker) -> list[int]:
     """Return the nodes without a fault that exchange messages with the controller."""
     return [node for node in _up(law) if _linked(law, node, law.controller)]
 
 
 def _can_commit(law: Checker, partition: TopicPartition) -> bool:
     """Return whether no lasting fault keeps the leader of a partition from committing records."""
-    state, able = law.states.get(partition), _controlled(law)
+    state, able = law.states.get(partition), controlled(law)
     return (
         state is not None
         and state.leader in able
@@ -347,7 +347,7 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 
 
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    able, connected = set(_controlled(law)), set(_connected(law))
+    able, connected = set(controlled(law)), set(_connected(law))
     for partition, state in _remaining(law).items():
         if state.leader not in able:
             continue
@@ -378,7 +378,7 @@ def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[st
 
 def _waits_for_absent(law: Checker, topic: str) -> bool:
     """Return whether a replica of the topic is on a broker that does not exist, or has a lasting fault."""
-    up = set(_controlled(law))
+    up = set(controlled(law))
     assigned = (law.assigned[tp] for tp in law.topics.get(topic, {}).values() if tp in law.assigned)
     return any(not set(each.replicas) <= up for each in assigned)
 
@@ -397,14 +397,14 @@ def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) 
 
 def _waits_for_fault(law: Checker, partition: TopicPartition) -> bool:
     """Return whether a lasting fault keeps a reassignment of the partition from its end."""
-    replicas, able = law.assigned[partition].replicas, _controlled(law)
+    replicas, able = law.assigned[partition].replicas, controlled(law)
     state = law.states.get(partition)
     leader = replicas[0] if state is None else state.leader
     return not set(replicas) <= set(able) or not all(_linked(law, leader, each) for each in replicas)
 
 
 def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    able = _controlled(law)
+    able = controlled(law)
     for node, context in law.cluster.controllers().items():
         if node not in _connected(law):
             continue
@@ -440,7 +440,7 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
         for tp, state in _remaining(law).items()
     }
-    for node in _controlled(law):
+    for node in controlled(law):
         answer = law.metadata.get(node)
         if answer is None:
             yield f"node {node} did not respond to a metadata request"
@@ -473,7 +473,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
             continue  # a broker takes no role from an order without a live leader
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
-    for node in _controlled(law):
+    for node in controlled(law):
         machine = law.cluster.machines[node].node
         hosted = [] if machine is None else machine.base.actors(PartitionActor)
         true = roles.get(node, {})
@@ -489,7 +489,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         if tp.topic not in law.deleting:
             for replica in each.replicas:
                 assigned.setdefault(replica, set()).add(tp)
-    for node in _controlled(law):
+    for node in controlled(law):
         wanted = assigned.get(node, set())
         held = set()
         for name in law.cluster.machines[node].disks.logs():
@@ -551,10 +551,22 @@ def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterat
                     yield f"{group.name} committed {number} for part {part}, but {found} was fetched"
 
 
+def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartition) -> bool:
+    """Return whether a lasting fault keeps a member with a former coordinator.
+
+    A broker that the controller does not reach remains the leader as it knows it. It cannot store a generation, and
+    responds REBALANCE_IN_PROGRESS after the timeout, so that the member joins it again, as Kafka's clients do.
+    """
+    node = law.cluster.machines[member.coordinator].node if member.coordinator in law.cluster.machines else None
+    hosted = () if node is None or member.coordinator in controlled(law) else node.base.actors(PartitionActor)
+    return any(each.known.partition == partition and each.known.leader == member.coordinator for each in hosted)
+
+
 def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:
     for group in _groups(law):
-        said = group.described
-        living = sorted(member.id for member in group.living.values())
+        said, partition = group.described, law.exchanges.group_partition(group.name)
+        members = [each for each in group.living.values() if not _is_stranded(law, each, partition)]
+        living = sorted(member.id for member in members)
         if said is None:
             yield f"no broker describes {group.name}"
         elif said.group_state not in (("Stable",) if living else ("Empty", "Dead")):
@@ -563,34 +575,30 @@ def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried
             yield (
                 f"{group.name} has members {[each.member_id for each in said.members]}; its live consumers are {living}"
             )
-        elif living and sorted(part for member in group.living.values() for part in member.parts) != [*range(PARTS)]:
-            yield (
-                f"{group.name} has an incomplete assignment: "
-                f"{ {each.id: each.parts for each in group.living.values()} }"
-            )
+        elif living and sorted(part for member in members for part in member.parts) != [*range(PARTS)]:
+            yield f"{group.name} has an incomplete assignment: { {each.id: each.parts for each in members} }"
 
 
 def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    """Check the logs of replicas that nothing separates.
+    """Check the logs of replicas that nothing separates, from their last log start offset on.
 
+    Each replica applies the retention by itself, so that one may have deleted records that another still has.
     A leader whose power failed, and which is registered again before a controller notices, leads on in the same leader
     epoch: it gives the offsets that it lost to other records, and nothing shows its followers the difference.
     """
-    up = set(_controlled(law))
+    up = set(controlled(law))
     for partition, state in _remaining(law).items():
         if not law.is_written(partition) or state.leader not in up or partition in law.resumed:
             continue
-        first = law.deleted.get(partition, 0)
-        machines = law.cluster.machines
-        held = {
-            node: machines[node].disks.records_of(str(partition), first)
-            for node in state.isr
-            if node in up and _linked(law, state.leader, node)
-        }
+        nodes = [node for node in state.isr if node in up and _linked(law, state.leader, node)]
+        logs = {node: law.replicas.log(node, partition) or LogView() for node in nodes}
+        first = max([law.deleted.get(partition, 0), *(log.start for log in logs.values())])
+        disks = {node: law.cluster.machines[node].disks for node in nodes}
+        held = {node: (logs[node].end, disks[node].records_of(str(partition), first)) for node in nodes}
         if len(set(held.values())) > 1:
             yield (
-                f"{partition}: the logs of its ISR differ; bytes by node: "
-                f"{ {node: len(data) for node, data in held.items()} }"
+                f"{partition}: the logs of its ISR differ from offset {first} on; log end offset and bytes by node: "
+                f"{ {node: (end, len(data)) for node, (end, data) in held.items()} }"
             )
 
 

@@ -148,15 +148,15 @@ class Members:
         if member is not None:
             member.end(silently)
 
-    def read_back(self) -> None:
-        """Ask the coordinators how their groups stand, and what they have committed."""
+    def read_back(self, nodes: Sequence[int]) -> None:
+        """Describe the groups and fetch their committed offsets; one of the nodes names the coordinator of each."""
         for group in self.groups.values():
             group.fetched = group.described = None
-            self.coordinator(group, partial(self._read_from, group))
+            self.find_coordinator(group, partial(self._read_from, group), nodes)
 
-    def coordinator(self, group: SimulatedGroup, tell: Tell) -> None:
-        """Ask some node who coordinates a group."""
-        self.ask(self._chance.choice(self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
+    def find_coordinator(self, group: SimulatedGroup, tell: Tell, nodes: Sequence[int] = ()) -> None:
+        """Send a FindCoordinator request to one of the nodes, or of all nodes."""
+        self.ask(self._chance.choice(nodes or self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
@@ -187,11 +187,12 @@ class SimulatedMember:
         self.generation = NO_GENERATION
         self.parts: tuple[int, ...] = ()
         """Its current assignment, while valid."""
+        self.coordinator = -1
+        """The node that coordinates its group, as some node responded; -1 if none has."""
         self._members = members
         self._group = group
         self._instance = instance
         self._leader = NO_MEMBER
-        self._coordinator = -1
         self._over = False
 
     @property
@@ -201,18 +202,18 @@ class SimulatedMember:
 
     def find(self) -> None:
         """Begin: who coordinates?"""
-        self._members.coordinator(self._group, self._unless_over(self._found))
+        self._members.find_coordinator(self._group, self._unless_over(self._found))
 
     def end(self, silently: bool) -> None:
         """Take part no longer."""
         self._over = True
         if not silently and self.id != NO_MEMBER:
             leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id, self._instance),))
-            self._members.ask(self._coordinator, leaving, lambda response: None, PATIENCE)
+            self._members.ask(self.coordinator, leaving, lambda response: None, PATIENCE)
 
     def _found(self, response: Message | None) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
-            self._coordinator = response.node_id
+            self.coordinator = response.node_id
             self._join()
         else:
             self._refused(NO_ANSWER)
@@ -300,7 +301,7 @@ class SimulatedMember:
         self._later(self._join if stays else self.find)
 
     def _ask(self, request: Message, tell: Tell) -> None:
-        self._members.ask(self._coordinator, request, self._unless_over(tell), PATIENCE)
+        self._members.ask(self.coordinator, request, self._unless_over(tell), PATIENCE)
 
     def _later(self, step: Callable[[], None]) -> None:
         self._members.call_later(EVERY, lambda: None if self._over else step())

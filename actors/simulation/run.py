@@ -24,7 +24,7 @@ from actors.runtime.silence import silent
 from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.coverage import Collector
-from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.invariants import INVARIANTS, Invariant, controlled
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
@@ -275,7 +275,7 @@ class _Run:
             asking = cluster.now + LOOKS > ends or not checker.at_rest()
             if asking:
                 self._ask_for_metadata()
-                cluster.members.read_back()
+                cluster.members.read_back(controlled(checker))
                 if clients is not None:
                     clients.read_back()
                     self._reader.read_back()

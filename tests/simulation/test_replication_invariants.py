@@ -191,6 +191,65 @@ LEGAL = {
         0 cut 3 1 for inf
         0.1 reassign t0 1 1,2,3
         """,
+    "a member stays with a coordinator that has lost ZooKeeper, and whose log times out": """
+        brokers 3
+        seed 162
+        duration 48.604
+        records no
+        validated yes
+        0.000 create t7 1
+        0.000 join g0 2
+        8.000 zookeeper-slow for 19.960
+        13.046 mute 2 zk for inf
+        20.654 pause 1 for 7.316
+        """,
+    "a member stays with a coordinator that the controller does not reach": """
+        brokers 3
+        seed 118
+        duration 27.881
+        records yes
+        validated yes
+        0.000 join g1 3
+        0.000 cut 2 0 for inf
+        8.000 mute zk 2 for 18.285
+        8.000 partition 0,zk 1 for 11.602
+        """,
+    "a member stays with a coordinator that does not receive the controller's requests": """
+        brokers 3
+        seed 183
+        duration 45.2
+        records yes
+        validated yes
+        0.000 create t2 0
+        0.000 join g1 3
+        0.000 mute 1 0 for inf
+        6.150 partition 1,zk 0,2 for 14.619
+        """,
+    "a broker without ZooKeeper names a former coordinator of a group": """
+        brokers 3
+        seed 51
+        duration 11.795
+        records yes
+        validated yes
+        0.000 create t2 1
+        0.000 create t7 2
+        0.100 join g0 0
+        0.100 join g0 2
+        0.100 join g0 3
+        0.100 join g1 0
+        0.200 mute zk 0 for inf
+        6.870 roll 1 for 0.001
+        """,
+    "each replica deletes expired records when its own retention check is due": """
+        brokers 2
+        seed 51
+        duration 60
+        records no
+        validated yes
+        0 create t4 0,1
+        25 roll 1 for 1
+        34 send-data produce-old-time t4 0 g1
+        """,
 }
 """What Kafka does too -> a schedule that leads to it."""
 
