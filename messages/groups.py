@@ -278,4 +278,4 @@ class LoadEnded:
 
 @message
 class HandOver:
-    """A message that the loader sends to itself, to send the next groups to the coordinator."""
+    """A message of GroupLoaderActor to itself: send the next loaded groups to the group coordinator."""

@@ -353,10 +353,10 @@ class ShuttingDown:
 
 @message
 class StartBridge:
-    """The first message to ZkBridgeActor: the address of the ZooKeeper client; `subscriber` receives session changes.
+    """The first message to ZkBridgeActor, with the actor address of the ZooKeeper client.
 
-    The bridge sends SessionEstablished (first connection and after an expiry) and SessionExpired to the subscriber,
-    and SessionExpired also to each actor with armed watches.
+    Session changes are sent to `subscriber`: SessionEstablished (first connection and after an expiry) and
+    SessionExpired. SessionExpired is sent also to each actor with armed watches.
     """
 
     store: ActorAddress

@@ -332,7 +332,7 @@ class _Batch(msgspec.Struct):
 
 
 class _Append(msgspec.Struct, array_like=True):
-    """The fields that are read from an `AppendBatch` message: records to append, and their request."""
+    """The fields that are read from an `AppendBatch`: records to append, and the request that they came with."""
 
     request: int
     place: int

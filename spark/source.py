@@ -54,7 +54,7 @@ class TraceSource(DataSource):
 
     def _folder(self) -> Path:
         if "path" not in self.options:
-            raise NotATrace('The trace folder is missing. Use spark.read.format("kafka-actors").load(DIR).')
+            raise NotATrace('No trace folder was given. Use spark.read.format("kafka-actors").load(DIR).')
         return Path(self.options["path"].removeprefix("file://"))
 
 

@@ -83,7 +83,7 @@ class _Node:
 
 
 class _Refused(Exception):
-    """A transaction failed with error `code` at its operation number `culprit`."""
+    """ZooKeeper refused a transaction (multi): its operation number `culprit` failed with error `code`."""
 
     def __init__(self, code: int, culprit: int) -> None:
         super().__init__(code, culprit)

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import click
 
 from actors.cli.app import CommandFailed
-from messages import error_codes
 from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -29,6 +28,7 @@ from messages.error_codes import (
     REPLICA_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.error_names import name_of
 from messages.group_requests import FindCoordinatorRequest
 from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
 from messages.vocabulary import Message
@@ -49,15 +49,8 @@ MAY_BE_MOVING = frozenset(
 )
 """Codes of a partition that another leader may not return."""
 
-NAMES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
-
 R = TypeVar("R", bound=Message)
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def name_of(code: int) -> str:
-    """A code as Kafka names it."""
-    return NAMES.get(code, f"error {code}")
 
 
 class RetriableError(Exception):

@@ -58,7 +58,7 @@ def of_metrics(host: str | None) -> dict[str, str]:
     help="Also write Kafka's controller.log, state-change.log and server.log to this folder.",
 )
 @metrics_host_option
-@click.option("--check", is_flag=True, help="Only check the settings: print errors and settings that have no effect.")
+@click.option("--check", is_flag=True, help="Only check the settings: print errors, and settings that have no effect.")
 def command(
     properties: str,
     overrides: dict[str, str],

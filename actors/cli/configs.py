@@ -1,4 +1,4 @@
-"""`kafka-actors configs`: the options of kafka-configs for topics and brokers, over ZooKeeper.
+"""`kafka-actors configs`, which has the options of Kafka's kafka-configs: set topic and broker configs in ZooKeeper.
 
 Nodes read a change from its notification, and apply it while they run.
 """

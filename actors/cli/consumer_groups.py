@@ -1,4 +1,4 @@
-"""`kafka-actors consumer-groups`: the most used options of kafka-consumer-groups."""
+"""`kafka-actors consumer-groups`, which has the most used options of Kafka's kafka-consumer-groups."""
 
 from __future__ import annotations
 

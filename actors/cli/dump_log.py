@@ -1,4 +1,4 @@
-"""`kafka-actors dump-log`: the options and the output of kafka-dump-log, for log files of Kafka and of kafka-actors."""
+"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log, also for our log files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLASS = click.Choice(sorted(CLASSES))
     default=5 << 20,
     show_default=True,
     metavar="BYTES",
-    help="With index files: the largest batch to read from a segment, in bytes.",
+    help="When an index file is checked against its segment: the size of the largest batch to read, in bytes.",
 )
 @click.option(
     "--max-bytes",

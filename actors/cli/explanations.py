@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.cli.admin_client import name_of
 from actors.cli.trace_facts import (
     Deletion,
     Idle,
@@ -26,6 +25,7 @@ from actors.cli.trace_facts import (
 )
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import NONE
+from messages.error_names import name_of
 
 LAST = 5
 """Maximum number of entries of a history."""

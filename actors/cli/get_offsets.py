@@ -1,4 +1,4 @@
-"""`kafka-actors get-offsets`: the options and the output of kafka-get-offsets."""
+"""`kafka-actors get-offsets`, which has the options and output of Kafka's kafka-get-offsets."""
 
 from __future__ import annotations
 

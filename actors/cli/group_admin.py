@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.cli.admin_client import AdminClient, name_of
+from actors.cli.admin_client import AdminClient
 from actors.cli.app import CommandFailed
 from actors.core.coordinator.group_metadata_records import assigned_partitions
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 from messages.error_codes import NONE
+from messages.error_names import name_of
 from messages.group_requests import (
     CommittedPartition,
     DeleteGroupsRequest,

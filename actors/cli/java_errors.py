@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.cli.admin_client import name_of
 from messages import error_codes
+from messages.error_names import name_of
 
 PACKAGE = "org.apache.kafka.common.errors."
 

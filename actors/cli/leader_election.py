@@ -1,5 +1,4 @@
-"""`kafka-actors leader-election`: the options of kafka-leader-election; the command sends ElectLeaders to the
-controller.
+"""`kafka-actors leader-election`, which has the options of Kafka's kafka-leader-election: send ElectLeaders.
 
 Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be requested by, and no
 node hears whether they were elected. The controller is found through ZooKeeper, or through a broker.
@@ -14,7 +13,7 @@ from typing import Any
 
 import click
 
-from actors.cli.admin_client import NAMES, AdminClient, brokers, places_of
+from actors.cli.admin_client import AdminClient, brokers, places_of
 from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.wrong_use import given, wrong_use
@@ -23,6 +22,7 @@ from actors.core.leader_election import ElectionOutcome, parse_partitions, repor
 from actors.core.refusal import Refused
 from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
+from messages.error_names import NAMES
 
 ELECT_VERSION = 2
 TYPES = {"preferred": PREFERRED, "unclean": UNCLEAN}

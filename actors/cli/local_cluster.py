@@ -327,7 +327,7 @@ def runner(directory: Path) -> int | None:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailed(
-            f"{directory} is not a cluster folder: it contains no {LOCK}. Name the folder of `kafka-actors up --dir`."
+            f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder of `kafka-actors up --dir`."
         ) from None
     except ValueError:
         raise CommandFailed(

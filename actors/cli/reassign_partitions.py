@@ -1,4 +1,4 @@
-"""`kafka-actors reassign-partitions`: the options of kafka-reassign-partitions, over ZooKeeper.
+"""`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions, over ZooKeeper.
 
 Which options go with which action, and which an action must have, is a table.
 """

@@ -1,4 +1,4 @@
-"""`kafka-actors topics`: the options and usage errors of kafka-topics; the command works on ZooKeeper.
+"""`kafka-actors topics`, which has the options and usage errors of Kafka's kafka-topics, over ZooKeeper.
 
 Which options go together is a table, and was found by trying every option with every action on Apache's TopicCommand.
 """

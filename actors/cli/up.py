@@ -80,10 +80,10 @@ def command(
     overrides: dict[str, str],
     detach: bool,
 ) -> int:
-    """Run a cluster on this machine until it is interrupted: a ZooKeeper and a process for each node.
+    """Run a cluster on this machine until it is interrupted: one ZooKeeper, and one process for each node.
 
-    Every node is a broker and a candidate for controller. All stop cleanly on Ctrl-C or SIGTERM. A dead node is
-    started again by `kafka-actors start NODE --dir DIR`. With --zookeeper memory all of it is one process.
+    Every node is a broker and a candidate for controller. Ctrl-C or SIGTERM stops all of them cleanly. To start a dead
+    node again, use `kafka-actors start NODE --dir DIR`. With --zookeeper memory, the whole cluster runs in one process.
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(

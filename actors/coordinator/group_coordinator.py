@@ -34,6 +34,7 @@ from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, Pa
 from messages.cluster import TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROUP_PROTOCOL, NONE, UNKNOWN_SERVER_ERROR
+from messages.error_names import name_of
 from messages.group_requests import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -296,8 +297,8 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.loading.discard(partition)
         if message.error_code != NONE:
             log.error(
-                "[GroupMetadataManager brokerId=%d] Error loading offsets from %s-%d: error code %d",
-                *(self._settings.node_id, GROUP_METADATA, partition, message.error_code),
+                "[GroupMetadataManager brokerId=%d] Error loading offsets from %s-%d: %s",
+                *(self._settings.node_id, GROUP_METADATA, partition, name_of(message.error_code)),
             )
             return
         self._places.serving.add(partition)

@@ -17,6 +17,7 @@ from thespian.actors import ActorAddress, ActorExitRequest
 from actors.core.transaction.markers import Outcome, outcomes, request_of, take
 from actors.runtime import Dispatcher
 from messages.error_codes import NONE
+from messages.error_names import name_of
 from messages.network import CloseConnection, Received, Transmit, TransmitFailed
 from messages.probes import probe
 from messages.transaction_requests import WriteTxnMarkersResponse
@@ -74,7 +75,7 @@ class MarkerSenderActor(Dispatcher):
             return
         probe("markers get no response")
         log.warning(
-            "[Transaction Marker Channel Manager %d]: Request of %d markers to broker %d failed: %s",
+            "[Transaction Marker Channel Manager %d]: Sending %d transaction markers to broker %d failed: %s",
             *(self._start.node_id, len(self._in_flight), self._start.broker, message.reason),
         )
         markers, self._in_flight = (*self._in_flight, *self._queue), []
@@ -91,9 +92,9 @@ class MarkerSenderActor(Dispatcher):
         who = marker.transactional_id, marker.producer_id, marker.producer_epoch
         for partition, code in outcome.failed:
             log.error(
-                "[Transaction Marker Channel Manager %d]: Broker %d answers the marker of %r for %s-%d with error code"
-                " %d: it is not sent again",
-                *(start.node_id, start.broker, marker.transactional_id, *partition, code),
+                "[Transaction Marker Channel Manager %d]: Broker %d rejected the marker of %r for %s-%d with %s. The"
+                " marker is not sent again.",
+                *(start.node_id, start.broker, marker.transactional_id, *partition, name_of(code)),
             )
         if outcome.done:
             self.send(marker.owner, PartitionsMarked(*who, outcome.done))

@@ -41,6 +41,7 @@ from messages.error_codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
 from messages.network import ClientResponse
@@ -337,8 +338,8 @@ class TransactionCoordinatorActor(Dispatcher):
         self._places.loading.discard(partition)
         if message.error_code != NONE:
             log.error(
-                "[Transaction State Manager %d]: Error loading transactions from %s-%d: error code %d",
-                *(node_id, TRANSACTION_STATE, partition, message.error_code),
+                "[Transaction State Manager %d]: Error loading transactions from %s-%d: %s",
+                *(node_id, TRANSACTION_STATE, partition, name_of(message.error_code)),
             )
             self._unload(partition)
             return

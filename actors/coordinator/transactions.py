@@ -30,6 +30,7 @@ from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProducePartition
 from messages.error_codes import CORRUPT_MESSAGE, NONE
+from messages.error_names import name_of
 from messages.network import ClientResponse
 from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import EndTxnRequest
@@ -156,10 +157,10 @@ class TransactionsActor(PartitionReader, Answerer):
     def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
         """A partition knows a newer epoch: the id stays as it is until its new coordinator ends the transaction."""
         log.warning(
-            "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) are refused with error code"
-            " %d: a newer coordinator writes them",
+            "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) were rejected with %s."
+            " A newer coordinator writes them.",
             *(self._start.settings.node_id, message.transactional_id, message.producer_id, message.producer_epoch),
-            message.error_code,
+            name_of(message.error_code),
         )
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:

@@ -188,7 +188,8 @@ class NodeActor(FlowActor):
         if isinstance(event, StopNode):
             self._stopped()
         elif not isinstance(error, SessionLost):
-            self.send(self._start.process, NodeFailed(f"{type(event).__name__}: {type(error).__name__}: {error}"))
+            reason = f"{type(event).__name__} failed with {type(error).__name__} ({error})"
+            self.send(self._start.process, NodeFailed(reason))
 
     def _enter(self) -> Flow[None] | None:
         """A new session: as far as the start had come, it goes on from there (rule 2)."""

@@ -37,10 +37,10 @@ def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
         partitions = number_of_logs(log_dirs)
         if partitions > files.logs // 2:
             _log.warning(
-                "The open file limit is %d: the node may open %d files for the logs of %d partitions, which is too few,"
-                " and %d connections. Log files are closed and reopened as needed, which is slow. "
-                "Raise the limit to %d with ulimit -n.",
-                *(files.limit, files.logs, partitions, files.all),
+                "The open file limit is %d. It leaves %d for connections and %d for log files, which is too few for %d"
+                " partitions. Log files are closed and reopened as needed, which is slow."
+                " Raise the limit to %d with ulimit -n.",
+                *(files.limit, files.all, files.logs, partitions),
                 RESERVED_FILES + 4 * partitions,
             )
     return True

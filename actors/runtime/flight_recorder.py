@@ -230,7 +230,7 @@ class FlightRecorder:
         self._writing = None
         self.reason = f"the flight recorder could not be dumped into {self.folder}: {failure}" if failure else ""
         if failure:
-            _log.critical("%s", self.reason)
+            _log.critical("The flight recorder could not be dumped into %s: %s", self.folder, failure)
 
     # -------------------------------------------------------------------------------------------- life
 

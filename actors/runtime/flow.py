@@ -265,7 +265,7 @@ class FlowActor(Dispatcher):
                 flow.close()
             except Exception as error:
                 log.error(
-                    "%s: a cancelled event handler raised %s",
+                    "%s: an event handler raised %s after it was cancelled",
                     self.myAddress,
                     type(error).__name__,
                     exc_info=error,

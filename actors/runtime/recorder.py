@@ -379,7 +379,7 @@ class Recorder:
         what = f"{type(error).__name__}: {error}"
         todo = "free some space, or set trace.dir to another disk" if full else "set trace.dir to what can be written"
         self.reason = f"the trace in {self.folder} ends here, and the node goes on unrecorded: {what} ({todo})"
-        _log.critical("%s", self.reason)
+        _log.critical("The trace in %s ends here, and the node goes on unrecorded: %s (%s)", self.folder, what, todo)
         if self._writer is not None:
             try:
                 self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))

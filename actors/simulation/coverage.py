@@ -208,7 +208,7 @@ def _acted(action: str, role: str) -> str:
 
 
 class Collector:
-    """A counter of the points that one run reaches; `checker` observes the run."""
+    """Counts how often one simulated run reaches each coverage point; `checker` observes the run."""
 
     def __init__(self, checker: Checker) -> None:
         self.counts: Counter[str] = Counter()

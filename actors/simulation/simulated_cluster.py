@@ -77,7 +77,7 @@ def _wall_ms(clock: VirtualClock | DriftingClock) -> int:
 
 @attrs.define
 class Machine:
-    """The simulated machine of a node, with its disks, and its process while one runs."""
+    """A simulated machine: the settings, disks and clock of one node, and the node's process while it runs."""
 
     id: int
     settings: NodeSettings

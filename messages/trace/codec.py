@@ -1,4 +1,4 @@
-"""Encode and decode the messages of a trace as JSON, one at a time (`messages.trace.forms`).
+"""Encode each message of a trace as JSON, and decode it; `messages.trace.forms` defines the JSON form of a class.
 
 What cannot be encoded or decoded is an error that names type and reason. Floats are finite: JSON knows no others.
 """

@@ -77,14 +77,14 @@ def _topic(data: Data, position: int) -> tuple[str, int, int]:
     """A topic's name, how many partitions of it follow, and where."""
     topic, position = _text(data, position)
     if topic is None:
-        raise ValueError("a field that must not be null is null")
+        raise ValueError("the name of a topic must not be null")
     (count,) = _INT.unpack_from(data, position)
     return topic, _count(count), position + 4
 
 
 def _count(count: int) -> int:
     if count < 0:
-        raise ValueError("a field that must not be null is null")
+        raise ValueError("an array must not be null")
     return count
 
 
@@ -252,7 +252,7 @@ def _read_fetch(version: int) -> Reader:
         if racks:
             text, position = _text(data, position)
             if text is None:
-                raise ValueError("a field that must not be null is null")
+                raise ValueError("rack_id must not be null")
             rack = text
         request = FetchRequest(
             *(version, replica, max_wait, min_bytes, tuple(parts), max_bytes, isolation, session_id, session_epoch),

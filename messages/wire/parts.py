@@ -21,7 +21,7 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 
 
 class PartRows(NamedTuple):
-    """The encoded entries of a part, with its message class and API version; the bytes are grouped by topic.
+    """The encoded entries of one part of a request, by topic, with the part's message class and API version.
 
     `runs` is there where entries of a topic do not stand together: which topic's rows (by place) come next, how many.
     """

@@ -205,7 +205,7 @@ class FixedStructs:
             if part in _ELEMENTS:
                 count, end = read_length(data, position, self._compact, part == "text")
                 if count < 0:
-                    raise ValueError("a field that must not be null is null")
+                    raise ValueError(f"{'a string' if part == 'text' else 'an array'} must not be null")
                 lengths.append(data[position:end])
                 position = end + count * _ELEMENTS[part]
             else:

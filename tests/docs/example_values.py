@@ -1,12 +1,15 @@
 """Example values for the placeholders of texts; samples of `tests.docs.surface` read like real output with them."""
 
 CONTEXTS: dict[str, dict[str, str]] = {
-    "of {message.transactional_id}": {"message.transactional_id": "payments-1", "message.error_code:d": "52"},
+    "of {message.transactional_id}": {
+        "message.transactional_id": "payments-1",
+        "name_of(message.error_code)": "TRANSACTION_COORDINATOR_FENCED",
+    },
     "of {marker.transactional_id}": {
         "marker.transactional_id": "payments-1",
         "*partition": "orders",
-        "code:d": "3",
-        "...": "3",
+        "name_of(code)": "UNKNOWN_TOPIC_OR_PARTITION",
+        "...": "UNKNOWN_TOPIC_OR_PARTITION",
     },
     "Aborting the transaction of": {"took:d": "60000", "timeout:d": "60000"},
     "of __transaction_state: key": {"key.encode('latin-1').hex()": "0009"},
@@ -83,7 +86,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Error processing event": {"name": "TopicChange", "error": "KeyError('orders')"},
     "handling {name} failed": {"name": "TopicChange", "reason": "KeyError"},
     "the error handler for the event": {"name": "TopicChange", "type(again).__name__": "ConnectionLoss"},
-    "a cancelled event handler": {"type(error).__name__": "KeyError"},
+    "an event handler raised": {"type(error).__name__": "KeyError"},
     "A ZooKeeper request failed with {": {"type(error).__name__": "ControllerMoved", "error": "version is 9, not 8"},
     "A ZooKeeper request failed with an": {"type(error).__name__": "KeyError", "error": "'orders'"},
     "{open_files": {"error.strerror": "Too many open files"},
@@ -277,7 +280,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "expected a decimal number": {"path": "/controller_epoch", "shown(data)": "b'x'"},
     "transaction result of the unknown": {"kind": "99"},
     "the batch at offset": {"header.base_offset": "4711"},
-    "cannot follow the log end": {"header.base_offset": "4711", "self.end": "4650"},
+    "but must not begin before": {"header.base_offset": "4711", "self.end": "4650"},
     "the frame has": {"len(lines)": "12", "frame.records": "13"},
     "cannot be encoded: {error": {"name": "GetBroker", "error": "'utf-8' codec can't encode a surrogate"},
     "is not a cluster folder: it contains no {LOCK": {"LOCK": "cluster.lock"},
@@ -294,7 +297,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "{type(event).__name__}": {
         "type(event).__name__": "SessionEstablished",
         "type(error).__name__": "ZooKeeperRefused",
-        "error": "NO_AUTH for /brokers/ids/2",
+        "error": "ZooKeeper returned NO_AUTH for /brokers/ids/2",
     },
     "{type(outcome[1])": {"type(outcome[1]).__name__": "SparkUnavailable", "outcome[1]": "Java was not found"},
     "{name}: {error}": {
@@ -328,7 +331,7 @@ EXAMPLES = {
     r"error|reason|why|problem|failure|outcome|detail|reasons|storage_error|last_words|tail": "Connection refused",
     r"strerror": "Permission denied",
     r"damage": "/var/lib/kafka/orders-3/leader-epoch-checkpoint: line 3 is not an entry",
-    r"torn": "expected a number",
+    r"torn": "brokerid is 'two', expected a number",
     r"refusal": "1000 connections are open",
     r"(?:.*_)?(?:path|file|directory|folder|log_dir|dir)": "/var/lib/kafka/orders-3",
     r"directories|elsewhere": "/var/lib/kafka2",

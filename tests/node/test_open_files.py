@@ -25,7 +25,7 @@ def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog
     for number in range(40):
         (tmp_path / f"t-{number}").mkdir()
     assert check_limit(Files.of(64), [str(tmp_path), "/nowhere"])
-    text = "The open file limit is 64: the node may open 16 files for the logs of 40 partitions, which is too few,"
+    text = "for connections and 16 for log files, which is too few for 40 partitions."
     assert text in caplog.text and "Raise the limit to 288 with ulimit -n." in caplog.text
     caplog.clear()
     assert check_limit(Files.of(288), [str(tmp_path)]) and not caplog.text

@@ -103,7 +103,7 @@ def test_a_bad_option_is_named(option: tuple[str, str], words: str) -> None:
 
 
 def test_a_missing_folder_is_named() -> None:
-    with pytest.raises(NotATrace, match="The trace folder is missing"):
+    with pytest.raises(NotATrace, match="No trace folder was given"):
         DefaultSource({}).reader(DefaultSource({}).schema())
 
 

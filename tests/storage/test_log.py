@@ -176,7 +176,7 @@ def test_row_37_a_follower_keeps_every_byte_and_drops_what_is_cut(folder: str) -
     assert log.read(7, 1 << 20, 13).data == first + second
     assert (log.start, log.end) == (0, 13)
     assert log.epochs.entries == ((3, 7), (5, 12))
-    with pytest.raises(ValueError, match="cannot follow the log end offset 13"):
+    with pytest.raises(ValueError, match="must not begin before the log end offset 13"):
         log.append_as_follower(memoryview(second), NOW)
 
 

@@ -23,8 +23,9 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """The source of a request from the controller, for log lines: its name, controller, controller epoch and
-    correlation id.
+    """Identifies a controller's request in log lines.
+
+    It has the request's name, the controller's id and epoch, and the correlation id.
     """
 
     name: str

@@ -17,6 +17,7 @@ from actors.core.controller.slicing import chosen
 from actors.core.controller.states import ReplicaState
 from messages.conversation import Flow
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.error_names import name_of
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
@@ -35,7 +36,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     broker_id, response = event.broker_id, event.response
     if response.error_code != NONE:
         log.error(
-            "%s LeaderAndIsr response of broker %d has error code %d", context.tag, broker_id, response.error_code
+            "%s LeaderAndIsr response of broker %d has error %s", context.tag, broker_id, name_of(response.error_code)
         )
         return
     before = context.offline_dirs.get(broker_id, {})
@@ -60,10 +61,10 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
     """Nothing follows from it."""
     if event.response.error_code != NONE:
         log.error(
-            "%s UpdateMetadata response of broker %d has error code %d",
+            "%s UpdateMetadata response of broker %d has error %s",
             context.tag,
             event.broker_id,
-            event.response.error_code,
+            name_of(event.response.error_code),
         )
     yield from ()
 

@@ -68,6 +68,7 @@ from messages.error_codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.error_names import name_of
 from messages.probes import probe
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
 from messages.transactions import ListPartitionTransactions
@@ -287,7 +288,7 @@ class TransactionalIds:
         name = target.transactional_id
         txn = self._ids[name]
         if target.state in COMPLETION.values():
-            log.warning("Completion of %r to %s was not stored: error code %d", name, target.state.value, code)
+            log.warning("Completion of %r to %s was not stored: %s", name, target.state.value, name_of(code))
             if code != NOT_COORDINATOR:
                 self._to_retry[name] = None
             return
@@ -375,7 +376,7 @@ class TransactionalIds:
             else:
                 self._ids[name] = attrs.evolve(txn, pending=None)
         if error_code != NONE:
-            log.warning("Tombstones of %d transactional ids were not stored: error code %d", len(names), error_code)
+            log.warning("Tombstones of %d transactional ids were not stored: %s", len(names), name_of(error_code))
 
     # ------------------------------------------------------------------------------------------------ admin
 

@@ -394,7 +394,8 @@ class Log:
                     self.restart(header.base_offset)
                 else:
                     raise ValueError(
-                        f"{self.folder}: offset {header.base_offset} cannot follow the log end offset {self.end}"
+                        f"{self.folder}: the batch begins at offset {header.base_offset}, but must not begin before"
+                        f" the log end offset {self.end}"
                     )
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
