@@ -303,7 +303,7 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
         recorder.close()
     assert recorder.failed and recorder.recorded == 1
     [reported] = caplog.records
-    assert reported.levelno == logging.CRITICAL and reported.message == recorder.reason
+    assert reported.levelno == logging.CRITICAL and reported.message == "T" + recorder.reason[1:]
     assert str(error) in recorder.reason and str(tmp_path) in recorder.reason and todo in recorder.reason
     first, end = read(tmp_path)
     assert (first.n, end.kind, end.n, end.type) == (1, "ended", 1, reason)
@@ -334,7 +334,7 @@ def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
     (tmp_path / "file").write_text("in the way")
     recorder = Recorder(tmp_path / "file" / "trace", node=0)
     assert recorder.failed and "in the way" not in caplog.text
-    assert "set trace.dir" in recorder.reason and recorder.reason in caplog.text
+    assert "set trace.dir" in recorder.reason and recorder.reason[1:] in caplog.text
     recorder.delivered(delivery(1, None))
     recorder.close()
 
