@@ -16,6 +16,8 @@ SEEDS        = 100
 RECORD_SEEDS = 15
 SOAK_SEEDS   = 10000
 MUTANT_SEEDS = 20
+# Without producers and transactions, whose invariants are not settled yet (docs/simulation.md)
+FAULTS       = kill,pause,partition,expire,disk,slow,zookeeper,admin,groups,absent,stale
 
 # Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -62,8 +64,8 @@ soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; 
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --seeds $(MUTANT_SEEDS)
 
 simulate: install ## simulate clusters under random faults: SEEDS (100) of them, and RECORD_SEEDS (15) shorter ones with records
-	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults all --keep .cache/simulation
-	$(BIN)/kafka-actors simulate --records --seeds $(RECORD_SEEDS) --duration 40 --faults all --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults $(FAULTS) --keep .cache/simulation
+	$(BIN)/kafka-actors simulate --records --seeds $(RECORD_SEEDS) --duration 40 --faults $(FAULTS) --keep .cache/simulation
 
 test-spark: install ## the tests with Spark's executors, masters and workers
 	$(BIN)/python -m pytest $(PARALLEL) -m spark_cluster $(ARGS) tests/spark
