@@ -143,7 +143,7 @@ def test_a_cluster_in_the_background(tmp_path: Path) -> None:
         again = run_ours("up", *options)
         assert again.returncode == 1
         assert again.stderr == f"Error: {place} is in use by another kafka-actors up\n"
-        assert "node 0 runs" in run_ours("start", "0", "--dir", str(place)).stderr
+        assert "node 0 is already running" in run_ours("start", "0", "--dir", str(place)).stderr
         assert "has no node 7; it has 0" in run_ours("start", "7", "--dir", str(place)).stderr
 
         os.kill(described["brokers"][0]["pid"], signal.SIGKILL)

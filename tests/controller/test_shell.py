@@ -146,7 +146,7 @@ def test_gauges_are_zero_on_an_inactive_controller(world: World) -> None:
     world.stop(node)
     zero = [value for (name, _), value in node.gauges.items() if "kafkacontroller" in name]
     assert zero and not any(zero)
-    assert not any("channelmanager" in name for name, _ in node.gauges)
+    assert not any("controllerchannelmanager" in name for name, _ in node.gauges)
 
 
 def test_the_state_is_published_while_an_event_runs(world: World) -> None:

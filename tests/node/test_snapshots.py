@@ -70,6 +70,6 @@ def test_a_replay_stops_where_a_message_comes(lived: Path, capsys: pytest.Captur
     assert run([*which, "--break", "Nothing"]) == 1
     assert "nothing delivered is a Nothing" in capsys.readouterr().err
     assert run([*which, "--state", "PartitionActor.999999"]) == 1
-    assert "is not one actor that exists" in capsys.readouterr().err
+    assert "there is not exactly one actor" in capsys.readouterr().err
     assert run(["replay", str(lived), "--until", "5"]) == 1
     assert "select one with --run or --node" in capsys.readouterr().err
