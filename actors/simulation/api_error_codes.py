@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from messages import error_codes
 from messages.apis import (
     CONFIGS,
     CONTROLLER,
@@ -21,11 +20,6 @@ from messages.apis import (
     TRANSACTIONS,
 )
 from messages.apis import REQUEST_HANDLER as HANDLER
-
-NAMES: Mapping[int, str] = {
-    code: name for name, code in vars(error_codes).items() if name.isupper() and isinstance(code, int)
-}
-"""Kafka's names of the codes."""
 
 _LEADERSHIP = "UNKNOWN_TOPIC_OR_PARTITION NOT_LEADER_OR_FOLLOWER KAFKA_STORAGE_ERROR"
 _EPOCHS = "FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH"
@@ -140,13 +134,17 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     GROUPS: (
         *("actors.coordinator.group_coordinator",),
         *("actors.core.coordinator.gates", "actors.core.coordinator.group", "actors.core.coordinator.membership"),
-        *("actors.core.coordinator.group_states", "actors.core.coordinator.offsets"),
+        *(
+            "actors.core.coordinator.group_states",
+            "actors.core.coordinator.offsets",
+            "actors.core.coordinator.log_codes",
+        ),
     ),
     COORDINATOR_FINDER: ("actors.coordinator.coordinator_finder",),
     TRANSACTIONS: (
         *("actors.coordinator.transaction_coordinator", "actors.broker.producer_ids"),
         *("actors.core.transaction.decisions", "actors.core.transaction.transaction_states"),
-        "actors.core.transaction.transactions",
+        *("actors.core.transaction.transactions", "actors.core.coordinator.log_codes"),
     ),
     CONFIGS: (
         "actors.broker.config_requests",

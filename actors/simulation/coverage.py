@@ -31,18 +31,20 @@ from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS, KINDS
-from actors.simulation.api_error_codes import ANSWERS, NAMES
+from actors.simulation.api_error_codes import ANSWERS
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
 from actors.simulation.moves import StateChanged
+from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.conversation import Ask, Question
+from messages.error_names import NAMES
 from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
-from messages.vocabulary import VOCABULARY, Message
+from messages.vocabulary import Message
 
 ROLES = LEADER, FOLLOWER, CONTROLLER = ("leader", "follower", "controller")
 """What the target of an action is in a run: it leads a partition, follows one, is the controller."""
@@ -243,7 +245,7 @@ class Collector:
         """Count the error codes of a response to another host."""
         if response is not None:
             api = API_BY_REQUEST[type(request)].name
-            for code in set(_codes(response)):
+            for code in set(codes_of(response)):
                 self.counts[_answer(api, NAMES.get(code, str(code)))] += 1
 
     def action(self, action: Action) -> None:
@@ -292,30 +294,6 @@ def _arguments(action: Action) -> dict[str, str]:
     bound = _parameters(ACTIONS[action.name].do).bind(None, *action.args).arguments
     named = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in bound.items()}
     return {name: value for name, value in named.items() if isinstance(value, str)}
-
-
-_FIELDS: dict[type, tuple[bool, tuple[str, ...]]] = {}
-"""Message class -> whether it has an error code, and its fields that hold tuples of messages."""
-
-
-def _codes(value: Any) -> Iterator[int]:
-    """The error codes in a response."""
-    if isinstance(value, tuple) and type(value) is tuple:
-        for each in value:
-            yield from _codes(each)
-        return
-    kind = type(value)
-    if kind.__name__ not in VOCABULARY:
-        return
-    if kind not in _FIELDS:
-        fields = attrs.fields(kind)
-        nested = tuple(field.name for field in fields if str(field.type).startswith("tuple"))
-        _FIELDS[kind] = any(field.name == "error_code" for field in fields), nested
-    has_code, nested = _FIELDS[kind]
-    if has_code:
-        yield value.error_code
-    for name in nested:
-        yield from _codes(getattr(value, name))
 
 
 # ---------------------------------------------------------------------------------------------------- the report

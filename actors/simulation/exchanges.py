@@ -11,13 +11,14 @@ Rule 3: a member of a group counts as silent from its last request or response o
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import attrs
 
 from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA
+from actors.simulation.response_codes import codes_of
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
 from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_COORDINATOR
@@ -235,7 +236,7 @@ class Exchanges:
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now
-        codes = list(_codes(response))
+        codes = list(codes_of(response))
         if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)
             return
@@ -272,12 +273,3 @@ class Exchanges:
     def _forget_groups(self, process: Process) -> None:
         for key in [key for key in self.groups if key[0] == process]:
             del self.groups[key]
-
-
-def _codes(response: Any) -> Iterator[int]:
-    """The error codes of a response to a member."""
-    if hasattr(response, "error_code"):
-        yield response.error_code
-    else:
-        for each in response.partitions:
-            yield each.error_code

@@ -19,6 +19,7 @@ from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
 from actors.simulation.checker import Checker
+from actors.simulation.response_codes import codes_of
 from actors.simulation.scripts import Script, run_script
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import Fate, SimulatedTransaction, TransactionBroken, committed
@@ -97,9 +98,7 @@ def code_of(response: Any) -> int:
     """The error code of a response: the first of its partitions where the whole has none."""
     if response is None:
         return NO_RESPONSE
-    if getattr(response, "error_code", NONE) != NONE:
-        return int(response.error_code)
-    return next((each.error_code for each in getattr(response, "partitions", ()) if each.error_code != NONE), NONE)
+    return next((code for code in codes_of(response) if code != NONE), NONE)
 
 
 class TransactionalProducers:

@@ -15,8 +15,8 @@ from actors.core.leader_election import ElectionOutcome, parse_partitions, repor
 from actors.core.refusal import Refused
 from messages import error_codes
 from messages.cluster import TopicPartition
+from messages.error_names import NAMES
 
-NAMES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 A, B, C, D = (TopicPartition("t", number) for number in range(4))
 
 

@@ -11,7 +11,7 @@ from actors.core.coordinator import group_states
 from actors.core.coordinator.group_states import GroupState
 from actors.core.transaction import transaction_states
 from actors.core.transaction.transaction_states import TransactionState
-from messages import error_codes
+from messages.error_names import NAMES
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
 
@@ -42,8 +42,6 @@ or an action; the producer id and epoch of the request match, and no move is pen
 
 ```mermaid
 stateDiagram-v2"""
-
-CODES = {value: name for name, value in vars(error_codes).items() if name.isupper()}
 
 
 def document() -> str:
@@ -100,7 +98,7 @@ def _transactions() -> Iterator[str]:
 
 
 def _cell(said: int | group_states.GroupAction | transaction_states.TransactionAction) -> str:
-    return f"{CODES[said]} ({said})" if isinstance(said, int) else said.value
+    return f"{NAMES[said]} ({said})" if isinstance(said, int) else said.value
 
 
 if __name__ == "__main__":

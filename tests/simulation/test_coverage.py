@@ -14,11 +14,12 @@ from click.testing import CliRunner
 
 from actors.cli.simulate import command
 from actors.simulation.actions import FAULTS, NAMED, invent
-from actors.simulation.api_error_codes import ANSWERS, CODE_MODULES, NAMES, NOT_ANSWERED
+from actors.simulation.api_error_codes import ANSWERS, CODE_MODULES, NOT_ANSWERED
 from actors.simulation.coverage import ACTED, ROLES, TRAP, UNREACHABLE, Report, probes
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from messages.apis import APIS
+from messages.error_names import NAMES
 from messages.probes import collecting, probe
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,8 @@ from actors.core.coordinator.group_states import (
     STABLE,
     GroupAction,
 )
-from actors.core.coordinator.membership import COMMON_CODES, Member, Membership, Producer
+from actors.core.coordinator.log_codes import COMMON_CODES
+from actors.core.coordinator.membership import Member, Membership, Producer
 from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded

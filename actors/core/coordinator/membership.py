@@ -52,6 +52,7 @@ from actors.core.coordinator.group_states import (
     GroupState,
     IllegalMove,
 )
+from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
 from messages.broker import Forwarded
 from messages.error_codes import (
@@ -60,20 +61,14 @@ from messages.error_codes import (
     GROUP_MAX_SIZE_REACHED,
     ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL,
-    KAFKA_STORAGE_ERROR,
     MEMBER_ID_REQUIRED,
     MESSAGE_TOO_LARGE,
     NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
     REBALANCE_IN_PROGRESS,
     RECORD_LIST_TOO_LARGE,
     REQUEST_TIMED_OUT,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import (
     NO_MEMBER,
@@ -115,20 +110,13 @@ EACH_MEMBER_SINCE = 3
 
 JOIN_TIMER, SYNC_TIMER = "rebalance", "sync"
 
-COMMON_CODES = {
-    UNKNOWN_TOPIC_OR_PARTITION: COORDINATOR_NOT_AVAILABLE,
-    NOT_ENOUGH_REPLICAS: COORDINATOR_NOT_AVAILABLE,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND: COORDINATOR_NOT_AVAILABLE,
-    NOT_LEADER_OR_FOLLOWER: NOT_COORDINATOR,
-    KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
-}
 GROUP_CODES = {
     **COMMON_CODES,
     REQUEST_TIMED_OUT: REBALANCE_IN_PROGRESS,
     MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
     RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
 }
-"""Error codes for clients for errors of the log: in general, and for storing a generation."""
+"""Error codes for clients if a generation could not be stored."""
 
 
 # -------------------------------------------------------------------------------------------------------- to do

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import Reply
 from actors.core.transaction.decisions import (
     Verdict,
@@ -55,18 +56,13 @@ from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.error_codes import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
-    KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
     NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
     RECORD_LIST_TOO_LARGE,
     REQUEST_TIMED_OUT,
     TRANSACTIONAL_ID_NOT_FOUND,
     UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.error_names import name_of
 from messages.probes import probe
@@ -77,12 +73,8 @@ from messages.vocabulary import Message
 log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
 
 LOG_CODES: Mapping[int, int] = {
-    UNKNOWN_TOPIC_OR_PARTITION: COORDINATOR_NOT_AVAILABLE,
-    NOT_ENOUGH_REPLICAS: COORDINATOR_NOT_AVAILABLE,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND: COORDINATOR_NOT_AVAILABLE,
+    **COMMON_CODES,
     REQUEST_TIMED_OUT: COORDINATOR_NOT_AVAILABLE,
-    NOT_LEADER_OR_FOLLOWER: NOT_COORDINATOR,
-    KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
     MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
     RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
 }
