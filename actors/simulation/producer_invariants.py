@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from actors.core.coordinator.loading import Loading
 from actors.core.coordinator.offsets import Offsets
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS
-from actors.simulation.simulated_transactions import Fate, StableOffsetSeen, TransactionBroken, rows_of
+from actors.simulation.simulated_transactions import Fate, StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
+from actors.storage.log.key_values import key_values
 from messages.cluster import TopicPartition
 from messages.partition import LogMoved
 
@@ -133,7 +134,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
         if partition.topic != GROUP_METADATA or state is None or read.stable != read.high_watermark:
             continue
         loading = Loading(partition.partition)
-        loading.take(list(rows_of(read.data)))
+        loading.take(key_values(read.data, 0)[1])
         loaded = {each.group: Offsets.loaded(each.offsets, each.pending) for each in loading.groups()}
         for name, group in law.cluster.groups_at(state.leader).items():
             offsets = group.offsets

@@ -96,13 +96,3 @@ def committed(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Iterator[
         elif not (header.is_transactional and header.producer_id in ended):
             for record in records(batch, header):
                 yield record.offset, record.value or b""
-
-
-def rows_of(data: bytes) -> Iterator[tuple[int, bool, str, str | None, int]]:
-    """The records of a log of groups, as `actors.core.coordinator.loading` takes them."""
-    for position, header in whole_batches(data):
-        producer = header.producer_id if header.is_transactional else -1
-        for record in records(data[position : position + header.size], header):
-            if record.key is not None:
-                value = None if record.value is None else record.value.decode("latin-1")
-                yield producer, header.is_control, record.key.decode("latin-1"), value, header.base_offset

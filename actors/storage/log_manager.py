@@ -57,14 +57,15 @@ from actors.storage.log import (
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import AtOnce, Flusher
+from actors.storage.log.key_values import Row, key_values
 from actors.storage.log.producers import EXPIRATION_MS
 from actors.storage.log.transactions import NO_OFFSET
 from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
-from messages.wire.batch_records import recompressed, record_times, records
+from messages.wire.batch_records import recompressed, record_times
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
-from messages.wire.record_batch import body_of, whole_batches
+from messages.wire.record_batch import body_of
 
 log = logging.getLogger("kafka.log.LogManager")
 
@@ -86,8 +87,6 @@ SEARCH_SLICE = 32
 """Steps of one call of `find_time`."""
 MAX_SEARCHES = 64
 """Searches that may be under way; those beyond are done in one call."""
-MAX_LOADED = 16 << 20
-"""Decompressed bytes of one batch that the group coordinator loads; it writes batches of a megabyte at most."""
 
 _FAULTS: dict[type, tuple[int, int, int, int]] = {
     OutOfOrderSequence: (OUT_OF_ORDER_SEQUENCE, -1, -1, -1),
@@ -469,23 +468,9 @@ class LogsPort:
         log = self._logs[path]
         return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
-    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[tuple[int, bool, str, str | None, int], ...]]:
-        """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
-
-        A row: producer id, -1 outside a transaction; whether it ends one; key, value; base offset of the batch. Bytes
-        are characters of one byte each, for effects hold no bytes. What cannot be read is left out.
-        """
-        rows, data = [], memoryview(body.data)
-        for position, header in whole_batches(data):
-            producer = header.producer_id if header.is_transactional else -1
-            with contextlib.suppress(ValueError):
-                for record in records(data[position:], header, MAX_LOADED):
-                    if record.offset >= offset and record.key is not None:
-                        value = None if record.value is None else record.value.decode("latin-1")
-                        key = record.key.decode("latin-1")
-                        rows.append((producer, header.is_control, key, value, header.base_offset))
-            offset = max(offset, header.next_offset)
-        return offset, tuple(rows)
+    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...]]:
+        """The records of these batches from `offset` on, as `actors.storage.log.key_values` reads them."""
+        return key_values(body.data, offset)
 
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
         """Find the first record of `timestamp` (ms) or later, below the offset `limit`.
