@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.storage.disk import DiskPort
-from actors.storage.disk_faults import SLOW, DiskFaults
+from actors.storage.disk_faults import SLOW, DiskFaults, FaultyAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import RECOVERY_POINTS, LogsPort
 from messages.wire.record_batch import whole_batches
@@ -45,7 +45,8 @@ class Disks(DiskFaults):
     def ports(self) -> dict[str, Any]:
         """The ports "disk" and "logs" of a new process."""
         self._logs = LogsPort(self._wall_ms)
-        return {"disk": _Port(self, self._disk), "logs": _Port(self, self._logs)}
+        adapters = {"disk": self._disk, "logs": self._logs}
+        return {name: FaultyAdapter(_Port(self, adapter), self) for name, adapter in adapters.items()}
 
     def path(self, name: str) -> str:
         """Where that lies which a node calls so."""
@@ -96,7 +97,7 @@ class Disks(DiskFaults):
 
 
 class _Port:
-    """An I/O adapter that translates file paths to the simulation's folder, and injects disk faults."""
+    """An I/O adapter that translates file paths to the simulation's folder."""
 
     def __init__(self, disks: Disks, port: Any) -> None:
         self._disks = disks
@@ -106,12 +107,11 @@ class _Port:
         call = getattr(self._port, method)
         disks = self._disks
 
-        def struck(*args: Any) -> Any:
-            disks.check(method, args)
+        def translated(*args: Any) -> Any:
             inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
             return _outside(disks, call(*inside))
 
-        return struck
+        return translated
 
 
 def _outside(disks: Disks, result: Any) -> Any:
