@@ -40,5 +40,5 @@ def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_without_a_violation_cannot_be_shrunk() -> None:
-    with pytest.raises(ValueError, match="no violation"):
+    with pytest.raises(ValueError, match="The run violates no invariant"):
         Shrinker(RunOutcome(Schedule(), None, 0.0, 0, 0), run)
