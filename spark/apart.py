@@ -46,8 +46,6 @@ def apart(work: Callable[[], _T]) -> _T:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             writer.close()
             lifeline.close()
-            while not reader.poll(1.0):
-                pass  # a signal that comes just before a system call that waits is handled only after the call
             succeeded, result = reader.recv()
         except EOFError:
             raise ChildEnded("the process that did the work ended without a result") from None
