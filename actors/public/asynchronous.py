@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from .async_faults import AsyncFaultInjection
 from .kafka_cluster import HOST, LOOK_SECONDS, KafkaCluster, UnknownPartition, not_so, without_leader
 
 __all__ = ["AsyncKafkaCluster"]
@@ -99,6 +100,11 @@ class AsyncKafkaCluster:
     async def diagnosis(self) -> str:
         """Describe what happened in the cluster, as `KafkaCluster.diagnosis` does."""
         return await asyncio.to_thread(self.cluster.diagnosis)
+
+    @property
+    def faults(self) -> AsyncFaultInjection:
+        """Injects faults into requests (errors, delays, lost responses) and into brokers (disks, clocks, pauses)."""
+        return AsyncFaultInjection(self.cluster.faults)
 
     # ------------------------------------------------------------------------------------------------ operations
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
-__all__ = ["FaultInjection", "InjectedFault"]
+__all__ = ["FaultInjection", "FaultKinds", "InjectedFault", "Trigger"]
+
+_T = TypeVar("_T")
 
 
 class Filters(TypedDict, total=False):
@@ -60,49 +62,41 @@ class InjectedFault:
         return f"<InjectedFault {self._text}>"
 
 
-class Trigger:
+class Trigger(Generic[_T]):
     """Decides how many of the matching requests meet a fault; call one of its methods to inject the fault."""
 
-    def __init__(self, ask: Callable[..., Any], fault: Mapping[str, object]) -> None:
-        self._ask = ask
+    def __init__(self, inject: Callable[[Mapping[str, object]], _T], fault: Mapping[str, object]) -> None:
+        self._inject = inject
         self._fault = fault
 
-    def every_time(self) -> InjectedFault:
+    def every_time(self) -> _T:
         """Inject the fault into every matching request."""
         return self._injected()
 
-    def once(self) -> InjectedFault:
+    def once(self) -> _T:
         """Inject the fault into the next matching request."""
         return self.times(1)
 
-    def times(self, n: int) -> InjectedFault:
+    def times(self, n: int) -> _T:
         """Inject the fault into the next `n` matching requests."""
         return self._injected(first=1, last=n)
 
-    def on_call(self, n: int) -> InjectedFault:
+    def on_call(self, n: int) -> _T:
         """Inject the fault into the `n`-th matching request from now on, counted from 1."""
         return self._injected(first=n, last=n)
 
-    def with_probability(self, probability: float, seed: int = 0) -> InjectedFault:
+    def with_probability(self, probability: float, seed: int = 0) -> _T:
         """Inject the fault into each matching request with this probability, from 0 to 1.
 
         The same seed selects the same requests.
         """
         return self._injected(probability=probability, seed=seed)
 
-    def _injected(self, **trigger: object) -> InjectedFault:
-        return injected(
-            self._ask, {name: value for name, value in {**self._fault, **trigger}.items() if value is not None}
-        )
+    def _injected(self, **trigger: object) -> _T:
+        return self._inject({name: value for name, value in {**self._fault, **trigger}.items() if value is not None})
 
 
-def injected(ask: Callable[..., Any], fault: Mapping[str, object]) -> InjectedFault:
-    """Inject a fault that is described as `kafka-actors fixture` takes it."""
-    number = ask("inject_fault", **fault)
-    return InjectedFault(ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
-
-
-class FaultInjection:
+class FaultKinds(Generic[_T]):
     """Injects faults into requests of clients and of other brokers, and into brokers.
 
     A fault of requests names an API as Kafka does ("Produce", "Fetch", "JoinGroup"). Its method returns a `Trigger`,
@@ -116,38 +110,38 @@ class FaultInjection:
     Raises ClusterError for an unknown API or broker, and if the cluster does not run.
     """
 
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self._ask = ask
+    def __init__(self, inject: Callable[[Mapping[str, object]], _T]) -> None:
+        self._inject = inject
 
-    def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger:
+    def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Answer the request with Kafka's error `code` for each topic or partition in it, and do not handle it."""
         return self._trigger("error", api, code, filters)
 
-    def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger:
+    def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Handle the request after a delay in seconds."""
         return self._trigger("delay", api, seconds, filters)
 
-    def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger:
+    def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Close the connection instead of handling the request."""
         return self._trigger("disconnect", api, None, filters)
 
-    def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger:
+    def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Handle the request without a response, also later requests on this connection, which stays open."""
         return self._trigger("lose_response", api, None, filters)
 
-    def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger:
+    def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Ignore the request and all later ones on this connection, which stays open."""
         return self._trigger("blackhole", api, None, filters)
 
-    def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger:
+    def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Respond with this throttle time, and read no request from the connection until it has passed (KIP-219)."""
         return self._trigger("throttle", api, milliseconds, filters)
 
-    def pause(self, broker: int) -> InjectedFault:
+    def pause(self, broker: int) -> _T:
         """Suspend a broker as SIGSTOP does; `remove` lets it go on."""
         return self._injected("pause", broker)
 
-    def mute(self, broker: int, to: int | None = None) -> InjectedFault:
+    def mute(self, broker: int, to: int | None = None) -> _T:
         """Hold up what a broker sends to the other brokers, or to one of them; it receives what they send.
 
         Both its requests and its responses wait, until `remove` or until the receiver gives up. Clients and ZooKeeper
@@ -155,31 +149,56 @@ class FaultInjection:
         """
         return self._injected("mute", broker, to=to)
 
-    def slow_disk(self, broker: int, seconds: float) -> InjectedFault:
+    def slow_disk(self, broker: int, seconds: float) -> _T:
         """Make each write to a broker's disk take `seconds`; the broker does nothing else meanwhile."""
         return self._injected("slow_disk", broker, value=seconds)
 
-    def full_disk(self, broker: int) -> InjectedFault:
+    def full_disk(self, broker: int) -> _T:
         """Fail each write to a broker's disk (ENOSPC). It has no other disk, so the first failure ends the broker.
 
         After `remove` it can be started again.
         """
         return self._injected("full_disk", broker)
 
-    def broken_disk(self, broker: int) -> InjectedFault:
+    def broken_disk(self, broker: int) -> _T:
         """Fail each operation on a broker's disk (EIO); as for `full_disk` the first failure ends the broker."""
         return self._injected("broken_disk", broker)
 
-    def clock_jump(self, broker: int, seconds: float) -> InjectedFault:
+    def clock_jump(self, broker: int, seconds: float) -> _T:
         """Set a broker's wall clock forward by `seconds`, or back if they are negative; `remove` sets it right.
 
         Timers go on as before.
         """
         return self._injected("clock_jump", broker, value=seconds)
 
-    def session_expiry(self, broker: int) -> InjectedFault:
+    def session_expiry(self, broker: int) -> _T:
         """Expire a broker's ZooKeeper session once; it has registered again when this returns."""
         return self._injected("session_expiry", broker)
+
+    def _injected(self, kind: str, broker: int, **options: object) -> _T:
+        given = {"kind": kind, "broker": broker, **options}
+        return self._inject({name: value for name, value in given.items() if value is not None})
+
+    def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger[_T]:
+        unknown = filters.keys() - Filters.__annotations__.keys()
+        if unknown:
+            raise TypeError(
+                f"{kind}() has no filter {', '.join(sorted(unknown))}: {', '.join(Filters.__annotations__)}"
+            )
+        return Trigger(self._inject, {"kind": kind, "api": api, "value": value, **filters})
+
+
+class FaultInjection(FaultKinds[InjectedFault]):
+    """Injects faults into requests and brokers; each call returns when the fault is in effect."""
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        super().__init__(self.inject)
+        self._ask = ask
+
+    def inject(self, fault: Mapping[str, object]) -> InjectedFault:
+        """Inject a fault that is described as `kafka-actors fixture` takes it."""
+        number = self._ask("inject_fault", **fault)
+        return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
 
     def clear(self) -> None:
         """Remove all faults."""
@@ -188,15 +207,3 @@ class FaultInjection:
     def never_met(self) -> list[str]:
         """The faults that nothing has met, in words."""
         return [str(each) for each in self._ask("faults_never_met")]
-
-    def _injected(self, kind: str, broker: int, **options: object) -> InjectedFault:
-        given = {"kind": kind, "broker": broker, **options}
-        return injected(self._ask, {name: value for name, value in given.items() if value is not None})
-
-    def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger:
-        unknown = filters.keys() - Filters.__annotations__.keys()
-        if unknown:
-            raise TypeError(
-                f"{kind}() has no filter {', '.join(sorted(unknown))}: {', '.join(Filters.__annotations__)}"
-            )
-        return Trigger(self._ask, {"kind": kind, "api": api, "value": value, **filters})

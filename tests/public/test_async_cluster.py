@@ -84,6 +84,43 @@ def test_the_loop_goes_on_during_every_method() -> None:
     assert asyncio.run(scenario()) < 1.0
 
 
+def test_faults_are_awaited_and_do_not_block_the_loop() -> None:
+    """A paused broker keeps a request waiting; a task counts on, meets the end of the pause, and the hits are exact."""
+
+    async def scenario() -> tuple[list[int], list[str]]:
+        ticks = 0
+
+        async def count() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        async with AsyncKafkaCluster(1) as cluster:
+            await cluster.create_topic("t")
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                counter = asyncio.create_task(count())
+                error = await cluster.faults.error("Produce", 6, topic="t").times(2)
+                await producer.send_and_wait("t", b"retried", partition=0)
+                async with await cluster.faults.pause(0) as pause:
+                    sent = await producer.send("t", b"paused", partition=0)
+                    before = ticks
+                    await cluster.wait_for(lambda: ticks >= before + 20)
+                    assert not sent.done()
+                assert (await asyncio.wait_for(sent, 20)).offset == 1
+                found = [await error.hits(), await error.calls(), await pause.hits()]
+                await cluster.faults.blackhole("OffsetCommit").every_time()
+                never = await cluster.faults.never_met()
+                await cluster.faults.clear()
+                counter.cancel()
+        return found, never
+
+    with pytest.warns(UserWarning, match="these injected faults were never met: blackhole OffsetCommit"):
+        hits, never = asyncio.run(scenario())
+    assert hits == [2, 4, 1]
+    assert never == ["blackhole OffsetCommit (calls: 0)"]
+
+
 def test_it_shares_a_cluster_with_callers_that_block() -> None:
     with KafkaCluster(1) as cluster:
         same = AsyncKafkaCluster.of(cluster)

@@ -29,7 +29,7 @@ SEED = 3
 _random = random.Random(SEED)
 DRAWN = [_random.random() for _ in range(MESSAGES)]
 
-TRIGGERS: dict[str, tuple[Callable[[Trigger], InjectedFault], set[int]]] = {
+TRIGGERS: dict[str, tuple[Callable[[Trigger[InjectedFault]], InjectedFault], set[int]]] = {
     "once": (lambda trigger: trigger.once(), {0}),
     "times": (lambda trigger: trigger.times(2), {0, 1}),
     "on_call": (lambda trigger: trigger.on_call(3), {2}),
