@@ -37,6 +37,7 @@ from actors.cli.trace_facts import (
     TracePosition,
     Waiting,
 )
+from actors.cli.transaction_facts import TransactionFactReader
 from actors.core.controller.events import REQUESTS
 from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
 from messages import events
@@ -146,6 +147,7 @@ class _Pass:
 
     def __init__(self, run: Run, facts: TraceFacts, partition: TopicPartition | None) -> None:
         self.facts = facts
+        self.transactions = TransactionFactReader(facts)
         self.run = run
         self.partition = partition
         self.events = {name for name, _ in run.header.events} or {event.__name__ for event in events.EVENTS}
@@ -533,6 +535,7 @@ _LOG_END = {
 
 _ANY = re.compile(b"")
 _ANSWERED = "|".join(f'"{request.__name__.removesuffix("Request")}Response"' for request in REQUESTS)
+_TRANSACTIONAL = re.compile(rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(Request|Response)"')
 _REFUSED = re.compile(rb'"error_code":(?!0[,}])')
 _TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition, TraceRecord, Any], None]], ...]] = {
     "Samples": ((re.compile(EVENT_TIME.encode()), _Pass.samples),),
@@ -540,6 +543,7 @@ _TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition,
     "Answer": ((_ANY, _Pass.answer),),
     "ClientResponse": (
         (re.compile(_ANSWERED.encode()), _Pass.response),
+        (_TRANSACTIONAL, lambda run, *taken: run.transactions.responded(*taken)),
         (_REFUSED, _Pass.errors),
     ),
     "ClientResponses": ((_REFUSED, _Pass.errors),),
@@ -552,5 +556,9 @@ _TAKEN: dict[str, tuple[tuple[re.Pattern[bytes], Callable[[_Pass, TracePosition,
     "ChannelPart": ((re.compile(b'"PartitionErrorsPart"'), _Pass.part),),
     "Received": ((re.compile(b'"(LeaderAndIsr|StopReplica)Response"'), _Pass.received),),
     "TransmitFailed": ((_ANY, _Pass.failed),),
+    "Forwarded": ((_TRANSACTIONAL, lambda run, *taken: run.transactions.requested(*taken)),),
+    "BatchesAppended": ((re.compile(b"__transaction_state"), lambda run, *taken: run.transactions.appended(*taken)),),
+    "SendMarkers": ((_ANY, lambda run, *taken: run.transactions.decided(*taken)),),
+    "PartitionsMarked": ((_ANY, lambda run, *taken: run.transactions.marked(*taken)),),
 }
 """What is taken out of whose payload, where it holds such bytes."""

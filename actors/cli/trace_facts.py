@@ -219,6 +219,49 @@ class Waiting(NamedTuple):
     waits_for: str
 
 
+class TransactionRequest(NamedTuple):
+    """A producer's request about a transactional id, with the coordinator's error code.
+
+    The producer id and epoch are those of the request; of a successful InitProducerId, those of the response.
+    """
+
+    place: TracePosition
+    transactional_id: str
+    api: str
+    producer_id: int
+    producer_epoch: int
+    code: int
+    partitions: tuple[TopicPartition, ...] = ()
+    group: str = ""
+
+
+class TransactionDecision(NamedTuple):
+    """A transaction is committed or aborted, and its markers are sent to these partitions.
+
+    `api` is the request that caused it, "" for the transaction timeout. `loaded`: an earlier coordinator made the
+    decision, and the new one found it when it loaded the transactional id.
+    """
+
+    place: TracePosition
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    partitions: tuple[TopicPartition, ...]
+    api: str = ""
+    loaded: bool = False
+
+
+class TransactionMarked(NamedTuple):
+    """Partitions contain the marker of a transaction."""
+
+    place: TracePosition
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
 class NodeRun(NamedTuple):
     """A run of a node from its start to its end, with its registrations in ZooKeeper and the reason why it ended.
 
@@ -257,6 +300,9 @@ class TraceFacts:
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[Idle] = dataclasses.field(default_factory=list)
     waiting: list[Waiting] = dataclasses.field(default_factory=list)
+    transaction_requests: list[TransactionRequest] = dataclasses.field(default_factory=list)
+    decisions: list[TransactionDecision] = dataclasses.field(default_factory=list)
+    marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
     lives: list[NodeRun] = dataclasses.field(default_factory=list)
 
     def in_order(self) -> TraceFacts:

@@ -1,4 +1,5 @@
-"""`kafka-actors why`: explain from a trace how a partition, topic, broker or controller came to its state."""
+"""`kafka-actors why`: explain from a trace how a partition, topic, broker, controller or transaction came to
+its state."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from actors.cli import cluster_history
+from actors.cli import cluster_history, transaction_history
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.explanations import QUESTIONS as OF_ONE
@@ -23,7 +24,7 @@ from messages.trace.schema import FULL
 
 
 class Subject(NamedTuple):
-    """A kind of thing that `why` explains (partition, topic, broker or controller), and how the command line names
+    """A kind of thing that `why` explains (partition, topic, broker or transaction), and how the command line names
     one."""
 
     form: str
@@ -41,10 +42,11 @@ SUBJECTS = {
     "partition": Subject("TOPIC-NUMBER", _partition),
     "topic": Subject("TOPIC", str),
     "broker": Subject("ID", int),
+    "transaction": Subject("TRANSACTIONAL-ID", str),
 }
 
 
-QUESTIONS = {**OF_ONE, "cluster": cluster_history.QUESTIONS}
+QUESTIONS = {**OF_ONE, "transaction": transaction_history.QUESTIONS, "cluster": cluster_history.QUESTIONS}
 """What is asked of each kind of subject, and the answer to it."""
 
 
@@ -53,10 +55,11 @@ QUESTIONS = {**OF_ONE, "cluster": cluster_history.QUESTIONS}
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 def command(about: str, name: str | None, directory: Path | None) -> int:
-    """Explain the state of a partition, topic, broker, controller or cluster from the traces below DIR.
+    """Explain the state of a partition, broker, transaction or another subject from the traces below DIR.
 
     `partition T-P`: leader, ISR, reassignment. `topic T`: a pending deletion or creation. `broker N`: why it counts as
-    dead. `controller`: terms and elections. `cluster`: what happened, in order. The cluster may still be running.
+    dead. `controller`: terms and elections. `transaction ID`: its state, and why it was aborted or fenced. `cluster`:
+    what happened, in order. The cluster may still be running.
 
     Each line ends with its place in the trace, as options: `kafka-actors replay DIR --run RUN --until DELIVERY` stops
     there, and prints an actor's state with --state.

@@ -37,6 +37,7 @@ PRINTS = frozenset(("echo", "print", "say", "_say", "status"))
 
 REPORTS = (
     "actors/cli/explanations.py",
+    "actors/cli/transaction_history.py",
     "spark/headline.py",
     "spark/report.py",
     "spark/plots.py",

@@ -1,0 +1,137 @@
+"""Explain from traces the state of a transactional id, how its transactions ended, and which requests were rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.cli.explanations import LAST, Answer, Line
+from actors.cli.trace_facts import TraceFacts, TransactionDecision, TransactionRequest
+from messages.cluster import TopicPartition
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from messages.error_names import name_of
+
+NAMED = 5
+"""Maximum number of partitions that a line names."""
+RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS)
+"""Codes that clients retry without an error."""
+
+
+def state(facts: TraceFacts, transactional_id: str) -> Answer:
+    """What state is it in, and since when?"""
+    requests = [each for each in _requests(facts, transactional_id) if each.code == NONE]
+    decisions = _decisions(facts, transactional_id)
+    if not requests and not decisions:
+        return [Line(f"the trace has no successful request of transactional id {transactional_id}")]
+    later = [each for each in requests if not decisions or each.place > decisions[-1].place]
+    begun = [each for each in later if each.api == "InitProducerId"]
+    if begun:
+        later = [each for each in later if each.place > begun[-1].place]
+    added = [each for each in later if each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn")]
+    if added:
+        return _ongoing(added)
+    if begun:
+        now = begun[-1]
+        return [Line(f"Empty: InitProducerId returned {_producer(now)}", now.place)]
+    if decisions:
+        return _ended(facts, decisions[-1])
+    return [Line("the trace begins after its last state change")]
+
+
+def _ongoing(added: list[TransactionRequest]) -> Answer:
+    """An open transaction, with what was added to it."""
+    partitions = list(dict.fromkeys(each for request in added for each in request.partitions))
+    groups = list(dict.fromkeys(request.group for request in added if request.group))
+    lines = [Line(f"Ongoing since the first {added[0].api} of {_producer(added[0])}", added[0].place)]
+    if partitions:
+        lines.append(Line(f"it contains {_named(partitions)}"))
+    if groups:
+        lines.append(Line(f"it contains offsets of {', '.join(groups[:NAMED])}"))
+    return lines
+
+
+def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
+    """A transaction with a decision: which partitions have no marker?"""
+    producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
+    marked = [each for each in facts.marked if each[1:4] == producer and each.place > decision.place]
+    done = {partition for each in marked for partition in each.partitions}
+    left = [each for each in decision.partitions if each not in done]
+    word = "Commit" if decision.commit else "Abort"
+    if not left:
+        return [Line(f"Complete{word}: all {len(decision.partitions)} partitions have the marker", marked[-1].place)]
+    return [
+        Line(f"Prepare{word} since the coordinator began to send markers", decision.place),
+        Line(f"{len(left)} of {len(decision.partitions)} partitions have no marker: {_named(left)}"),
+    ]
+
+
+def ends(facts: TraceFacts, transactional_id: str) -> Answer:
+    """How did its last transactions end, and why?"""
+    return [Line(_end(each), each.place) for each in _decisions(facts, transactional_id)[-LAST:]]
+
+
+def _end(decision: TransactionDecision) -> str:
+    """Return the sentence for the end of a transaction."""
+    ended = f"{'committed' if decision.commit else 'aborted'} with {_producer(decision)}"
+    if decision.loaded:
+        return f"{ended}: an earlier coordinator decided it, and the new coordinator sends the markers again"
+    if decision.api == "EndTxn":
+        return f"{ended}: its producer sent EndTxn"
+    if decision.api == "InitProducerId":
+        return f"{ended}: InitProducerId of a new producer fenced the old producer"
+    return f"{ended}: the transaction timeout was over"
+
+
+def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
+    """Which requests were rejected, and why?"""
+    lines = []
+    decisions = _decisions(facts, transactional_id)
+    requests = _requests(facts, transactional_id)
+    for each in requests:
+        if each.code == NONE or each.code in RETRIED:
+            continue
+        text = f"{each.api} of {_producer(each)} was rejected: {name_of(each.code)}"
+        raised: list[TransactionDecision | TransactionRequest] = [
+            *(one for one in decisions if one.place < each.place),
+            *(one for one in requests if one.place < each.place and (one.api, one.code) == ("InitProducerId", NONE)),
+        ]
+        newest = max(raised, key=lambda one: one.place, default=None)
+        lines.append(Line(text, each.place))
+        if newest is not None and 0 <= each.producer_epoch < newest.producer_epoch:
+            how = (
+                _end(newest)
+                if isinstance(newest, TransactionDecision)
+                else f"InitProducerId returned {_producer(newest)}"
+            )
+            lines.append(Line(f"a newer epoch was in use: {how}", newest.place))
+    return lines[-2 * LAST :]
+
+
+def _requests(facts: TraceFacts, transactional_id: str) -> list[TransactionRequest]:
+    return [each for each in facts.transaction_requests if each.transactional_id == transactional_id]
+
+
+def _decisions(facts: TraceFacts, transactional_id: str) -> list[TransactionDecision]:
+    return [each for each in facts.decisions if each.transactional_id == transactional_id]
+
+
+def _producer(of: TransactionRequest | TransactionDecision) -> str:
+    return f"producer id {of.producer_id}, epoch {of.producer_epoch}"
+
+
+def _named(partitions: list[TopicPartition]) -> str:
+    more = len(partitions) - NAMED
+    return ", ".join(map(str, partitions[:NAMED])) + (f" and {more} others" if more > 0 else "")
+
+
+QUESTIONS: tuple[tuple[str, Callable[[TraceFacts, str], Answer]], ...] = (
+    ("What state is the transaction in, and since when?", state),
+    ("How did its last transactions end, and why?", ends),
+    ("Which requests were rejected, and why?", rejected),
+)
+"""What is asked of a transactional id, and the answer to it."""
