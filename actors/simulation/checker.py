@@ -17,6 +17,7 @@ from thespian.actors import WakeupMessage
 
 from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
+from actors.coordinator.group import GroupActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, Delivery, PortCall
 from actors.simulation.exchanges import Exchanges, ResponseSent
@@ -32,9 +33,11 @@ from actors.simulation.simulated_transactions import (
 )
 from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
+from messages.error_codes import NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
+from messages.groups import StartGroup
 from messages.node import NodeSettings
-from messages.partition import LogMoved, LogRead, Replicate
+from messages.partition import BatchesAppended, LogMoved, LogRead, Replicate
 from messages.requests import (
     ControllerRequest,
     LeaderAndIsrRequest,
@@ -55,6 +58,10 @@ _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
 
 _FILLING = ("append", "append_as_coordinator", "append_marker", "replicate")
 """What writes to a log."""
+
+
+PERHAPS_APPENDED = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""Errors of an append to a log that has the batch nevertheless."""
 
 
 class State(NamedTuple):
@@ -267,6 +274,8 @@ class Checker:
         """The largest last stable offset of each leader, by node, process, creation of the topic and leader epoch."""
         self.read_committed: dict[TopicPartition, CommittedView] = {}
         """What readers of committed data found when the cluster was last asked."""
+        self.unsure_groups: set[tuple[int, str]] = set()
+        """Nodes and groups that they coordinate, of which an append to the log failed after it had begun."""
         self.replicas = Replicas()
         self.exchanges = Exchanges()
         self.written_at: dict[TopicPartition, float] = {}
@@ -321,6 +330,8 @@ class Checker:
             self._check_handled(self._begun[node])
         if delivery.actor_class in _CONTROLLERS:
             self._controlled(node, delivery)
+        if isinstance(delivery.message, StartGroup | BatchesAppended):
+            self._group_stored(node, delivery)
         if isinstance(delivery.message, LogRead | LogMoved):
             self._look(StableOffsetSeen(node, self.cluster.machines[node].starts, delivery.message))
         for effect in delivery.effects:
@@ -532,6 +543,17 @@ class Checker:
             before = dict(controller.context.leadership)
             assert process is not None
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
+
+    def _group_stored(self, node: int, delivery: Delivery) -> None:
+        """A group was loaded, or its log answered: a batch that is not committed in time may stay in the log."""
+        actor = getattr(delivery.receiver, "actor", None)
+        if not isinstance(actor, GroupActor):
+            return
+        key = node, actor.group.name
+        if isinstance(delivery.message, StartGroup):
+            self.unsure_groups.discard(key)
+        elif any(result.error_code in PERHAPS_APPENDED for _, _, result in delivery.message.results):
+            self.unsure_groups.add(key)
 
     def _check_handled(self, handled: EventHandled) -> None:
         """Look at what became of an event once its mail has arrived, a moment later, and nothing else is under way."""

@@ -689,11 +689,14 @@ def _orders(
 
 
 def _of_old_state(leads: bool) -> Make:
-    """A LeaderAndIsr request with the next leader epoch, which was decided on an older version of the state."""
+    """A LeaderAndIsr request with the next leader epoch, which was decided on an older version of the state.
+
+    None for a topic that is queued for deletion: a broker that has deleted its replica creates it again, as Kafka's.
+    """
 
     def make(about: About) -> Message | None:
         brokers = about.replicas
-        if about.node not in brokers:
+        if about.node not in brokers or paths.delete_topic(about.topic) in about.cluster.zookeeper.nodes:
             return None
         leader = about.node if leads else next((each for each in brokers if each != about.node), 90)
         state = LeaderAndIsrPartitionState(

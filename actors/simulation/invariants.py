@@ -43,6 +43,7 @@ from actors.simulation.producer_invariants import (
     transactions_end,
     zombies_are_fenced,
 )
+from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
 from actors.simulation.replicas import Committed, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
@@ -56,10 +57,8 @@ from actors.simulation.replication_invariants import (
     silent_members_leave_the_group,
     stale_requests_are_refused,
 )
-from actors.simulation.simulated_cluster import UP, host_of
 from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
-from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import parse_name
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
@@ -280,42 +279,8 @@ def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) ->
 # ---------------------------------------------------------------------------------------------------- at rest
 
 
-def _connected(law: Checker) -> list[int]:
-    """Return the nodes that run and reach ZooKeeper: all of an idle cluster, unless a fault lasts."""
-    machines = law.cluster.machines.values()
-    return [machine.id for machine in machines if machine.state == UP and _linked(law, machine.id, ZOOKEEPER)]
-
-
-def _up(law: Checker) -> list[int]:
-    """Return the nodes without a fault: all of an idle cluster, unless a fault lasts."""
-    return [node for node in _connected(law) if not law.cluster.machines[node].disks.faults]
-
-
-def _linked(law: Checker, node: int, other: int | str) -> bool:
-    """Return whether messages pass between a node and another host, in both directions."""
-    one, two = host_of(node), host_of(other) if isinstance(other, int) else other
-    return node == other or not (law.cluster.wires.is_cut(one, two) or law.cluster.wires.is_cut(two, one))
-
-
-def controlled(law: Checker) -> list[int]:
-    """Return the nodes without a fault that exchange messages with the controller."""
-    return [node for node in _up(law) if _linked(law, node, law.controller)]
-
-
-def _can_commit(law: Checker, partition: TopicPartition) -> bool:
-    """Return whether no lasting fault keeps the leader of a partition from committing records."""
-    state, able = law.states.get(partition), controlled(law)
-    return (
-        state is not None
-        and state.leader in able
-        and set(state.isr) <= set(able)
-        and len(state.isr) >= law.least_insync(partition)
-        and all(_linked(law, state.leader, replica) for replica in state.isr)
-    )
-
-
 def _all_brokers_are_registered(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up = _connected(law)
+    up = connected(law)
     if sorted(law.registered) != up:
         yield f"registered brokers {sorted(law.registered)}, running {up}"
     if law.controller not in up:
@@ -331,7 +296,7 @@ def _remaining(law: Checker) -> dict[TopicPartition, State]:
 
 
 def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    up, connected = set(_up(law)), _connected(law)
+    up, running = set(up_nodes(law)), connected(law)
     for partition, assigned in law.assigned.items():
         if partition.topic in law.deleting:
             continue
@@ -339,7 +304,7 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
         if state is None:
             if set(assigned.replicas) & up:
                 yield f"{partition} has no state znode; replicas {sorted(set(assigned.replicas) & up)} are running"
-        elif state.leader not in connected and set(state.isr) & up:
+        elif state.leader not in running and set(state.isr) & up:
             yield (
                 f"{partition} has leader {state.leader}; {sorted(set(state.isr) & up)} of the ISR "
                 f"{state.isr} are running"
@@ -347,13 +312,13 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 
 
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    able, connected = set(controlled(law)), set(_connected(law))
+    able, running = set(controlled(law)), set(connected(law))
     for partition, state in _remaining(law).items():
         if state.leader not in able:
             continue
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
-        must = {replica for replica in replicas & able if _linked(law, state.leader, replica)}
-        if not must <= set(state.isr) or not set(state.isr) <= replicas & connected:
+        must = {replica for replica in replicas & able if linked(law, state.leader, replica)}
+        if not must <= set(state.isr) or not set(state.isr) <= replicas & running:
             yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
 
 
@@ -400,13 +365,13 @@ def _waits_for_fault(law: Checker, partition: TopicPartition) -> bool:
     replicas, able = law.assigned[partition].replicas, controlled(law)
     state = law.states.get(partition)
     leader = replicas[0] if state is None else state.leader
-    return not set(replicas) <= set(able) or not all(_linked(law, leader, each) for each in replicas)
+    return not set(replicas) <= set(able) or not all(linked(law, leader, each) for each in replicas)
 
 
 def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     able = controlled(law)
     for node, context in law.cluster.controllers().items():
-        if node not in _connected(law):
+        if node not in connected(law):
             continue
         found = inconsistencies(context)
         yield from (f"controller {node}: {text}" for text in found)
@@ -467,9 +432,9 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
 
 def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-    connected = _connected(law)
+    running = connected(law)
     for tp, state in _remaining(law).items():
-        if state.leader not in connected:
+        if state.leader not in running:
             continue  # a broker takes no role from an order without a live leader
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
@@ -508,7 +473,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
 def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
     for partition, acknowledged in law.acknowledged.items():
         read = law.read.get(partition)
-        if law.is_lossy(partition) or not _can_commit(law, partition):
+        if law.is_lossy(partition) or not can_commit(law, partition):
             continue
         if read is None:
             yield f"{partition} cannot be read"
@@ -524,7 +489,7 @@ def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Ite
 def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str]:
     for partition, seen in law.seen.items():
         read = law.read.get(partition)
-        if law.is_lossy(partition) or not _can_commit(law, partition) or read is None:
+        if law.is_lossy(partition) or not can_commit(law, partition) or read is None:
             continue
         first = law.first_offset(partition)
         for offset, value in seen.items():
@@ -536,7 +501,7 @@ def _groups(law: Checker) -> Iterator[SimulatedGroup]:
     """The groups whose coordinator can do its work."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
-        if partition not in law.states or _can_commit(law, partition):
+        if partition not in law.states or can_commit(law, partition):
             yield group
 
 
@@ -590,7 +555,7 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
     for partition, state in _remaining(law).items():
         if not law.is_written(partition) or state.leader not in up or partition in law.resumed:
             continue
-        nodes = [node for node in state.isr if node in up and _linked(law, state.leader, node)]
+        nodes = [node for node in state.isr if node in up and linked(law, state.leader, node)]
         logs = {node: law.replicas.log(node, partition) or LogView() for node in nodes}
         first = max([law.deleted.get(partition, 0), *(log.start for log in logs.values())])
         disks = {node: law.cluster.machines[node].disks for node in nodes}

@@ -24,7 +24,8 @@ from actors.runtime.silence import silent
 from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.coverage import Collector
-from actors.simulation.invariants import INVARIANTS, Invariant, controlled
+from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.reachability import controlled
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster

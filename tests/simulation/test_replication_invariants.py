@@ -250,6 +250,61 @@ LEGAL = {
         25 roll 1 for 1
         34 send-data produce-old-time t4 0 g1
         """,
+    "a transaction's markers do not reach a leader that its coordinator cannot send to": """
+        brokers 4
+        seed 5
+        duration 33.119
+        records yes
+        validated yes
+        steady no
+        0.000 create x 2 3 1
+        0.000 create t0 1
+        0.000 create t5 0
+        0.000 create t2 2
+        0.000 create t7 3
+        0.000 transact id0 for 10.000
+        8.000 mute 2 1 for inf
+        """,
+    "an offset commit that timed out is in the log of its group and not in memory, after a partition": """
+        brokers 4
+        seed 7
+        duration 10.442
+        records yes
+        validated yes
+        steady no
+        0.000 create x 0 3 0
+        0.000 break 2 1 for 0.015
+        0.100 join g1 1
+        0.200 transact id1 for 0.500
+        8.200 partition 1,2 0,3 for 4.000
+        """,
+    "an offset commit that timed out is in the log of its group and not in memory, after a kill": """
+        brokers 3
+        seed 10
+        duration 18.035
+        records yes
+        validated yes
+        steady no
+        set zookeeper_session_timeout_ms 12000
+        0.000 create x 1 2
+        0.608 create t5 0
+        0.608 transact worker for 0.500
+        0.608 join g0 1
+        8.608 kill 2 for 0.001
+        """,
+    "a broker that has deleted its replica creates it again for a leader": """
+        brokers 3
+        seed 56
+        duration 14.265
+        records no
+        validated yes
+        steady no
+        0.100 ask-create t0 1,2,0 1,0,2
+        0.200 kill 1 for 0.001
+        3.087 delete t0
+        6.265 kill 1 for 8.000
+        14.265 send-stale stop-old-epoch,lead-old-epoch,lead-bad-name,lead-old-controller,follow-on-old-state t0 1 g1
+        """,
 }
 """What Kafka does too -> a schedule that leads to it."""
 

@@ -1,0 +1,55 @@
+"""What the lasting faults of a run leave: which nodes work, which reach each other, and what they can commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.topic_name import TRANSACTION_STATE
+from actors.simulation.simulated_cluster import UP, host_of
+from actors.simulation.zookeeper_link import ZOOKEEPER
+from messages.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from actors.simulation.checker import Checker
+
+
+def connected(law: Checker) -> list[int]:
+    """Return the nodes that run and reach ZooKeeper: all of an idle cluster, unless a fault lasts."""
+    machines = law.cluster.machines.values()
+    return [machine.id for machine in machines if machine.state == UP and linked(law, machine.id, ZOOKEEPER)]
+
+
+def up_nodes(law: Checker) -> list[int]:
+    """Return the nodes without a fault: all of an idle cluster, unless a fault lasts."""
+    return [node for node in connected(law) if not law.cluster.machines[node].disks.faults]
+
+
+def linked(law: Checker, node: int, other: int | str) -> bool:
+    """Return whether messages pass between a node and another host, in both directions."""
+    one, two = host_of(node), host_of(other) if isinstance(other, int) else other
+    return node == other or not (law.cluster.wires.is_cut(one, two) or law.cluster.wires.is_cut(two, one))
+
+
+def controlled(law: Checker) -> list[int]:
+    """Return the nodes without a fault that exchange messages with the controller."""
+    return [node for node in up_nodes(law) if linked(law, node, law.controller)]
+
+
+def can_commit(law: Checker, partition: TopicPartition) -> bool:
+    """Return whether no lasting fault keeps the leader of a partition from committing records."""
+    state, able = law.states.get(partition), controlled(law)
+    return (
+        state is not None
+        and state.leader in able
+        and set(state.isr) <= set(able)
+        and len(state.isr) >= law.least_insync(partition)
+        and all(linked(law, state.leader, replica) for replica in state.isr)
+    )
+
+
+def can_receive_markers(law: Checker, partition: TopicPartition) -> bool:
+    """Return whether no lasting fault keeps the markers of any coordinator from a partition."""
+    logs = [each for each in law.states if each.topic == TRANSACTION_STATE]
+    return can_commit(law, partition) and all(
+        can_commit(law, log) and linked(law, law.states[log].leader, law.states[partition].leader) for log in logs
+    )
