@@ -16,8 +16,7 @@ SEEDS        = 100
 RECORD_SEEDS = 15
 SOAK_SEEDS   = 10000
 MUTANT_SEEDS = 20
-# Without producers and transactions, whose invariants are not settled yet (docs/simulation.md)
-FAULTS       = kill,pause,partition,expire,disk,slow,zookeeper,admin,groups,absent,stale
+FAULTS       = all
 
 # Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
