@@ -184,7 +184,7 @@ def test_it_works_in_unittest(tmp_path: Path) -> None:
 
 REFUSED = """
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 @pytest.mark.kafka_cluster(2, session_timeout=0.2)
 def test_it(kafka_cluster):
@@ -192,14 +192,18 @@ def test_it(kafka_cluster):
     kafka_cluster.kill(kafka_cluster.wait_for_leader("t"))
     kafka_cluster.wait_for(lambda: len(kafka_cluster.isr_of("t")) == 1)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "acks": "all", "retries": 0})
-    producer.produce("t", b"x")
-    producer.flush(10)
+    codes = []
+    while KafkaError.NOT_ENOUGH_REPLICAS not in codes and len(codes) < 100:
+        producer.produce("t", b"x", on_delivery=lambda error, _: codes.append(error.code() if error else 0))
+        producer.flush(10)
+    assert 0 not in codes, f"a record was acknowledged: {codes}"
     assert "the test fails" == ""
 """
 
 
 def test_the_report_says_what_the_cluster_did_and_refused(tmp_path: Path) -> None:
     output = run_pytest(tmp_path, REFUSED)
+    assert "AssertionError: a record was acknowledged" not in output, output
     assert "What happened?" in output
     assert re.search(r"broker \d was elected, epoch 1 \[", output)
     assert re.search(r"Produce: NOT_ENOUGH_REPLICAS \d+ times \(t-0\), the last:", output), output
