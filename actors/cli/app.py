@@ -28,7 +28,7 @@ COMMANDS = {
     "dump-log": "Print segments, indexes, snapshots and checkpoints of a log directory.",
     "fixture": "Run clusters for a test program, which sends commands as JSON lines on standard input.",
     "get-offsets": "Print offsets of partitions.",
-    "leader-election": "Elect the preferred leaders of partitions, or any live replica if none is in sync.",
+    "leader-election": "Trigger leader elections: preferred, or unclean where no in-sync replica is alive.",
     "log-dirs": "Print the log directories of brokers with sizes and lags.",
     "reassign-partitions": "Reassign partitions to other brokers.",
     "replay": "Replay recorded actors and compare their messages and I/O calls with the trace.",

@@ -54,7 +54,11 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
     help="Milliseconds to wait for the result.",
 )
 def command(**parameters: Any) -> int:
-    """Elect preferred leaders, or any live replica if no in-sync replica is alive, as kafka-leader-election does."""
+    """Trigger leader elections, as kafka-leader-election does.
+
+    The preferred election moves leadership to the first replica. The unclean election applies only to partitions
+    without a live in-sync replica, and makes any live replica the leader.
+    """
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     partitions = _wanted(options)
     timeout = options["timeout"]

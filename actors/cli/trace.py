@@ -34,7 +34,7 @@ def command() -> None:
 def expanded(directory: Path, target: Path, node: int | None) -> int:
     """Write every run recorded below DIR to TARGET with the contents of all messages, as with trace.detail=full.
 
-    A replay restores the contents, and compares its messages with the trace.
+    This command replays each run to restore the contents, and compares the replay's messages with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
         raise CommandFailed(

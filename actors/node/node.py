@@ -146,7 +146,7 @@ class NodeActor(FlowActor):
     def receiveMsg_NodeFaultInjected(self, message: NodeFaultInjected, sender: ActorAddress) -> None:
         """Log what became of an injected fault."""
         _log.info(
-            "[KafkaServer id=%d] Fault %s (%g) was %s; hits: %d",
+            "[KafkaServer id=%d] Fault %s with value %g was %s; operations that met it: %d",
             *(self._settings.node_id, message.fault, message.value, message.change, message.hits),
         )
 

@@ -32,7 +32,7 @@ class Fate(enum.Enum):
 
 @attrs.define(eq=False)
 class SimulatedTransaction:
-    """A transaction and its records; `born` has the transaction that created each topic.
+    """A transaction and its records; `born` maps each topic to the ZooKeeper transaction that created it.
 
     `offset` is the offset of its input that a worker commits in it, -1 if there is none.
     """

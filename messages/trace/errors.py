@@ -22,7 +22,7 @@ class NotATrace(TraceError):
 
 
 class WrongSchema(TraceError):
-    """The trace has another version of the record schema than this program reads."""
+    """The version of the trace's record schema is not one that this program reads."""
 
 
 class Damaged(TraceError):

@@ -16,14 +16,18 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Failed to write the checkpoints of": {"directory.path": "/var/lib/kafka"},
     "Failed to take a snapshot": {"error": "No space left on device"},
     "[KafkaServer id={self._settings.node_id:d}] Fault": {
-        "message.fault": "error",
-        "message.value:d": "6",
+        "message.fault": "slow_disk",
+        "message.value:d": "0.05",
         "message.change": "removed",
         "message.hits:d": "4",
     },
     "cannot be overridden: the cluster sets it": {"name": "log.dirs"},
     "unknown node setting in": {"path": "schedule.txt", "name": "retention"},
-    "Aborting the transaction of": {"took:d": "60000", "timeout:d": "60000"},
+    "Aborting the transaction of": {"name": "'payments-1'", "took:d": "60012", "timeout:d": "60000"},
+    "Error loading offsets from": {"name_of(message.error_code)": "KAFKA_STORAGE_ERROR"},
+    "response of broker": {"name_of(response.error_code)": "STALE_CONTROLLER_EPOCH"},
+    "Tombstones of": {"name_of(error_code)": "NOT_ENOUGH_REPLICAS"},
+    "exists in two log directories": {"name": "orders-3"},
     "of __transaction_state: key": {"key.encode('latin-1').hex()": "0009"},
     "gave up after {": {"reason": "broker 2 at kafka2.example.org:9092: not the coordinator"},
     "--logs {logs}": {"logs": "/var/log/kafka", "error.strerror or error": "Permission denied"},
@@ -439,5 +443,6 @@ EXPRESSIONS = {
     r"new|ineligible": "orders",
     r"fresh": "orders-4",
     r"name_of\(code\)": "TOPIC_ALREADY_EXISTS",
+    r"name_of\(.*error_code\)": "STALE_CONTROLLER_EPOCH",
 }
 """A whole expression of a placeholder -> an example value."""
