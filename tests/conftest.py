@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from actors.cli.node_log import STATE_CHANGES
 from tests.cluster.apache_java import make_archive
 from tests.cluster.processes import ApacheBroker, free_ports
 from tests.waiting import until
@@ -47,11 +48,11 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _log_level_as_before() -> Iterator[None]:
-    """Restore the root logger's level: commands that run inside a test lower it."""
-    root = logging.getLogger()
-    before = root.level
+    """Restore the levels of the root and state change loggers: commands that run inside a test lower both."""
+    before = [(logger, logger.level) for logger in map(logging.getLogger, (None, STATE_CHANGES))]
     yield
-    root.setLevel(before)
+    for logger, level in before:
+        logger.setLevel(level)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
