@@ -15,13 +15,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
 from actors.public.fault_injection import InjectedFault, Trigger
-from actors.runtime.replayer import replay_directory
 from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import properties
+from tests.public.replays import check_replay, replayed
 
 MESSAGES = 4
 """Requests of each case: one for each message, for nothing is retried."""
@@ -54,12 +53,13 @@ KINDS: dict[str, tuple[tuple[Any, ...], bool, bool]] = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(1) as cluster:
+    """Three brokers; what they recorded of all tests must replay."""
+    with replayed(KafkaCluster()) as cluster:
         yield cluster
 
 
 def log_end_offset(cluster: KafkaCluster, topic: str) -> int:
-    """The number of records in partition 0."""
+    """The number of records in partition 0, whose leader is its only replica: its high watermark never lags."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
     consumer.close()
@@ -93,10 +93,11 @@ def delivered(cluster: KafkaCluster, topic: str, count: int) -> list[bool]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_exactly_the_chosen_requests_meet_the_fault(cluster: KafkaCluster, kind: str, trigger: str) -> None:
     topic = f"{kind}-{trigger}"
-    cluster.create_topic(topic)
+    cluster.create_topic(topic, replication_factor=1)
+    leader = cluster.wait_for_leader(topic)
     value, acknowledged, written = KINDS[kind]
     choose, hit = TRIGGERS[trigger]
-    with choose(getattr(cluster.faults, kind)("Produce", *value, topic=topic, partition=0, broker=0)) as fault:
+    with choose(getattr(cluster.faults, kind)("Produce", *value, topic=topic, partition=0, broker=leader)) as fault:
         outcomes = delivered(cluster, topic, MESSAGES)
         assert (fault.calls, fault.hits) == (MESSAGES, len(hit))
     assert outcomes == [acknowledged or number not in hit for number in range(MESSAGES)]
@@ -106,7 +107,7 @@ def test_exactly_the_chosen_requests_meet_the_fault(cluster: KafkaCluster, kind:
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_kafka_python_meets_them_too(cluster: KafkaCluster, trigger: str) -> None:
     topic = f"python-{trigger}"
-    cluster.create_topic(topic)
+    cluster.create_topic(topic, replication_factor=1)
     choose, hit = TRIGGERS[trigger]
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, client_id="py", retries=0, acks=1, enable_idempotence=False
@@ -141,7 +142,7 @@ ALL_WRITTEN = len(ONE_BY_ONE) - sum(not written for _, _, written in KINDS.value
 
 
 def test_kafka_python_meets_each_kind(cluster: KafkaCluster) -> None:
-    cluster.create_topic("python-kinds")
+    cluster.create_topic("python-kinds", replication_factor=1)
     faults = inject_one_after_the_other(cluster, client_id="each")
     producer = KafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,
@@ -167,7 +168,7 @@ def test_kafka_python_meets_each_kind(cluster: KafkaCluster) -> None:
 
 
 def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
-    cluster.create_topic("java-kinds")
+    cluster.create_topic("java-kinds", replication_factor=1)
     faults = inject_one_after_the_other(cluster, topic="java-kinds")
     config = properties(
         tmp_path / "producer.properties",
@@ -204,7 +205,8 @@ def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, 
 
 def test_filters_choose_topic_partition_broker_and_client(cluster: KafkaCluster) -> None:
     cluster.create_topic("filtered", partitions=2)
-    others: dict[str, Any] = {"topic": "other", "partition": 1, "broker": 1, "client_id": "another"}
+    follower = (cluster.wait_for_leader("filtered") + 1) % 3
+    others: dict[str, Any] = {"topic": "other", "partition": 1, "broker": follower, "client_id": "another"}
     faults = [cluster.faults.error("Produce", 87, **{name: value}).every_time() for name, value in others.items()]
     assert delivered(cluster, "filtered", 1) == [True]
     assert [(fault.calls, fault.hits) for fault in faults] == [(0, 0)] * 4
@@ -237,5 +239,4 @@ def test_hits_are_in_the_trace_and_in_why_and_what_was_never_met_is_reported() -
     ).stdout
     assert said.count("an injected fault was met: error (6), Produce of client rdkafka") == 2, said
     assert "Produce: NOT_LEADER_OR_FOLLOWER 2 times" not in said, "no actor answered that"
-    replayed = replay_directory(cluster.trace_dir, (NodeActor,))
-    assert [run.divergence or run.problem for run in replayed.runs if not run.ok] == []
+    check_replay(cluster.trace_dir)

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
-from actors.runtime.replayer import replay_directory
+from tests.public.replays import replayed
 
 HOUR = 3600
 
@@ -22,12 +21,8 @@ HOUR = 3600
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     """Three brokers; what they recorded of all tests must explain the faults, and replay."""
-    cluster = KafkaCluster(session_timeout=0.5).start()
-    cluster.keep = True
-    yield cluster
-    cluster.stop()
-    replayed = replay_directory(cluster.trace_dir, (NodeActor,))
-    assert [run.divergence or run.problem for run in replayed.runs if not run.ok] == []
+    with replayed(KafkaCluster(session_timeout=0.5)) as cluster:
+        yield cluster
 
 
 def send(cluster: KafkaCluster, topic: str, **settings: Any) -> None:
