@@ -204,7 +204,7 @@ class _Replied(msgspec.Struct):
     response: tuple[str, msgspec.Raw] | None = None
 
 
-class _CameTogether(msgspec.Struct):
+class _ClientRequests(msgspec.Struct):
     """The fields that are read from a `ClientRequests` message: requests that arrived together on one connection."""
 
     requests: tuple[_Came, ...]
@@ -543,7 +543,9 @@ TAKEN: dict[str, Callable[[msgspec.Raw], _Columns]] = {
     ),
     "ClientRequest": _taking(_Came, _came),
     "Forwarded": _taking(_Passed, lambda passed: _came(passed.request)),
-    "ClientRequests": _taking(_CameTogether, lambda came: {"exchanges": [_exchange(_came(r)) for r in came.requests]}),
+    "ClientRequests": _taking(
+        _ClientRequests, lambda came: {"exchanges": [_exchange(_came(r)) for r in came.requests]}
+    ),
     "ClientResponse": _taking(_Replied, _replied),
     "ClientResponses": _taking(
         _RepliedTogether, lambda replied: {"exchanges": [_exchange(_replied(r)) for r in replied.responses]}

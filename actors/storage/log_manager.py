@@ -56,7 +56,7 @@ from actors.storage.log import (
 )
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
-from actors.storage.log.flushing import AtOnce, Flusher
+from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
 from actors.storage.log.producers import EXPIRATION_MS
 from actors.storage.log.transactions import NO_OFFSET
@@ -222,7 +222,7 @@ class LogsPort:
     ) -> None:
         self._wall_ms = wall_ms
         self._region_from = region_from
-        self._flusher = flusher or AtOnce()
+        self._flusher = flusher or SynchronousFlusher()
         self._handles = Handles(open_files)
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[str, Log | tuple[int, ...]] = {}

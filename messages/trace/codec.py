@@ -44,7 +44,7 @@ _NAMED: dict[type, tuple[str, Plain | None]] = {}
 """Type name and way to be taken apart, by class, as they turn up."""
 
 
-class Apart:
+class MessageEncoder:
     """Converts messages to plain values for the JSON encoder.
 
     Every tuple is encoded where it stands.
@@ -64,13 +64,13 @@ class Apart:
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 
 
-_APART = Apart()
+_MESSAGE_ENCODER = MessageEncoder()
 
 
 def encode(message: object) -> tuple[str, bytes]:
     """(type name, payload) of one message. Raises UnknownType, BadPayload."""
     try:
-        name, payload = _APART.box(message)
+        name, payload = _MESSAGE_ENCODER.box(message)
         return name, ENCODER.encode(payload)
     except UNFIT as error:
         raise unfit(type(message).__name__, error) from error

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from messages.parts import Part
-from messages.trace.codec import ENCODER, UNFIT, Apart, address_text, unencodable, unfit
+from messages.trace.codec import ENCODER, UNFIT, MessageEncoder, address_text, unencodable, unfit
 from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
 from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
@@ -55,7 +55,7 @@ _TYPE, _PAYLOAD = 6, 10
 """The positions of these columns in a record."""
 
 
-class FrameText(Apart):
+class FrameText(MessageEncoder):
     """Encodes records to the compressed text of one frame: `take` the records, then call `step` until it is done.
 
     `inputs`: what actors sent is written without its payload (rule 3).
@@ -213,7 +213,7 @@ class FrameText(Apart):
         self._lines = bytearray()
 
 
-_INLINE = Apart()
+_INLINE = MessageEncoder()
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -247,7 +247,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
-            raise ValueError("I/O calls or errors belong to no record")
+            raise ValueError("the trace block has I/O calls or errors of a delivery that it does not contain")
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:

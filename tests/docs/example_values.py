@@ -51,7 +51,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "some entries are missing",
+        "error": "the order of the partitions covers only some of them",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignoring unexpected message": {"type(message).__name__": "FindLeader"},

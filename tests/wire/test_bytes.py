@@ -282,7 +282,7 @@ def test_supported_and_advertised() -> None:
         "RenewDelegationToken": (39, 0, 2),
         "ExpireDelegationToken": (40, 0, 2),
         "DescribeDelegationToken": (41, 0, 2),
-        "AddPartitionsToTxn": (24, 0, 3),
+        "AddPartitionsToTxn": (24, 0, 4),
         "AddOffsetsToTxn": (25, 0, 3),
         "EndTxn": (26, 0, 3),
         "WriteTxnMarkers": (27, 0, 1),

@@ -30,7 +30,7 @@ class Flusher(Protocol):
         """Take no more on; `wait` for what is under way."""
 
 
-class AtOnce:
+class SynchronousFlusher:
     """A flusher that flushes in the thread of the caller."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
