@@ -1,7 +1,8 @@
 """Simulated idempotent producers, which send numbered batches and retry each until it is acknowledged.
 
 Rule 1: a producer keeps up to WINDOW batches in flight. It sends the ones that were not acknowledged again, in their
-        order, once all of a round have a response or none comes, as Kafka's producers do.
+        order, once all of a round have a response or none comes, as Kafka's producers do. None is sent that is WINDOW
+        batches or more after the oldest without an acknowledgement: a leader knows a producer's last five batches.
 Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch agree.
 Rule 3: a stream ends where nothing can be said of it any more: its topic was deleted, records may be lost, or a broker
         refuses a batch for another reason than its sequence. It goes on where records before it were deleted.
@@ -151,11 +152,13 @@ class StreamWriter:
             self._later()
             return
         wanted = self._chance.choice((1, WINDOW)) if self._is_known else 1
-        while len(self._unacknowledged) < wanted:
+        batches = self._stream.batches
+        oldest = batches.index(self._unacknowledged[0]) if self._unacknowledged else len(batches)
+        while len(self._unacknowledged) < wanted and len(batches) - oldest < WINDOW:
             batch = SentBatch(self._next, self._chance.randint(1, MOST_RECORDS))
             self._next += batch.size
             self._unacknowledged.append(batch)
-            self._stream.batches.append(batch)
+            batches.append(batch)
         self._round += 1
         head = self._unacknowledged[0]
         for batch in tuple(self._unacknowledged):
