@@ -7,7 +7,7 @@ into `wire/bindings.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from messages.admin_requests import (
@@ -140,6 +140,7 @@ from messages.transaction_requests import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
     DescribedProducers,
     DescribedTransaction,
     DescribeProducersRequest,
@@ -285,7 +286,14 @@ def _refuse_offset_fetch(request: OffsetFetchRequest, code: int) -> OffsetFetchR
 
 
 def _refuse_add_partitions(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
-    return AddPartitionsToTxnResponse(tuple([AddedPartition(each, code) for each in request.partitions]))
+    results = [
+        AddPartitionsToTxnResult(each.transactional_id, _added(each.partitions, code)) for each in request.transactions
+    ]
+    return AddPartitionsToTxnResponse(_added(request.partitions, code), transactions=tuple(results))
+
+
+def _added(partitions: Iterable[TopicPartition], code: int) -> tuple[AddedPartition, ...]:
+    return tuple([AddedPartition(each, code) for each in partitions])
 
 
 def _refuse_write_markers(request: WriteTxnMarkersRequest, code: int) -> WriteTxnMarkersResponse:
@@ -401,7 +409,7 @@ APIS: tuple[Api, ...] = (
         refusal=lambda request, code: InitProducerIdResponse(code),
     ),
     Api(
-        *(24, "AddPartitionsToTxn", 0, 3, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, TRANSACTIONS),
+        *(24, "AddPartitionsToTxn", 0, 4, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, TRANSACTIONS),
         refusal=_refuse_add_partitions,
     ),
     Api(

@@ -124,9 +124,10 @@ class BrokerConfigured:
 
 @message
 class Host:
-    """What a new PartitionActor needs besides its first request: its broker, its log settings and two other actors.
+    """What a new PartitionActor needs besides its first request: its broker, its log settings and other actors.
 
     `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
+    `verifier` verifies transactions; None appends their batches without verification.
     """
 
     broker_id: int
@@ -134,6 +135,7 @@ class Host:
     log_config: tuple[int, ...]
     manager: ActorAddress
     isr_keeper: ActorAddress
+    verifier: ActorAddress | None = None
 
 
 class LogPlace(NamedTuple):

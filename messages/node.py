@@ -65,6 +65,7 @@ class NodeSettings:
     transaction_max_timeout_ms: int = 900000
     transactional_id_expiration_ms: int = 604800000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
+    transaction_partition_verification_enable: bool = True
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
@@ -146,7 +147,8 @@ class StartController:
 class StartReplicaManager:
     """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
-    `coordinators` receive the internal topics' leaders (InternalTopicLeadership).
+    `coordinators` receive the internal topics' leaders (InternalTopicLeadership). `verifier` verifies transactions;
+    None if they are not verified.
     """
 
     settings: NodeSettings
@@ -158,6 +160,7 @@ class StartReplicaManager:
     fetcher_manager: ActorAddress
     partition_requests: ActorAddress
     coordinators: tuple[ActorAddress, ...] = ()
+    verifier: ActorAddress | None = None
 
 
 @message

@@ -106,7 +106,10 @@ FROM_COORDINATOR = 1
 
 
 class AppendBatch(NamedTuple):
-    """A batch to append, the request that it belongs to, and its origin (FROM_CLIENT or FROM_COORDINATOR)."""
+    """A batch to append, the request that it belongs to, and its origin (FROM_CLIENT or FROM_COORDINATOR).
+
+    `transactional_id` is that of the request.
+    """
 
     request: int
     place: int
@@ -115,6 +118,7 @@ class AppendBatch(NamedTuple):
     version: int
     timeout: float
     origin: int = FROM_CLIENT
+    transactional_id: str | None = None
 
 
 @message

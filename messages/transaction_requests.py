@@ -14,17 +14,30 @@ from messages.vocabulary import message
 
 
 @message
-class AddPartitionsToTxnRequest:
-    """A producer's request to its coordinator to add partitions to the transaction (API key 24).
+class AddPartitionsToTxnTransaction:
+    """The partitions of one transactional id in a broker's request; if `verify_only`, they are not added."""
 
-    The transaction begins with the first.
-    """
-
-    version: int
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    verify_only: bool
     partitions: tuple[TopicPartition, ...]
+
+
+@message
+class AddPartitionsToTxnRequest:
+    """A producer's request to its coordinator to add partitions to the transaction (API key 24).
+
+    The transaction begins with the first. Since version 4 it is a broker's request, which has `transactions` instead
+    of the other fields.
+    """
+
+    version: int
+    transactional_id: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    partitions: tuple[TopicPartition, ...] = ()
+    transactions: tuple[AddPartitionsToTxnTransaction, ...] = ()
 
 
 @message
@@ -36,11 +49,21 @@ class AddedPartition:
 
 
 @message
-class AddPartitionsToTxnResponse:
-    """The response to AddPartitionsToTxn, with a result for each partition."""
+class AddPartitionsToTxnResult:
+    """The results for one transactional id of a broker's request."""
 
+    transactional_id: str
     partitions: tuple[AddedPartition, ...]
+
+
+@message
+class AddPartitionsToTxnResponse:
+    """The response to AddPartitionsToTxn, with a result for each partition: in `transactions` since version 4."""
+
+    partitions: tuple[AddedPartition, ...] = ()
     throttle_time_ms: int = 0
+    error_code: int = 0
+    transactions: tuple[AddPartitionsToTxnResult, ...] = ()
 
 
 @message

@@ -215,8 +215,11 @@ class StartTransactionMarkers:
 
 
 @message
-class StartMarkerSender:
-    """The first message to MarkerSenderActor: the broker that it sends markers to, and its connection."""
+class StartRequestSender:
+    """The first message to an actor that sends a coordinator's requests to one broker, and its connection.
+
+    The actors are MarkerSenderActor and VerificationSenderActor.
+    """
 
     node_id: int
     broker: int
@@ -252,3 +255,72 @@ class LeadersFound:
 @message
 class RetryDue:
     """A timer message to TransactionMarkersActor: find the leaders for waiting markers again."""
+
+
+# ---------------------------------------------------------------------------------------------------- verification
+
+
+@message
+class StartTransactionVerifier:
+    """The first message to TransactionVerifierActor."""
+
+    node_id: int
+    request_timeout_ms: int
+    metadata_cache: ActorAddress
+    finder: ActorAddress
+    network: ActorAddress
+
+
+class Verification(NamedTuple):
+    """A question of a partition's leader: whether the partition is in the open transaction of a producer.
+
+    `asker` is the partition's actor, which knows its questions by `number`.
+    """
+
+    number: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partition: TopicPartition
+    asker: ActorAddress = None
+
+
+@message
+class Verify:
+    """A message to the actors that verify transactions; the reply to each asker is TransactionVerified.
+
+    The actors are TransactionVerifierActor and VerificationSenderActor.
+    """
+
+    verifications: tuple[Verification, ...]
+
+
+@message
+class TransactionVerified:
+    """The reply to Verify: the number of the question, the producer, and NONE or the error code for its batches."""
+
+    number: int
+    producer_id: int
+    error_code: int
+
+
+@message
+class VerifyTransaction(Question["PartitionsVerified"]):
+    """A request to TransactionsActor: whether partitions are in the open transaction of an id; the reply is
+    PartitionsVerified.
+
+    `version` is that of the broker's AddPartitionsToTxn request.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+
+@message
+class PartitionsVerified:
+    """The reply to VerifyTransaction: error codes in the order of the request."""
+
+    error_codes: tuple[int, ...]

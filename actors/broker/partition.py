@@ -41,6 +41,7 @@ from actors.core.broker.partition import (
 )
 from actors.core.broker.produce import TAKEN, acks_verdict, epoch_verdict, produce_verdict
 from actors.core.broker.state_changes import changed_isr, changing_isr
+from actors.core.broker.verification import RefusedBatches, TransactionVerification
 from actors.core.log_settings import log_config
 from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
@@ -124,8 +125,10 @@ from messages.partition import (
     last_stable_offset,
 )
 from messages.probes import probe
+from messages.records import NO_PRODUCER_ID
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transaction_requests import DescribedProducer, DescribedProducers
+from messages.transactions import TransactionVerified, Verification, Verify
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.cluster.Partition")
@@ -161,6 +164,9 @@ class PartitionActor(Answerer):
         self._settings = _DEFAULTS
         self._manager: ActorAddress = None
         self._isr_keeper: ActorAddress = None
+        self._verifier: ActorAddress | None = None
+        self._verification: TransactionVerification[tuple[ActorAddress, AppendBatch]] | None = None
+        """The transactions of producers while this replica leads; None before the first."""
         self._log_path = ""
         self._log_start_offset = 0
         self._log_end_offset = 0
@@ -213,7 +219,8 @@ class PartitionActor(Answerer):
         order, host = asked.state, asked.host
         if host is not None:
             self._known = Partition(order.partition, host.broker_id)
-            self._settings, self._manager, self._isr_keeper = host.settings, host.manager, host.isr_keeper
+            self._settings, self._manager = host.settings, host.manager
+            self._isr_keeper, self._verifier = host.isr_keeper, host.verifier
         before = self._known
         error_code, storage_error, changed = role_verdict(before, order), "", False
         try:
@@ -283,6 +290,7 @@ class PartitionActor(Answerer):
         if leader is not None:
             leader.end()
             self._carry_out(leader)
+        self._forget_transactions()
         self._refuse_trims()
         self._tell_reader()
 
@@ -304,6 +312,7 @@ class PartitionActor(Answerer):
             if self._leader is not None:
                 self._leader.end()
                 self._carry_out(self._leader)
+            self._forget_transactions()
             self._known = make_stopped(self._known)
             self._tell_reader()
             return PartitionStopped(NONE)
@@ -334,7 +343,8 @@ class PartitionActor(Answerer):
                 error_code = refusals[batch.acks] = self._acks_refused(batch.acks)
             refused = self._refused(batch, error_code)
             if refused is None:
-                taken.append(batch)
+                if batch.transactional_id is None or self._is_verified(batch, sender):
+                    taken.append(batch)
             else:
                 done.append(BatchAppended(batch.request, batch.place, refused))
         if taken and leader is not None:
@@ -371,6 +381,59 @@ class PartitionActor(Answerer):
             return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)
         return None
 
+    def _is_verified(self, batch: AppendBatch, sender: ActorAddress) -> bool:
+        """Whether a batch may be appended now; otherwise it waits until its transaction is verified."""
+        [header] = batch.part.records.batches
+        if self._verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
+            return True
+        if self._verification is None:
+            self._verification = TransactionVerification()
+        producer = header.producer_id, header.producer_epoch
+        if self._verification.is_open(*producer):
+            return True
+        number, refused = self._verification.wait(*producer, header.base_sequence, (sender, batch))
+        if number:
+            probe("a transaction is verified")
+            asked = Verification(number, cast("str", batch.transactional_id), *producer, self._known.partition)
+            self.send(self._verifier, Verify((asked,)))
+        self._refuse_unverified(refused)
+        return False
+
+    def receiveMsg_TransactionVerified(self, message: TransactionVerified, sender: ActorAddress) -> None:
+        """The coordinator's answer: append what waited for it, or refuse it."""
+        verification, leader = self._verification, self._leader
+        if verification is None or leader is None:
+            return
+        waited, refused = verification.answered(message.number, message.producer_id, message.error_code)
+        self._refuse_unverified(refused)
+        for sender_of, batch in waited:
+            [header] = batch.part.records.batches
+            code = verification.append_verdict(header.producer_id, header.producer_epoch, header.base_sequence)
+            code = code or self._acks_refused(batch.acks)
+            if code != NONE:
+                self._refuse_unverified(RefusedBatches(((sender_of, batch),), code))
+                continue
+            end = self._log_end_offset
+            done = self._append((batch,), leader, sender_of)
+            if self._log_end_offset > end:
+                verification.opened(header.producer_id, header.producer_epoch)
+            if done:
+                self.send(sender_of, BatchesAppended(tuple(done)))
+        self._carry_out(leader)
+
+    def _refuse_unverified(self, refused: RefusedBatches[tuple[ActorAddress, AppendBatch]] | None) -> None:
+        """Answer batches that waited for a verification."""
+        if refused is not None:
+            for sender, batch in refused.batches:
+                result = ProducedPartition(batch.part.partition, refused.error_code)
+                self.send(sender, BatchesAppended((BatchAppended(batch.request, batch.place, result),)))
+
+    def _forget_transactions(self) -> None:
+        """This replica does not lead any more: another leader verifies."""
+        verification, self._verification = self._verification, None
+        if verification is not None:
+            self._refuse_unverified(RefusedBatches(verification.waiting(), NOT_LEADER_OR_FOLLOWER))
+
     def receiveMsg_AppendMarkers(self, message: AppendMarkers, sender: ActorAddress) -> None:
         """End transactions, and answer when that is committed (transactions.md 1.6)."""
         done, leader = [], self._leader
@@ -380,7 +443,10 @@ class PartitionActor(Answerer):
                 refused = ProducedPartition(self._known.partition, error_code)
                 done.append(BatchAppended(marker.request, marker.place, refused))
             else:
+                end = self._log_end_offset
                 done += self._append((marker,), leader, sender)
+                if self._verification is not None and self._log_end_offset > end:
+                    self._refuse_unverified(self._verification.ended(marker.producer_id))
         if leader is not None:
             self._carry_out(leader)
         if done:

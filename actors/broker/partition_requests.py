@@ -32,7 +32,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
-from actors.core.broker.produce import lacks_transactional_id
+from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
@@ -58,7 +58,6 @@ from messages.error_codes import (
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -207,13 +206,12 @@ class PartitionRequestsActor(Dispatcher):
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
-        if lacks_transactional_id(request):
+        if code := transactional_verdict(request):
             number, pending = self._begin(forwarded, 0)
-            pending.results += [
-                ProducedPartition(part.partition, TRANSACTIONAL_ID_AUTHORIZATION_FAILED) for part in request.partitions
-            ]
+            pending.results += [ProducedPartition(part.partition, code) for part in request.partitions]
             self._refuse(number, pending, ())
             return
+        id = request.transactional_id
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
         number, pending = self._begin(forwarded, len(request.partitions))
         unhosted = []
@@ -223,7 +221,7 @@ class PartitionRequestsActor(Dispatcher):
                 pending.results[index] = ProducedPartition(partition, INVALID_TOPIC)
                 pending.outstanding -= 1
             elif (actor := self._hosted.get(partition)) is not None:
-                batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT))
+                batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT, id))
                 of_partition = batches.get(partition)
                 if of_partition is None:
                     batches[partition] = actor, [batch]

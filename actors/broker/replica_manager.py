@@ -187,6 +187,7 @@ class ReplicaManagerActor(FlowActor):
         self._partition_counts = PartitionCounts()
         self._published: tuple[Gauge, ...] = ()
         self._isr_keeper: ActorAddress
+        self._verifier: ActorAddress | None = None
         self._fetcher_manager: ActorAddress
         self._partition_requests: ActorAddress
         self._topics: dict[str, Host] = {}
@@ -219,7 +220,7 @@ class ReplicaManagerActor(FlowActor):
             "bridge": message.bridge,
             ISR_KEEPER: message.isr_keeper,
         }
-        self._isr_keeper = message.isr_keeper
+        self._isr_keeper, self._verifier = message.isr_keeper, message.verifier
         self._fetcher_manager = message.fetcher_manager
         self._partition_requests = message.partition_requests
         self._coordinators = message.coordinators
@@ -688,7 +689,8 @@ class ReplicaManagerActor(FlowActor):
     def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> Host:
         """The log configuration of a topic with these overrides."""
         settings = log_settings(self._settings, topic, overrides)
-        return Host(self._settings.node_id, settings, log_config(settings), self.myAddress, self._isr_keeper)
+        actors = self.myAddress, self._isr_keeper, self._verifier
+        return Host(self._settings.node_id, settings, log_config(settings), *actors)
 
     def _begin_to_host(self, partition: TopicPartition) -> ActorAddress:
         """A new actor for the partition."""

@@ -199,7 +199,8 @@ class GroupActor(Answerer):
         header = () if producer is None else (producer.id, producer.epoch, OFFSETS_SEQUENCE, True)
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms(), *header))
         timeout = self._settings.commit_timeout_ms / 1000
-        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout, FROM_COORDINATOR)
+        id = None if producer is None else producer.transactional_id
+        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout, FROM_COORDINATOR, id)
         self.send(self._partition, AppendBatches((batch,)))
 
     def _wall_ms(self) -> int:

@@ -7,6 +7,8 @@ Rule 2: AddPartitionsToTxn names partitions that the metadata cache must know. O
         clients may not write (29), refuses the whole request; the others get 55. This comes before rule 1.
 Rule 3: an InitProducerId without a transactional id goes to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions ask the partitions, and are answered when all have answered.
+Rule 5: AddPartitionsToTxn is a broker's since version 4. It verifies transactions as in rule 4, and adds nothing: no
+        client sends it.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -25,6 +27,7 @@ from actors.core.coordinator.placement import slot
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.core.transaction.decisions import init_verdict, is_half_pair, is_valid_id
 from actors.core.transaction.transactions import unknown_states
+from actors.core.transaction.verifications import VERSION as VERIFYING_VERSION
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
@@ -53,6 +56,8 @@ from messages.transaction_requests import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
     DescribedTransaction,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -66,12 +71,14 @@ from messages.transactions import (
     DescribeTransaction,
     DropMarkers,
     ListPartitionTransactions,
+    PartitionsVerified,
     PartitionTransactions,
     StartTransactionMarkers,
     StartTransactions,
     TransactionSettings,
     TransactionsLoaded,
     UnloadTransactions,
+    VerifyTransaction,
 )
 from messages.vocabulary import Message
 
@@ -161,6 +168,8 @@ class TransactionCoordinatorActor(Dispatcher):
         match message.request.request:
             case InitProducerIdRequest() as request:
                 self._initialize(message, request)
+            case AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
+                self._verify(message, request)
             case AddPartitionsToTxnRequest() as request:
                 self._numbers += 1
                 self._asked[self._numbers] = message
@@ -253,6 +262,19 @@ class TransactionCoordinatorActor(Dispatcher):
                 self._ask(gathering, place, actor, DescribeTransaction(name))
         self._answer_gathered(gathering)
 
+    def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
+        """Ask for each id of a broker's request (rules 4, 5)."""
+        gathering = _Gathering(forwarded, [None] * len(request.transactions), 0)
+        for place, each in enumerate(request.transactions):
+            code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST
+            if code != NONE:
+                gathering.results[place] = PartitionsVerified((code,) * len(each.partitions))
+            else:
+                actor = self._hosted[self._places.partition_of(each.transactional_id)].actor
+                producer = each.transactional_id, each.producer_id, each.producer_epoch
+                self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions, request.version))
+        self._answer_gathered(gathering)
+
     def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
         """Ask each partition (rule 4)."""
         if self._places.loading:
@@ -295,6 +317,9 @@ class TransactionCoordinatorActor(Dispatcher):
                     for name, result in zip(names, results, strict=True)
                 ]
                 self._respond(forwarded, DescribeTransactionsResponse(tuple(described)))
+            case AddPartitionsToTxnRequest(transactions=transactions):
+                verified = [_verified(*each) for each in zip(transactions, results, strict=True)]
+                self._respond(forwarded, AddPartitionsToTxnResponse(transactions=tuple(verified)))
             case ListTransactionsRequest(state_filters=states):
                 listed: list[ListedTransaction] = []
                 for result in results:
@@ -400,3 +425,11 @@ class TransactionCoordinatorActor(Dispatcher):
             self._groups_count = 0
         if topics:
             self.send(self._start.finder, message)
+
+
+def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
+    """The result of one id by what its partition has answered."""
+    failed = (UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
+    codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
+    added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
+    return AddPartitionsToTxnResult(asked.transactional_id, tuple(added))

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
+from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
+from actors.coordinator.broker_senders import BrokerSenders
 from actors.coordinator.marker_sender import MarkerSenderActor
-from actors.runtime import Dispatcher
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import TopicPartition
 from messages.conversation import Answer, Ask
 from messages.metrics import Gauge, Gauges
 from messages.probes import probe
@@ -34,7 +34,6 @@ from messages.transactions import (
     RetryDue,
     RetryMarkers,
     SendMarkers,
-    StartMarkerSender,
     StartTransactionMarkers,
 )
 from messages.zookeeper import Assignments, GetAssignments
@@ -44,8 +43,11 @@ UNKNOWN_DESTINATION = "kafka_coordinator_transaction_transactionmarkerchannelman
 LOG_APPEND_RETRY = "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize"
 
 
-class TransactionMarkersActor(Dispatcher):
+class TransactionMarkersActor(BrokerSenders):
     """This actor sends the markers of transactions to the leaders of their partitions; each broker has one."""
+
+    SENDER = MarkerSenderActor
+    CHANNELS = "markers"
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,8 +64,6 @@ class TransactionMarkersActor(Dispatcher):
         """Markers that were not written."""
         self._waits = False
         self._questions = 0
-        self._senders: dict[int, tuple[ActorAddress, Endpoint]] = {}
-        self._made = 0
         self._gauges = {UNKNOWN_DESTINATION: 0, LOG_APPEND_RETRY: 0}
         """The last published values."""
         self._to_retry: dict[int, int] = {}
@@ -167,7 +167,7 @@ class TransactionMarkersActor(Dispatcher):
                     by_broker.setdefault(broker_id, []).append(part)
         endpoints = {place.leader: place.endpoint for place in leaders if place.endpoint is not None}
         for broker_id, its in by_broker.items():
-            self.send(self._sender(broker_id, endpoints[broker_id]), SendMarkers(tuple(its)))
+            self.send(self.sender_to(broker_id, endpoints[broker_id]), SendMarkers(tuple(its)))
         if missing:
             self._ask_zookeeper(missing)
 
@@ -190,21 +190,6 @@ class TransactionMarkersActor(Dispatcher):
                 self.send(marker.owner, PartitionsMarked(*who, gone))
             if known:
                 self._unknown.append(marker._replace(partitions=tuple(known)))
-
-    def _sender(self, broker: int, endpoint: Endpoint) -> ActorAddress:
-        """The sender to a broker (rule 1)."""
-        known = self._senders.get(broker)
-        if known is not None and known[1] == endpoint:
-            return known[0]
-        if known is not None:
-            self.send(known[0], ActorExitRequest())
-        start = self._start
-        self._made += 1
-        sender = self.createActor(MarkerSenderActor)
-        self._senders[broker] = sender, endpoint
-        channel, timeout = f"markers-{broker}-{self._made}", start.request_timeout_ms / 1000
-        self.send(sender, StartMarkerSender(start.node_id, broker, endpoint, channel, start.network, timeout))
-        return sender
 
     # ------------------------------------------------------------------------------------------------ waiting, figures
 

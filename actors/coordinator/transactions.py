@@ -44,6 +44,7 @@ from messages.transactions import (
     Marker,
     MarkersCancelled,
     PartitionsMarked,
+    PartitionsVerified,
     PartitionTransactions,
     ProducerIdTaken,
     RetryCompletions,
@@ -52,6 +53,7 @@ from messages.transactions import (
     TakeProducerId,
     TransactionsLoaded,
     UnloadTransactions,
+    VerifyTransaction,
 )
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
@@ -131,8 +133,10 @@ class TransactionsActor(PartitionReader, Answerer):
         self._carry_out()
 
     def answer(self, question: Message) -> Message:
-        """A question of the coordinator for an admin."""
+        """A question of the coordinator for an admin or a partition's leader."""
         match question:
+            case VerifyTransaction():
+                return PartitionsVerified(self._transactions.verify(question))
             case DescribeTransaction(transactional_id):
                 return self._transactions.describe(transactional_id)
             case ListPartitionTransactions():

@@ -32,6 +32,7 @@ from actors.controller.controller import ControllerActor
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
+from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
 from actors.runtime import FlowActor
@@ -71,6 +72,7 @@ from messages.node import (
     StopNode,
 )
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import Message
 from messages.zookeeper import (
     EnsurePaths,
@@ -245,6 +247,7 @@ class NodeActor(FlowActor):
                     *(start.network, start.metrics),
                 ),
             )
+            verifier = self._create_verifier(metadata_cache, finder)
             self._replica_manager = self.createActor(ReplicaManagerActor)
             self.send(
                 self._replica_manager,
@@ -258,6 +261,7 @@ class NodeActor(FlowActor):
                     fetcher_manager,
                     self._partition_requests,
                     (self._group_coordinator, self._transaction_coordinator),
+                    verifier,
                 ),
             )
             dynamic_config = self.createActor(DynamicConfigActor)
@@ -275,6 +279,19 @@ class NodeActor(FlowActor):
         else:
             self._loaded = ReplicaManagerStarted()
             yield from self._serve(self._loaded)
+
+    def _create_verifier(self, metadata_cache: ActorAddress, finder: ActorAddress) -> ActorAddress | None:
+        """Create the actor that verifies transactions, unless the settings say that they are not verified."""
+        start = self._start
+        if not start.settings.transaction_partition_verification_enable:
+            return None
+        verifier = self.createActor(TransactionVerifierActor)
+        timeout_ms = start.settings.request_timeout_ms
+        self.send(
+            verifier,
+            StartTransactionVerifier(start.settings.node_id, timeout_ms, metadata_cache, finder, start.network),
+        )
+        return verifier
 
     def _serve(self, started: ReplicaManagerStarted) -> Flow[None]:
         """The logs are loaded: register, then open the doors and let the controller compete."""

@@ -210,6 +210,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.state.log.min.isr", _integer(1), "2", "transaction_state_log_min_isr"),
     Setting("transaction.state.log.segment.bytes", _integer(1), "104857600", "transaction_state_log_segment_bytes"),
     Setting("transaction.state.log.load.buffer.size", _integer(1), "5242880", "transaction_state_log_load_buffer_size"),
+    Setting("transaction.partition.verification.enable", BOOLEAN, "true", "transaction_partition_verification_enable"),
     Setting("transaction.max.timeout.ms", _integer(1), "900000", "transaction_max_timeout_ms"),
     Setting("transactional.id.expiration.ms", _integer(1), "604800000", "transactional_id_expiration_ms"),
     Setting(
@@ -380,7 +381,7 @@ KNOWN = frozenset(
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
     ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     ssl.truststore.certificates ssl.truststore.location ssl.truststore.password ssl.truststore.type
-    telemetry.max.bytes transaction.partition.verification.enable
+    telemetry.max.bytes
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
     zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.metadata.migration.min.batch.size zookeeper.set.acl zookeeper.ssl.cipher.suites

@@ -36,7 +36,7 @@ _CODES: Mapping[str, str] = {
     "Produce": f"NONE {_LEADERSHIP} CORRUPT_MESSAGE REQUEST_TIMED_OUT MESSAGE_TOO_LARGE INVALID_TOPIC"
     " RECORD_LIST_TOO_LARGE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS"
     " INVALID_TIMESTAMP OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD"
-    " TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TXN_STATE",
+    " TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING",
     "Fetch": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND"
     " INVALID_FETCH_SESSION_EPOCH UNSUPPORTED_COMPRESSION_TYPE",
     "ListOffsets": f"NONE {_LEADERSHIP} {_EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE",
@@ -52,7 +52,7 @@ _CODES: Mapping[str, str] = {
     "DescribeLogDirs": "NONE KAFKA_STORAGE_ERROR",
     "InitProducerId": f"NONE {_ID} INVALID_TRANSACTION_TIMEOUT INVALID_PRODUCER_EPOCH CONCURRENT_TRANSACTIONS",
     "AddPartitionsToTxn": f"NONE {_ID} {_TRANSACTION} UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED"
-    " OPERATION_NOT_ATTEMPTED",
+    " OPERATION_NOT_ATTEMPTED INVALID_TXN_STATE",
     "AddOffsetsToTxn": f"NONE {_ID} {_TRANSACTION}",
     "EndTxn": f"NONE {_ID} {_TRANSACTION} INVALID_TXN_STATE",
     "DescribeTransactions": "NONE INVALID_REQUEST COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR"
@@ -70,7 +70,7 @@ _CODES: Mapping[str, str] = {
     " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT",
     "TxnOffsetCommit": f"NONE INVALID_GROUP_ID COORDINATOR_LOAD_IN_PROGRESS {_LOG} {_MEMBER} ILLEGAL_GENERATION"
     " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT"
-    " INVALID_PRODUCER_EPOCH",
+    " INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE",
     "OffsetFetch": "NONE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR UNSTABLE_OFFSET_COMMIT",
     "OffsetDelete": f"NONE {_PLACES} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP UNKNOWN_TOPIC_OR_PARTITION"
     " GROUP_SUBSCRIBED_TO_TOPIC",
@@ -111,11 +111,13 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
 }
 """The names of an API's error codes."""
 
+VERIFICATION = "actors.core.broker.verification"
+
 CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     PARTITIONS: (
         *("actors.broker.partition_requests", "actors.broker.partition", "actors.storage.log_manager"),
         *("actors.core.broker.leader", "actors.core.broker.produce", "actors.core.broker.fetches"),
-        "actors.core.broker.fetch_sessions",
+        *("actors.core.broker.fetch_sessions", VERIFICATION),
     ),
     METADATA_CACHE: (
         *("actors.broker.metadata_cache", "actors.core.broker.metadata_cache", "actors.broker.auto_topic_creation"),
@@ -132,7 +134,7 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
         "actors.core.topic_name",
     ),
     GROUPS: (
-        *("actors.coordinator.group_coordinator",),
+        *("actors.coordinator.group_coordinator", VERIFICATION),
         *("actors.core.coordinator.gates", "actors.core.coordinator.group", "actors.core.coordinator.membership"),
         *(
             "actors.core.coordinator.group_states",
@@ -158,6 +160,7 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
 
 _FAILED = "Only a handler that fails, or a ZooKeeper that refuses what was checked before, makes it an answer."
 _OF_A_LOG = "An error of the log of a group; clients see another one."
+_OF_A_COORDINATOR = "A coordinator's answer to a leader that verifies a transaction; clients see another one."
 
 NOT_ANSWERED: Mapping[tuple[str, str], str] = {
     **{
@@ -173,6 +176,14 @@ NOT_ANSWERED: Mapping[tuple[str, str], str] = {
             *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_OR_FOLLOWER"),
             *("KAFKA_STORAGE_ERROR", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "REQUEST_TIMED_OUT"),
         )
+    },
+    **{
+        (handler, code): _OF_A_COORDINATOR
+        for handler, codes in {
+            PARTITIONS: ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"),
+            GROUPS: ("OUT_OF_ORDER_SEQUENCE",),
+        }.items()
+        for code in (*codes, "CONCURRENT_TRANSACTIONS", "NETWORK_EXCEPTION", "PRODUCER_FENCED", "TRANSACTION_ABORTABLE")
     },
     (TRANSACTIONS, "TRANSACTION_ABORTABLE"): "Of versions that only brokers send.",
     **{

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.coordinator.loading import Loading
 from actors.core.coordinator.offsets import Offsets
-from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS
+from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.simulation.reachability import can_receive_markers
 from actors.simulation.simulated_transactions import Fate, StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
@@ -81,9 +81,15 @@ def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iter
 
 
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
-    """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98)."""
+    """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
+
+    Unless a log lost the marker, or that of the coordinator the transaction, by a power failure or an unclean election.
+    """
+    if any(law.is_lossy(log) for log in law.states if log.topic == TRANSACTION_STATE):
+        return
     for partition, read in law.read_committed.items():
-        if read.stable != read.high_watermark and can_receive_markers(law, partition):
+        is_open = read.stable != read.high_watermark
+        if is_open and not law.is_lossy(partition) and can_receive_markers(law, partition):
             yield f"{partition}: last stable offset {read.stable}, high watermark {read.high_watermark}"
 
 

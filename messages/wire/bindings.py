@@ -66,6 +66,8 @@ from messages.transaction_requests import (
     AddedPartition,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
     DescribedTransaction,
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -193,9 +195,12 @@ BINDINGS: dict[type, Binding] = {
         },
         gathered={"partitions": ("v3_and_below_topics.partitions",)},
     ),
+    AddPartitionsToTxnTransaction: Binding(gathered={"partitions": ("topics.partitions",)}),
     AddPartitionsToTxnResponse: Binding(
-        gathered={"partitions": ("results_by_topic_v3_and_below.results_by_partition",)}
+        renamed={"transactions": ("results_by_transaction",)},
+        gathered={"partitions": ("results_by_topic_v3_and_below.results_by_partition",)},
     ),
+    AddPartitionsToTxnResult: Binding(gathered={"partitions": ("topic_results.results_by_partition",)}),
     AddedPartition: Binding(renamed={"error_code": ("partition_error_code",)}),
     TxnOffsetCommitRequest: Binding(gathered={"partitions": ("topics.partitions",)}),
     TxnOffsetCommitResponse: Binding(gathered={"partitions": ("topics.partitions",)}),

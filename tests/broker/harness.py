@@ -231,6 +231,8 @@ class Broker:
         self._coordinator = self.base.external_endpoint(
             "coordinator", lambda message, sender: self.coordinated.append(message)
         )
+        self.verifier: ActorAddress | None = None
+        """Who verifies transactions."""
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
@@ -314,6 +316,7 @@ class Broker:
             self.fetcher_manager,
             self.partition_requests,
             (self._coordinator,),
+            self.verifier,
         )
         self.base.inject(self.manager, start, self._node)
 

@@ -34,6 +34,7 @@ from messages.data_requests import (
     TrimmedPartition,
 )
 from messages.error_codes import (
+    INVALID_PRODUCER_ID_MAPPING,
     INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -249,6 +250,9 @@ def test_a_transactional_batch_needs_a_transactional_id(broker: Broker) -> None:
     broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(data)),)))
     broker.run()
     assert isinstance(broker.raw[-1], CloseClient), "acks=0 has no response"
+    other = batch(b"b", producer=7, epoch=0, sequence=0, transactional=True)
+    two = (T0, data), (TopicPartition("t", 1), other)
+    assert produced(broker, *two) == [INVALID_PRODUCER_ID_MAPPING] * 2, "batches of two producers"
 
 
 def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:

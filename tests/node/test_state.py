@@ -29,6 +29,7 @@ from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.coordinator.transaction_markers import TransactionMarkersActor
+from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import Dispatcher, LocalBase, NoForm, NotAtRest, local_system, restore, state_of
@@ -55,6 +56,7 @@ ACTORS = {
     ReplicaFetcherManagerActor,
     TransactionCoordinatorActor,
     TransactionMarkersActor,
+    TransactionVerifierActor,
 }
 
 

@@ -117,6 +117,19 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "a leader that loses its last writes by a power failure loses the end of a transaction": """
+        brokers 2
+        seed 27
+        duration 1.1
+        records yes
+        validated yes
+        steady no
+        0.100 create x 1 1
+        0.100 create t2 0
+        0.100 create t1 0
+        0.100 transact worker for 0.500
+        1.100 crash 0 for 0.001
+        """,
     "an order decided on an older state is answered without an error, and ignored": """
         brokers 4
         seed 13

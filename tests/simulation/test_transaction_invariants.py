@@ -46,9 +46,9 @@ CASES: dict[str, Change] = {
         "False",
     ),
     "transactions end": Change(
-        "actors.core.transaction.decisions:add_partitions",
-        "if txn.state is ONGOING and",
-        "if isinstance(request, AddOffsetsToTxnRequest) or txn.state is ONGOING and",
+        "actors.coordinator.transaction_markers:TransactionMarkersActor._dispatch",
+        "for partition in marker.partitions:",
+        "for partition in [each for each in marker.partitions if each.topic != '__consumer_offsets']:",
     ),
     "input is processed once": Change(
         "actors.core.coordinator.offsets:Offsets.end_transaction", "elif ended.committed:", "else:"

@@ -18,6 +18,8 @@ from messages.transaction_requests import (
     AddOffsetsToTxnResponse,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
     DescribedProducer,
     DescribedProducers,
     DescribedTransaction,
@@ -53,9 +55,12 @@ MODULES = {
 SINCE: dict[type, dict[str, int]] = {
     TxnOffsetCommitRequest: {"generation_id": 3, "member_id": 3, "group_instance_id": 3},
     ListTransactionsRequest: {"duration_filter": 1},
+    AddPartitionsToTxnResponse: {"error_code": 4, "transactions": 4},
 }
 """Fields that came after the first version."""
 LEADER_EPOCH_SINCE = 2
+BROKERS_SINCE = 4
+"""The AddPartitionsToTxn version from which brokers send it."""
 """The TxnOffsetCommit version whose partitions have a leader epoch."""
 
 
@@ -65,11 +70,14 @@ def samples(int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, sev
     int16 = st.integers(-(2**15), 2**15 - 1)
     marker = st.builds(WritableTxnMarker, int64, int16, st.booleans(), several(partitions), int32)
     committed = st.builds(CommittedPartition, partitions, int64, int32, maybe)
+    transaction = st.builds(AddPartitionsToTxnTransaction, texts, int64, int16, st.booleans(), several(partitions))
 
     def requests(version: int) -> dict[int, Any]:
         this = st.just(version)
         return {
-            24: st.builds(AddPartitionsToTxnRequest, this, texts, int64, int16, several(partitions)),
+            24: st.builds(AddPartitionsToTxnRequest, this, transactions=several(transaction))
+            if version >= BROKERS_SINCE
+            else st.builds(AddPartitionsToTxnRequest, this, texts, int64, int16, several(partitions)),
             25: st.builds(AddOffsetsToTxnRequest, this, texts, int64, int16, texts),
             26: st.builds(EndTxnRequest, this, texts, int64, int16, st.booleans()),
             27: st.builds(WriteTxnMarkersRequest, this, several(marker)),
@@ -82,6 +90,7 @@ def samples(int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, sev
         }
 
     errors = several(st.builds(PartitionError, partitions, codes))
+    added = st.builds(AddedPartition, partitions, codes)
     producer = st.builds(DescribedProducer, int64, int32, int32, int64, int32, int64)
     producers = st.builds(DescribedProducers, partitions, codes, maybe, several(producer))
     described = st.builds(
@@ -89,7 +98,13 @@ def samples(int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, sev
     )
     listed = st.builds(ListedTransaction, texts, int64, texts)
     responses = {
-        24: st.builds(AddPartitionsToTxnResponse, several(st.builds(AddedPartition, partitions, codes)), spans),
+        24: st.builds(
+            AddPartitionsToTxnResponse,
+            several(added),
+            spans,
+            codes,
+            several(st.builds(AddPartitionsToTxnResult, texts, several(added))),
+        ),
         25: st.builds(AddOffsetsToTxnResponse, codes, spans),
         26: st.builds(EndTxnResponse, codes, spans),
         27: st.builds(WriteTxnMarkersResponse, several(st.builds(WritableTxnMarkerResult, int64, errors))),
@@ -115,6 +130,8 @@ def words(message: Any) -> dict[str, Any]:
         if field.name == "transaction_start_time_ms":
             value = datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
         name = field.name.removesuffix("_ms")
+        if isinstance(message, AddPartitionsToTxnResponse) and name == "transactions":
+            name = "results_by_transaction"
         if field.name == "partitions":
             name, value = _topics(message)
         elif isinstance(value, tuple):
@@ -132,6 +149,8 @@ def _topics(message: Any) -> tuple[str, list[dict[str, Any]]]:
             return "topics", _grouped(message.partitions, "partitions")
         case AddPartitionsToTxnResponse():
             return "results_by_topic_v3_and_below", _grouped(message.partitions, "results_by_partition")
+        case AddPartitionsToTxnResult():
+            return "topic_results", _grouped(message.partitions, "results_by_partition")
         case WritableTxnMarker() | DescribeProducersRequest():
             return "topics", _grouped(message.partitions, "partition_indexes")
         case DescribedTransaction():
@@ -163,6 +182,10 @@ def as_read(message: Any, version: int) -> Any:
         value = getattr(message, field.name)
         if version < SINCE.get(type(message), {}).get(field.name, 0):
             changes[field.name] = field.default
+        elif (
+            isinstance(message, AddPartitionsToTxnResponse) and field.name == "partitions" and version >= BROKERS_SINCE
+        ):
+            changes[field.name] = ()
         elif field.name == "partitions":
             changes[field.name] = tuple(_partition_as_read(each, version) for each in _by_topic(value))
         elif isinstance(value, tuple):

@@ -12,12 +12,14 @@ from messages.data_requests import ProduceRequest
 from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     NONE,
     RECORD_LIST_TOO_LARGE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_LEADER_EPOCH,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
@@ -49,14 +51,18 @@ class Refusal(NamedTuple):
 TAKEN = Refusal(NONE)
 
 
-def lacks_transactional_id(request: ProduceRequest) -> bool:
-    """Whether a batch is transactional and the request has no transactional id: each partition is refused (53)."""
-    if request.transactional_id is None:
-        for part in request.partitions:
-            for header in part.records.batches:
-                if header.attributes & TRANSACTION_BIT:
-                    return True
-    return False
+def transactional_verdict(request: ProduceRequest) -> int:
+    """The error code of all partitions: a transactional batch without an id (53), or batches of two producers (49)."""
+    producer_id = None
+    for part in request.partitions:
+        for header in part.records.batches:
+            if header.attributes & TRANSACTION_BIT:
+                if request.transactional_id is None:
+                    return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                if producer_id not in (None, header.producer_id):
+                    return INVALID_PRODUCER_ID_MAPPING
+                producer_id = header.producer_id
+    return NONE
 
 
 def acks_verdict(acks: int) -> int:

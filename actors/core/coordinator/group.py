@@ -123,7 +123,7 @@ class Group(Membership):
         request: OffsetCommitRequest | TxnOffsetCommitRequest = forwarded.request.request
         retention_ms, producer = NO_TIME, None
         if isinstance(request, TxnOffsetCommitRequest):
-            producer = Producer(request.producer_id, request.producer_epoch)
+            producer = Producer(request.producer_id, request.producer_epoch, request.transactional_id)
         else:
             retention_ms = request.retention_time_ms
         code = self._commit_verdict(request)

@@ -123,10 +123,11 @@ GROUP_CODES = {
 
 
 class Producer(NamedTuple):
-    """A transactional producer, given by its producer id and epoch."""
+    """A transactional producer, given by its producer id and epoch, and its transactional id."""
 
     id: int
     epoch: int
+    transactional_id: str
 
 
 @attrs.frozen

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from actors.core.transaction.request_queue import take_fitting
 from messages.cluster import TopicPartition
 from messages.error_codes import (
     INVALID_PRODUCER_EPOCH,
@@ -66,15 +67,14 @@ class Outcome(NamedTuple):
 
 def take(queue: deque[Marker]) -> list[Marker]:
     """Take the markers of the next request out of the queue (rule 1)."""
-    taken: list[Marker] = []
-    later: list[Marker] = []
     producers: set[int] = set()
-    while queue and len(taken) < MARKERS_AT_ONCE:
-        marker = queue.popleft()
-        (later if marker.producer_id in producers else taken).append(marker)
+
+    def is_first(marker: Marker) -> bool:
+        is_new = marker.producer_id not in producers
         producers.add(marker.producer_id)
-    queue.extendleft(reversed(later))
-    return taken
+        return is_new
+
+    return take_fitting(queue, MARKERS_AT_ONCE, is_first)
 
 
 def request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:

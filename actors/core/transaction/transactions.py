@@ -30,6 +30,7 @@ from actors.core.transaction.decisions import (
     initialize,
     is_timed_out,
     needs_producer_id,
+    verify,
 )
 from actors.core.transaction.transaction import (
     NO_PRODUCER,
@@ -67,7 +68,7 @@ from messages.error_codes import (
 from messages.error_names import name_of
 from messages.probes import probe
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
-from messages.transactions import ListPartitionTransactions
+from messages.transactions import ListPartitionTransactions, VerifyTransaction
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
@@ -371,6 +372,12 @@ class TransactionalIds:
             log.warning("Tombstones of %d transactional ids were not stored: %s", len(names), name_of(error_code))
 
     # ------------------------------------------------------------------------------------------------ admin
+
+    def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
+        """Whether partitions are in the open transaction of an id: error codes in the order of the request."""
+        txn = self._ids.get(asked.transactional_id)
+        codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions, asked.version)
+        return tuple([codes[each] for each in asked.partitions])
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         """The id for DescribeTransactions."""

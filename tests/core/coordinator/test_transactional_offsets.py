@@ -48,7 +48,7 @@ def test_an_offset_counts_with_the_commit_of_its_transaction() -> None:
     assert (life.fetch(), life.fetch(stable=True)) == ({T0: 5}, {T0: 5})
     [record] = life.stores[-1].records
     assert isinstance(record, OffsetRecord) and record.value is not None
-    assert (life.stores[-1].producer, record.value.expires_at_ms) == (Producer(1, 0), -1)
+    assert (life.stores[-1].producer, record.value.expires_at_ms) == (Producer(1, 0, "id"), -1)
 
 
 def test_an_aborted_offset_never_counts() -> None:

@@ -141,7 +141,7 @@ MUTANTS = (
     mutant(
         "transactional batches need no transactional id",
         "transactions.md 3.2",
-        "actors.core.broker.produce:lacks_transactional_id",
+        "actors.core.broker.produce:transactional_verdict",
         "if request.transactional_id is None:",
         "if False:",
         TRANSACTION_TESTS,

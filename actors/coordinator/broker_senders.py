@@ -1,0 +1,46 @@
+"""BrokerSenders is the base of actors that have one RequestSender for each broker that they send requests to.
+
+Rule: a sender is created when it is needed, and again if its broker has another endpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thespian.actors import ActorAddress, ActorExitRequest
+
+from actors.coordinator.request_sender import RequestSender
+from actors.runtime import Dispatcher
+from messages.cluster import Endpoint
+from messages.transactions import StartRequestSender, StartTransactionMarkers, StartTransactionVerifier
+
+
+class BrokerSenders(Dispatcher):
+    """The base class of actors with one sender for each broker."""
+
+    SENDER: type[RequestSender[Any]]
+    """The class of the senders."""
+    CHANNELS: str
+    """What the names of their connections begin with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartTransactionMarkers | StartTransactionVerifier
+        """The first message, which also says where the senders send from."""
+        self._senders: dict[int, tuple[ActorAddress, Endpoint]] = {}
+        self._made = 0
+
+    def sender_to(self, broker: int, endpoint: Endpoint) -> ActorAddress:
+        """The sender to a broker at this endpoint."""
+        known = self._senders.get(broker)
+        if known is not None and known[1] == endpoint:
+            return known[0]
+        if known is not None:
+            self.send(known[0], ActorExitRequest())
+        start = self._start
+        self._made += 1
+        sender = self.createActor(self.SENDER)
+        self._senders[broker] = sender, endpoint
+        channel, timeout = f"{self.CHANNELS}-{broker}-{self._made}", start.request_timeout_ms / 1000
+        self.send(sender, StartRequestSender(start.node_id, broker, endpoint, channel, start.network, timeout))
+        return sender

@@ -1,0 +1,88 @@
+"""RequestSender is the base of actors that send the requests of a coordinator to one broker, one at a time.
+
+Rule 1: one request is in flight; the next has what was queued meanwhile.
+Rule 2: a request without a response fails together with what is queued.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from typing import Generic, TypeVar
+
+from thespian.actors import ActorAddress, ActorExitRequest
+
+from actors.runtime import Dispatcher
+from messages.network import CloseConnection, Received, Transmit, TransmitFailed
+from messages.transactions import StartRequestSender
+from messages.vocabulary import Message
+
+_T = TypeVar("_T")
+
+
+class RequestSender(Dispatcher, Generic[_T]):
+    """The base class of actors that queue entries for one broker and send them in requests."""
+
+    CLIENT: str
+    """The end of the client id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartRequestSender
+        self._parent: ActorAddress
+        self._queue: deque[_T] = deque()
+        self._in_flight: list[_T] = []
+        self._sent = False
+        self._correlation_id = 0
+
+    def receiveMsg_StartRequestSender(self, message: StartRequestSender, sender: ActorAddress) -> None:
+        """Set the broker."""
+        self._start, self._parent = message, sender
+
+    def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
+        """The broker's response."""
+        if self._is_awaited(message.correlation_id):
+            entries, self._in_flight, self._sent = self._in_flight, [], False
+            self.responded(entries, message.response)
+            self.send_next()
+
+    def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
+        """No response (rule 2)."""
+        if self._is_awaited(message.correlation_id):
+            sent = len(self._in_flight)
+            entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False
+            self._queue.clear()
+            self.failed(entries, sent, message.reason)
+
+    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        """The broker has another endpoint now."""
+        self.send(self._start.network, CloseConnection(self._start.channel))
+
+    def _is_awaited(self, correlation_id: int) -> bool:
+        return self._sent and correlation_id == self._correlation_id
+
+    def send_next(self) -> None:
+        """Send the next request, if there is something to send and none is in flight (rule 1)."""
+        if self._sent or not self._queue:
+            return
+        start = self._start
+        request = self.next_request()
+        self._sent = True
+        self._correlation_id += 1
+        client = f"broker-{start.node_id}-{self.CLIENT}"
+        self.send(
+            start.network,
+            Transmit(start.channel, start.endpoint, self._correlation_id, client, request, start.timeout),
+        )
+
+    @abstractmethod
+    def next_request(self) -> Message:
+        """Take the entries of the next request out of the queue, and return the request."""
+
+    @abstractmethod
+    def responded(self, entries: list[_T], response: Message) -> None:
+        """Evaluate the response to these entries."""
+
+    @abstractmethod
+    def failed(self, entries: list[_T], sent: int, reason: str) -> None:
+        """Give up these entries, of which the first `sent` were in the request that got no response."""

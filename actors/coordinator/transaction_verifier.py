@@ -1,0 +1,102 @@
+"""TransactionVerifierActor asks the coordinators of transactional ids whether partitions are in open transactions.
+
+Rule 1: the metadata cache names the coordinators. The questions to one broker go to its VerificationSenderActor, which
+        answers the partitions.
+Rule 2: what has no live coordinator is answered COORDINATOR_NOT_AVAILABLE. Nothing is asked again here: the producer
+        does that, with its batches.
+
+Kafka: `AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from thespian.actors import ActorAddress, ChildActorExited
+
+from actors.coordinator.broker_senders import BrokerSenders
+from actors.coordinator.verification_sender import VerificationSenderActor
+from actors.core.coordinator.placement import slot
+from actors.core.topic_name import TRANSACTION_STATE
+from messages.cluster import Endpoint, TopicPartition
+from messages.conversation import Answer, Ask
+from messages.error_codes import COORDINATOR_NOT_AVAILABLE
+from messages.groups import CountPartitions, PartitionCount
+from messages.transactions import (
+    FindLeaders,
+    LeadersFound,
+    StartTransactionVerifier,
+    TransactionVerified,
+    Verification,
+    Verify,
+)
+
+
+class TransactionVerifierActor(BrokerSenders):
+    """This actor verifies the transactions of producers for the partitions of a broker; each broker has one."""
+
+    SENDER = VerificationSenderActor
+    CHANNELS = "verifications"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start: StartTransactionVerifier
+        self._due: list[Verification] = []
+        """Questions whose coordinators are to be found."""
+        self._finding = False
+        """Whether coordinators are being found: the number of partitions of __transaction_state, then their leaders."""
+        self._asked: dict[TopicPartition, list[Verification]] = {}
+        """Questions whose coordinators are being found, by the partition of __transaction_state that has the id."""
+        self._questions = 0
+
+    def receiveMsg_StartTransactionVerifier(self, message: StartTransactionVerifier, sender: ActorAddress) -> None:
+        """Set the actors that are asked."""
+        self._start = message
+
+    def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
+        """A partition's leader asks."""
+        self._due += [each._replace(asker=sender) for each in message.verifications]
+        self._find()
+
+    def _find(self) -> None:
+        """Find the coordinators of what is due: one question at a time."""
+        if not self._finding and self._due:
+            self._finding = True
+            self.send(self._start.finder, CountPartitions(TRANSACTION_STATE))
+
+    def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
+        """How many partitions __transaction_state has; 0 if there is no coordinator."""
+        due, self._due = self._due, []
+        if not message.count:
+            self._finding = False
+            self._refuse(due)
+            return
+        for each in due:
+            place = TopicPartition(TRANSACTION_STATE, slot(each.transactional_id) % message.count)
+            self._asked.setdefault(place, []).append(each)
+        self._questions += 1
+        self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(tuple(self._asked))))
+
+    def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
+        """Which brokers coordinate: divide the questions among the senders (rules 1, 2)."""
+        asked, self._asked, self._finding = self._asked, {}, False
+        leaders = message.result.leaders if isinstance(message.result, LeadersFound) else ()
+        by_broker: dict[tuple[int, Endpoint], list[Verification]] = {}
+        for its, leader in zip_longest(asked.values(), leaders):
+            if leader is None or leader.endpoint is None:
+                self._refuse(its)
+            else:
+                by_broker.setdefault((leader.leader, leader.endpoint), []).extend(its)
+        for broker, its in by_broker.items():
+            self.send(self.sender_to(*broker), Verify(tuple(its)))
+        self._find()
+
+    def _refuse(self, verifications: Iterable[Verification]) -> None:
+        """Answer what has no live coordinator (rule 2)."""
+        for each in verifications:
+            refusal = TransactionVerified(each.number, each.producer_id, COORDINATOR_NOT_AVAILABLE)
+            self.send(each.asker, refusal)
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """A sender has exited as requested."""

@@ -1,0 +1,71 @@
+"""VerificationSenderActor asks one broker whether partitions are in open transactions, one request at a time.
+
+Rule 1: the broker is asked first which versions it supports. One without version 4 of AddPartitionsToTxn cannot
+        verify: what it coordinates counts as verified, as in Kafka.
+Rule 2: a request without a response answers NETWORK_EXCEPTION, and what is queued too; the versions are asked again.
+
+Kafka: `AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from thespian.actors import ActorAddress
+
+from actors.coordinator.request_sender import RequestSender
+from actors.core.transaction.verifications import error_codes, request_of, supports_verification, take
+from messages.cluster import TopicPartition
+from messages.error_codes import NETWORK_EXCEPTION, NONE, UNKNOWN_SERVER_ERROR
+from messages.probes import probe
+from messages.requests import ApiVersionsRequest, ApiVersionsResponse
+from messages.transaction_requests import AddPartitionsToTxnResponse
+from messages.transactions import TransactionVerified, Verification, Verify
+from messages.vocabulary import Message
+
+
+class VerificationSenderActor(RequestSender[Verification]):
+    """This actor asks one broker whether partitions are in open transactions, one request at a time."""
+
+    CLIENT = "add-partitions-to-txn"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._verifies = False
+        """Whether the broker is known to verify transactions."""
+
+    def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
+        """Queue questions."""
+        self._queue += message.verifications
+        self.send_next()
+
+    def next_request(self) -> Message:
+        """Build the request of the next questions, or ask for the versions (rule 1)."""
+        if not self._verifies:
+            return ApiVersionsRequest(0)
+        self._in_flight = take(self._queue)
+        return request_of(self._in_flight)
+
+    def responded(self, entries: list[Verification], response: Message) -> None:
+        """Answer the partitions."""
+        if isinstance(response, ApiVersionsResponse):
+            self._verifies = supports_verification(response)
+            if not self._verifies:
+                probe("a transaction coordinator cannot verify")
+                self._answer(self._queue, {}, NONE)
+                self._queue.clear()
+        elif isinstance(response, AddPartitionsToTxnResponse):
+            self._answer(entries, error_codes(response), response.error_code or UNKNOWN_SERVER_ERROR)
+
+    def failed(self, entries: list[Verification], sent: int, reason: str) -> None:
+        """Answer that there is no response (rule 2)."""
+        probe("a verification gets no response")
+        self._verifies = False
+        self._answer(entries, {}, NETWORK_EXCEPTION)
+
+    def _answer(
+        self, entries: Iterable[Verification], codes: Mapping[tuple[str, TopicPartition], int], otherwise: int
+    ) -> None:
+        for each in entries:
+            code = codes.get((each.transactional_id, each.partition), otherwise)
+            self.send(each.asker, TransactionVerified(each.number, each.producer_id, code))

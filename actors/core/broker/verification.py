@@ -1,0 +1,154 @@
+"""Decide which transactional batches a partition's leader may append (transactions.md 3.2 rule 4).
+
+Rule 1: the batches of a producer are appended while its transaction is known to be open: one of its batches was
+        verified and appended, and no marker has come since. A new leader knows of none.
+Rule 2: any other batch waits, with those of the same producer that come after it, while the coordinator is asked
+        whether the partition is in the producer's transaction.
+Rule 3: a marker answers what waits with INVALID_TXN_STATE: these batches belong to the transaction that has ended. An
+        answer to a question that a marker, a newer epoch or a new leader has settled counts for nothing.
+Rule 4: a higher epoch refuses what waits of a lower one (INVALID_PRODUCER_EPOCH), and a lower one is refused.
+Rule 5: after a question that gets no usable answer the lowest sequence number that was refused is kept: a later batch
+        of the producer must not become the first of its transaction. MOST_REFUSED producers are kept.
+
+Kafka: `VerificationGuard`, `VerificationStateEntry`, `ProducerStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import attrs
+
+from messages.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NETWORK_EXCEPTION,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    OUT_OF_ORDER_SEQUENCE,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+
+_T = TypeVar("_T")
+
+MOST_REFUSED = 1000
+
+CODES = {
+    PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
+    TRANSACTION_ABORTABLE: INVALID_TXN_STATE,
+    INVALID_TXN_STATE: INVALID_TXN_STATE,
+    INVALID_PRODUCER_ID_MAPPING: INVALID_PRODUCER_ID_MAPPING,
+    **dict.fromkeys(
+        (
+            *(CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR),
+            NETWORK_EXCEPTION,
+        ),
+        NOT_ENOUGH_REPLICAS,
+    ),
+}
+"""The coordinator's code -> the code for the batches; a code that no coordinator should send is the same."""
+
+
+class RefusedBatches(NamedTuple, Generic[_T]):
+    """Batches that are not appended, and their error code."""
+
+    batches: Sequence[_T]
+    error_code: int
+
+
+@attrs.define
+class _Guard(Generic[_T]):
+    """The verification of one producer: its question, 0 if none is asked, and the batches that wait for the answer."""
+
+    epoch: int
+    lowest_sequence: int
+    number: int = 0
+    waiting: list[_T] = attrs.field(factory=list)
+
+
+class TransactionVerification(Generic[_T]):
+    """The producers of a partition whose transactions are known to be open, and the batches that wait."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, int] = {}
+        """The epochs of producers with open transactions, by producer id."""
+        self._guards: dict[int, _Guard[_T]] = {}
+        self._numbers = 0
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a batch of this producer needs no verification (rule 1)."""
+        return self._open.get(producer_id) == epoch
+
+    def wait(self, producer_id: int, epoch: int, sequence: int, batch: _T) -> tuple[int, RefusedBatches[_T] | None]:
+        """Let a batch wait (rule 2).
+
+        Returns:
+            The number of the question to ask, 0 for none; and batches to refuse (rule 4).
+        """
+        guard, refused = self._guards.get(producer_id), None
+        if guard is not None and epoch < guard.epoch:
+            return 0, RefusedBatches((batch,), INVALID_PRODUCER_EPOCH)
+        if guard is None or epoch > guard.epoch:
+            refused = None if guard is None else RefusedBatches(guard.waiting, INVALID_PRODUCER_EPOCH)
+            guard = self._guards[producer_id] = _Guard(epoch, sequence)
+        guard.lowest_sequence = min(guard.lowest_sequence, sequence)
+        guard.waiting.append(batch)
+        if guard.number:
+            return 0, refused
+        self._numbers += 1
+        guard.number = self._numbers
+        return guard.number, refused
+
+    def answered(
+        self, number: int, producer_id: int, error_code: int
+    ) -> tuple[Sequence[_T], RefusedBatches[_T] | None]:
+        """The coordinator's answer.
+
+        Returns:
+            The batches to append in this order, each if `append_verdict` says so; or batches to refuse.
+        """
+        guard = self._guards.get(producer_id)
+        if guard is None or guard.number != number:
+            return (), None
+        waiting, guard.waiting, guard.number = guard.waiting, [], 0
+        if error_code == NONE:
+            return waiting, None
+        code = CODES.get(error_code, error_code)
+        del self._guards[producer_id]
+        if code == NOT_ENOUGH_REPLICAS:
+            self._guards[producer_id] = guard  # behind those that were refused before
+            idle = [each for each, its in self._guards.items() if not its.number]
+            for each in idle[:-MOST_REFUSED]:
+                del self._guards[each]
+        return (), RefusedBatches(waiting, code)
+
+    def append_verdict(self, producer_id: int, epoch: int, sequence: int) -> int:
+        """NONE if a verified batch is appended next, else the code that refuses it (rule 5)."""
+        guard = self._guards.get(producer_id)
+        if self.is_open(producer_id, epoch):
+            return NONE
+        if guard is None or guard.epoch != epoch:
+            return INVALID_TXN_STATE
+        return OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else NONE
+
+    def opened(self, producer_id: int, epoch: int) -> None:
+        """A verified batch was appended (rule 1)."""
+        self._open[producer_id] = epoch
+        self._guards.pop(producer_id, None)
+
+    def ended(self, producer_id: int) -> RefusedBatches[_T] | None:
+        """A marker was appended (rule 3); batches to refuse."""
+        self._open.pop(producer_id, None)
+        guard = self._guards.pop(producer_id, None)
+        return None if guard is None else RefusedBatches(guard.waiting, INVALID_TXN_STATE)
+
+    def waiting(self) -> list[_T]:
+        """All batches that wait."""
+        return [batch for guard in self._guards.values() for batch in guard.waiting]

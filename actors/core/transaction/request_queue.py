@@ -1,0 +1,20 @@
+"""Take the entries of one request out of a queue."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def take_fitting(queue: deque[_T], most: int, fits: Callable[[_T], bool]) -> list[_T]:
+    """Take up to `most` entries that fit into one request out of the queue. The others stay, in their order."""
+    taken: list[_T] = []
+    later: list[_T] = []
+    while queue and len(taken) < most:
+        entry = queue.popleft()
+        (taken if fits(entry) else later).append(entry)
+    queue.extendleft(reversed(later))
+    return taken

@@ -1,0 +1,70 @@
+"""Build the AddPartitionsToTxn requests that verify transactions, and read the responses (transactions.md 1.3 rule 7).
+
+Rule 1: a request has what is queued, up to VERIFICATIONS_AT_ONCE questions. The results are by transactional id, so a
+        request has questions of one producer of each; those of another producer id or epoch wait for the next.
+
+Kafka: `AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from actors.core.transaction.request_queue import take_fitting
+from messages.apis import API_BY_REQUEST
+from messages.cluster import TopicPartition
+from messages.requests import ApiVersionsResponse
+from messages.transaction_requests import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
+)
+from messages.transactions import Verification
+
+VERSION = 4
+"""The AddPartitionsToTxn version from which brokers send it, and which ours send."""
+VERIFICATIONS_AT_ONCE = 1000
+
+
+def supports_verification(response: ApiVersionsResponse) -> bool:
+    """Whether a broker with these versions verifies transactions."""
+    key = API_BY_REQUEST[AddPartitionsToTxnRequest].key
+    return any(each.api_key == key and each.max_version >= VERSION for each in response.api_keys)
+
+
+def take(queue: deque[Verification]) -> list[Verification]:
+    """Take the questions of the next request out of the queue (rule 1)."""
+    producers: dict[str, tuple[int, int]] = {}
+
+    def is_of_first_producer(each: Verification) -> bool:
+        producer = each.producer_id, each.producer_epoch
+        return producers.setdefault(each.transactional_id, producer) == producer
+
+    return take_fitting(queue, VERIFICATIONS_AT_ONCE, is_of_first_producer)
+
+
+def request_of(verifications: Iterable[Verification]) -> AddPartitionsToTxnRequest:
+    """The request that asks these."""
+    transactions: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
+    for each in verifications:
+        producer = each.transactional_id, each.producer_id, each.producer_epoch
+        transactions.setdefault(producer, {})[each.partition] = None
+    return AddPartitionsToTxnRequest(
+        VERSION,
+        transactions=tuple(
+            [
+                AddPartitionsToTxnTransaction(*producer, verify_only=True, partitions=tuple(partitions))
+                for producer, partitions in transactions.items()
+            ]
+        ),
+    )
+
+
+def error_codes(response: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartition], int]:
+    """The error codes by transactional id and partition."""
+    return {
+        (result.transactional_id, each.partition): each.error_code
+        for result in response.transactions
+        for each in result.partitions
+    }

@@ -1,0 +1,241 @@
+"""Leaders verify transactions before they append: produce, commit of offsets, markers, coordinators that are away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from thespian.actors import ActorAddress
+
+from actors.coordinator.transaction_verifier import TransactionVerifierActor
+from messages.cluster import TopicPartition
+from messages.data_requests import ProducePartition, ProduceRequest
+from messages.error_codes import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TXN_STATE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    OUT_OF_ORDER_SEQUENCE,
+    PRODUCER_FENCED,
+)
+from messages.network import ClientRequest, Received, Transmit, TransmitFailed
+from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.transaction_requests import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+    DescribeProducersRequest,
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+)
+from messages.transactions import StartTransactionVerifier
+from messages.vocabulary import Message
+from messages.wire.record_batch import read_records
+from tests.broker.harness import order
+from tests.coordinator.transaction_world import A0, A1, B0, ID, START_MS, TransactionWorld
+from tests.storage.batches import batch as batch_at
+
+batch = partial(batch_at, timestamp=START_MS, transactional=True)
+
+
+class VerifyingWorld(TransactionWorld):
+    """Broker 0 with a verifier, whose requests are answered by its own request handler.
+
+    Requests in `held` wait for `go_on`. `version` is the highest version of AddPartitionsToTxn that a coordinator has.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.version = 4
+        self.holds = self.fails = False
+        self.held: list[tuple[Transmit, ActorAddress]] = []
+        self.verified: list[AddPartitionsToTxnRequest] = []
+        self._asked_of_us: dict[int, tuple[Transmit, ActorAddress]] = {}
+        super().__init__(place)
+
+    def start(self) -> None:
+        self.verifier = self.system.createActor(TransactionVerifierActor)
+        self._peer = self.base.external_endpoint(
+            "a broker", lambda message, sender: self._answer(message.correlation_id, message.response)
+        )
+        network = self.base.external_endpoint("network of verifications", self._ask_coordinator)
+        start = StartTransactionVerifier(0, 30_000, self.cache, self.finder, network)
+        self.base.inject(self.verifier, start)
+        super().start()
+
+    def _ask_coordinator(self, message: Message, sender: ActorAddress) -> None:
+        if isinstance(message, Transmit):
+            self.held.append((message, sender))
+            if not self.holds:
+                self.go_on()
+
+    def go_on(self) -> None:
+        """Answer what was asked of coordinators."""
+        held, self.held = self.held, []
+        for message, sender in held:
+            self._asked_of_us[message.correlation_id] = message, sender
+            if self.fails:
+                self._answer(message.correlation_id, None)
+            elif isinstance(message.request, ApiVersionsRequest):
+                versions = ApiVersionsResponse(NONE, (ApiVersionRange(24, 0, self.version),))
+                self._answer(message.correlation_id, versions)
+            else:
+                self.verified.append(message.request)
+                request = ClientRequest(1, message.correlation_id, "broker-0", "PLAINTEXT", message.request)
+                self.base.inject(self.handler, request, self._peer)
+
+    def _answer(self, number: int, response: Message | None) -> None:
+        message, sender = self._asked_of_us.pop(number)
+        answer = (
+            TransmitFailed(message.channel, number, "reset")
+            if response is None
+            else Received(message.channel, number, response)
+        )
+        self.base.inject(sender, answer, self.network)
+
+    def begin_produce(
+        self, pair: tuple[int, int], *values: bytes, to: TopicPartition = A0, sequence: int = 0, name: str = ID
+    ) -> list[int]:
+        """Send a produce for each value; their correlation ids."""
+        made = []
+        for place, value in enumerate(values):
+            data = batch(value, producer=pair[0], epoch=pair[1], sequence=sequence + place)
+            made.append(self.post(ProduceRequest(8, name, 1, 30_000, (ProducePartition(to, read_records(data)),))))
+        self.run()
+        return made
+
+    def codes_of(self, numbers: list[int]) -> list[int | None]:
+        """The codes of produces, None for those without a response."""
+        answers = {each.correlation_id: each for each in self.answers}
+        return [answers[each].response.partitions[0].error_code if each in answers else None for each in numbers]
+
+    def produce(self, pair: tuple[int, int], *values: bytes, **fields: object) -> list[int | None]:
+        return self.codes_of(self.begin_produce(pair, *values, **fields))  # type: ignore[arg-type]
+
+    def mark(self, pair: tuple[int, int], commit: bool = False) -> int:
+        """A coordinator's marker; its code."""
+        marker = WritableTxnMarker(*pair, commit, (A0,), 0)
+        return int(self.ask(WriteTxnMarkersRequest(0, (marker,))).markers[0].partitions[0].error_code)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[VerifyingWorld]:
+    world = VerifyingWorld(tmp_path)
+    world.run()
+    world.lead(order("a"), order("b"))
+    world.coordinate(0, 1, 2)
+    yield world
+    assert world.base.failures == 0
+    world.base.shutdown()
+
+
+def test_a_batch_is_appended_where_its_partition_was_added(world: VerifyingWorld) -> None:
+    pair = world.producer()
+    assert world.produce(pair, b"early") == [INVALID_TXN_STATE]
+    world.add(pair, A0)
+    assert world.produce(pair, b"a", b"b") == [NONE, NONE]
+    assert world.produce(pair, b"c", sequence=2) == [NONE]
+    assert len(world.verified) == 2, "an open transaction is not verified again"
+    assert world.produce(pair, b"elsewhere", to=B0) == [INVALID_TXN_STATE]
+
+
+def test_a_batch_that_comes_after_the_marker_opens_no_transaction(world: VerifyingWorld) -> None:
+    """KAFKA-14402: it would never end, and readers of committed data would wait for it."""
+    pair = world.producer()
+    world.add(pair, A0)
+    world.holds = True
+    late = world.begin_produce(pair, b"late")
+    assert world.mark(pair) == NONE
+    assert world.codes_of(late) == [INVALID_TXN_STATE]
+    world.holds = False
+    world.go_on()
+    world.run()
+    assert world.describe().transaction_state == "Ongoing"
+    producers = world.ask(DescribeProducersRequest(0, (A0,))).partitions[0].active_producers
+    assert [each.current_txn_start_offset for each in producers] == [-1], "no transaction is open"
+
+
+def test_batches_of_one_producer_keep_their_order_and_others_do_not_wait(world: VerifyingWorld) -> None:
+    pair, other = world.producer(), world.producer("other")
+    world.add(pair, A0)
+    world.holds = True
+    waiting = world.begin_produce(pair, b"a", b"b")
+    plain = batch_at(b"plain", timestamp=START_MS)
+    number = world.post(ProduceRequest(8, None, 1, 30_000, (ProducePartition(A0, read_records(plain)),)))
+    world.run()
+    assert (world.codes_of(waiting), world.codes_of([number])) == ([None, None], [NONE])
+    assert world.codes_of(world.begin_produce(other, b"x", name="other")) == [None]
+    world.holds = False
+    while world.held:
+        world.go_on()
+        world.run()
+    assert world.codes_of(waiting) == [NONE, NONE]
+
+
+def test_a_producer_whose_coordinator_is_away_tries_again(world: VerifyingWorld) -> None:
+    pair = world.producer()
+    world.add(pair, A0)
+    world.fails = True
+    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "no response"
+    world.fails = False
+    world.coordinate(0, 1, 2, leader=1)
+    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "asked at broker 0, which coordinates no longer"
+    world.coordinate(0, 1, 2, leader=-1)
+    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "there is no coordinator"
+    world.coordinate(0, 1, 2)
+    assert world.produce(pair, b"b", sequence=1) == [OUT_OF_ORDER_SEQUENCE], "KAFKA-14920"
+    assert world.produce(pair, b"a") == [NONE]
+
+
+def test_a_coordinator_without_version_4_counts_as_having_verified(world: VerifyingWorld) -> None:
+    world.version = 3
+    assert world.produce(world.producer(), b"a") == [NONE]
+    assert world.verified == []
+
+
+def test_a_new_leader_verifies_again_and_a_former_one_refuses(world: VerifyingWorld) -> None:
+    pair = world.producer()
+    world.add(pair, A0)
+    assert world.produce(pair, b"a") == [NONE]
+    world.holds = True
+    waiting = world.begin_produce(world.producer("other"), b"x", name="other")
+    world.lead(order("a", leader=1, epoch=1))
+    world.run()
+    assert world.codes_of(waiting) == [NOT_LEADER_OR_FOLLOWER]
+    world.holds = False
+    world.go_on()
+    world.lead(order("a", epoch=2))
+    asked = len(world.verified)
+    assert world.produce(pair, b"b", sequence=1) == [NONE]
+    assert len(world.verified) == asked + 1
+
+
+def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
+    producer_id, epoch = world.producer()
+    world.add((producer_id, epoch), A0)
+
+    def codes(*transactions: AddPartitionsToTxnTransaction) -> list[list[int]]:
+        response = world.ask(AddPartitionsToTxnRequest(4, transactions=transactions))
+        return [[each.error_code for each in result.partitions] for result in response.transactions]
+
+    ours = partial(AddPartitionsToTxnTransaction, ID)
+    assert codes(ours(producer_id, epoch, True, (A0, A1)), ours(producer_id, epoch + 1, True, (A0,))) == [
+        [NONE, INVALID_TXN_STATE],
+        [PRODUCER_FENCED],
+    ]
+    assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[INVALID_PRODUCER_ID_MAPPING]]
+    assert codes(ours(producer_id, epoch, False, (A0,))) == [[INVALID_REQUEST]]
+    world.coordinate(0, 1, 2, leader=1)
+    assert codes(ours(producer_id, epoch, True, (A0,))) == [[NOT_COORDINATOR]]
+
+
+def test_a_zombie_is_refused(world: VerifyingWorld) -> None:
+    old = world.producer()
+    new = world.producer()
+    world.add(new, A0)
+    assert world.produce(old, b"zombie") == [INVALID_PRODUCER_EPOCH]
+    assert world.produce(new, b"a") == [NONE]
