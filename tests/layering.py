@@ -116,9 +116,10 @@ LAYERS: dict[str, Layer] = {
         others="attrs thespian",
         touches="files chance threads code",
     ),
+    "actors.explain": Layer("messages messages.trace actors.core.controller"),
     "actors.cli": Layer(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
-        " actors.node actors.runtime actors.simulation actors.storage"
+        " actors.explain actors.node actors.runtime actors.simulation actors.storage"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from actors.cli import cluster_history, transaction_history
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.explanations import QUESTIONS as OF_ONE
-from actors.cli.explanations import Line
-from actors.cli.fact_gathering import gather
 from actors.cli.wrong_use import wrong_use
+from actors.explain import cluster_history, transaction_history
+from actors.explain.explanations import QUESTIONS as OF_ONE
+from actors.explain.explanations import Line
+from actors.explain.fact_gathering import gather
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
 from messages.trace.runs import find_runs

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from actors.cli import why
 from actors.cli.app import CommandFailed
-from actors.cli.explanations import QUESTIONS
-from actors.cli.fact_gathering import gather
-from actors.cli.trace_facts import (
+from actors.explain.explanations import QUESTIONS
+from actors.explain.fact_gathering import gather
+from actors.explain.trace_facts import (
     ControllerEvent,
     LeaderAndIsrSent,
     ReplicasAssigned,

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import why
-from actors.cli.fact_gathering import gather
-from actors.cli.trace_facts import TraceFacts, TracePosition, TransactionDecision, TransactionMarked
-from actors.cli.transaction_history import QUESTIONS, ends, state
+from actors.explain.fact_gathering import gather
+from actors.explain.trace_facts import TraceFacts, TracePosition, TransactionDecision, TransactionMarked
+from actors.explain.transaction_history import QUESTIONS, ends, state
 from actors.public.simulated import SimulatedCluster
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest

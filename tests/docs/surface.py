@@ -36,8 +36,8 @@ LEVELS = frozenset(("debug", "info", "warning", "error", "exception", "critical"
 PRINTS = frozenset(("echo", "print", "say", "_say", "status"))
 
 REPORTS = (
-    "actors/cli/explanations.py",
-    "actors/cli/transaction_history.py",
+    "actors/explain/explanations.py",
+    "actors/explain/transaction_history.py",
     "spark/headline.py",
     "spark/report.py",
     "spark/plots.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from actors.cli.explanations import Answer, Line, state_history, terms
-from actors.cli.trace_facts import ErrorAnswered, StateWrite, TraceFacts
+from actors.explain.explanations import Answer, Line, state_history, terms
+from actors.explain.trace_facts import ErrorAnswered, StateWrite, TraceFacts
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.trace.endings import KILLED

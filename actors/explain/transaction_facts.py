@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from actors.cli.trace_facts import TraceFacts, TracePosition, TransactionDecision, TransactionMarked, TransactionRequest
+from actors.explain.trace_facts import (
+    TraceFacts,
+    TracePosition,
+    TransactionDecision,
+    TransactionMarked,
+    TransactionRequest,
+)
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE
 from messages.trace.schema import TraceRecord

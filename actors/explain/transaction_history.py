@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.cli.explanations import LAST, Answer, Line
-from actors.cli.trace_facts import TraceFacts, TransactionDecision, TransactionRequest
+from actors.explain.explanations import LAST, Answer, Line
+from actors.explain.trace_facts import TraceFacts, TransactionDecision, TransactionRequest
 from messages.cluster import TopicPartition
 from messages.error_codes import (
     CONCURRENT_TRANSACTIONS,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.cli.trace_facts import (
+from actors.explain.trace_facts import (
     Deletion,
     Idle,
     LeaderAndIsrSent,

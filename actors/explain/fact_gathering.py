@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from actors.cli.trace_facts import (
+from actors.core.controller.events import REQUESTS
+from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
+from actors.explain.trace_facts import (
     BrokerResponse,
     ControllerEvent,
     Deletion,
@@ -37,9 +39,7 @@ from actors.cli.trace_facts import (
     TracePosition,
     Waiting,
 )
-from actors.cli.transaction_facts import TransactionFactReader
-from actors.core.controller.events import REQUESTS
-from actors.core.controller.gauges import EVENT_TIME, EVENT_WAIT
+from actors.explain.transaction_facts import TransactionFactReader
 from messages import events
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE
