@@ -32,11 +32,11 @@ settings.load_profile("kafka-actors")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long the soak takes, and what chance it takes."""
+    """Add the options of the soak and of the scenarios."""
     group = parser.getgroup("soak")
-    group.addoption("--soak-seconds", type=float, default=60, help="how long the cluster is worn (60)")
-    parser.addoption("--rewrite-scenarios", action="store_true", help="write the scenarios as things happen now")
-    group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="which deeds it is worn by (any)")
+    group.addoption("--soak-seconds", type=float, default=60, help="how long the soak injects faults (60)")
+    parser.addoption("--rewrite-scenarios", action="store_true", help="rewrite the expected lines of the scenarios")
+    group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="the random seed of the faults (any)")
 
 
 def pytest_configure() -> None:

@@ -1,15 +1,15 @@
-"""The plan of the house: which room may know which, and what of the outside. `test_house.py` holds the sources to it.
+"""Package layers: what each package may import, of this project and of others. `test_layering.py` checks the sources.
 
-Rule 1: a module stands in the room whose name is its longest prefix; it may import its own room and those of `rooms`.
-Rule 2: of other people's code it may import what `others` names, of the standard library what is harmless and the
-        kinds named in `touches`. What no kind names may be imported by nobody: say in `KINDS` what it touches.
-Rule 3: who decides touches nothing: a pure room (no `touches`) calls none of `IMPURE_BUILTINS` either.
-Rule 4: nobody imports in a circle, not even for the types alone.
-Rule 5: every exception names a module, what it imports, and why; one that nobody needs any more is an offence too.
-Rule 6: nobody touches another's private names; what is to be allowed has a reason in `PRIVATE_NAMES`.
-Rule 7: a flow says what it takes and what it returns: no `Any`.
-Rule 8: imports are absolute; only the public face, which has another name outside, names itself by a dot. `import`
-        of our own packages has an `as`, because the wheel puts a prefix before their names (.ci/build_backend.py).
+Rule 1: a module belongs to the layer with the longest matching name. It may import its own layer and those in `layers`.
+Rule 2: from other projects it may import what `others` names; from the standard library, harmless modules and the
+        kinds in `touches`. A module of no kind may not be imported: add it to `KINDS` first.
+Rule 3: pure layers (without `touches`) do not call `IMPURE_BUILTINS` either.
+Rule 4: imports form no cycle, imports for type checking included.
+Rule 5: every exception names the module, what it imports, and the reason; one that is not needed fails the test.
+Rule 6: no module uses private names of another one; exceptions and their reasons are in `PRIVATE_NAMES`.
+Rule 7: a flow declares the types that it takes and returns, without `Any`.
+Rule 8: imports are absolute, except inside the public package, whose installed name differs. `import` of our own
+        packages has an `as`, because the wheel puts a prefix before their names (.ci/build_backend.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import attrs
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("actors", "messages", "spark", "zk_bridge")
 PUBLIC = "actors.public"
-"""What other people's programs import, as `kafka_actors`; it knows nothing of the house."""
+"""The package that users import as `kafka_actors`; it imports no other layer at module level."""
 
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
@@ -41,15 +41,15 @@ KINDS: dict[str, str] = {
     "processes": "atexit ctypes gc platform pty resource signal subprocess sys traceback warnings",
     "code": "importlib inspect pkgutil runpy",
 }
-"""What modules of the standard library touch, by the longest prefix that is named."""
+"""Kinds of modules of the standard library; the longest matching prefix decides."""
 
 IMPURE_BUILTINS = frozenset("__import__ breakpoint compile eval exec hash id input open print".split())
-"""Files, streams, code from text; `hash` and `id` differ from run to run, and what is decided by them with it."""
+"""Builtins with I/O or generated code; `hash` and `id` differ between runs."""
 
 
 @attrs.frozen
 class Layer:
-    """What the modules of one package may import beside each other: rooms of ours, packages of others, kinds."""
+    """What modules of one layer may import: other layers, packages of other projects, kinds of the standard library."""
 
     layers: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()))
     others: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
@@ -133,9 +133,9 @@ LAYERS: dict[str, Layer] = {
     "spark.public": Layer("spark", others="pyspark"),
 }
 
-ADDRESS = "a message may carry the address of who is to be answered: of Thespian the messages know that value alone"
+ADDRESS = "a message may contain the address of the actor to reply to"
 
-HEADERS = "a batch is a header, which is a value, and a body: the log takes and gives both"
+HEADERS = "the log appends and returns batches, whose headers are values of this module"
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
@@ -152,25 +152,28 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     (
         "actors.coordinator.group",
         "messages.wire.record_batch.batch_of",
-    ): "who writes a log writes batches, as any producer does",
+    ): "a coordinator writes batches to its log, as a producer does",
     (
         "actors.coordinator.transactions",
         "messages.wire.record_batch.batch_of",
-    ): "who writes a log writes batches, as any producer does",
+    ): "a coordinator writes batches to its log, as a producer does",
     ("actors.storage.log_manager", "messages.records"): HEADERS,
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
-    ("actors.storage.log.region", "messages.records"): "a region is what a body may be in place of bytes",
-    ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper stands before a store: its Protocol",
-    ("actors.gateway.metrics", "prometheus_client"): "one owner of the library that serves the metrics",
-    ("actors.gateway.counters", "prometheus_client"): "what the library lacks, in its form",
-    ("actors.storage.log_directories", "messages.cluster.MAX_LOG_NAME"): "how long a log's name may be is said once",
-    ("messages.wire.compiler", "compile()"): "what reads and writes a layout is generated as source",
-    ("messages.wire.compiler", "exec()"): "what reads and writes a layout is generated as source",
-    ("messages.vocabulary", "exec()"): "a maker sets its class's fields by name, each in a statement of its own",
+    ("actors.storage.log.region", "messages.records"): "a batch's body is bytes or a region of a file",
+    ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper needs the protocol class of a store",
+    ("actors.gateway.metrics", "prometheus_client"): "the only module that serves metrics",
+    ("actors.gateway.counters", "prometheus_client"): "metric types that the library lacks",
+    (
+        "actors.storage.log_directories",
+        "messages.cluster.MAX_LOG_NAME",
+    ): "the maximum length of a log's name has one definition",
+    ("messages.wire.compiler", "compile()"): "readers and writers of a layout are generated source",
+    ("messages.wire.compiler", "exec()"): "readers and writers of a layout are generated source",
+    ("messages.vocabulary", "exec()"): "a generated constructor has one statement for each field",
 }
-"""(module, what it imports or calls beyond its room's rule): why."""
+"""(module, what it imports or calls against its layer's rules): the reason."""
 
 
 SHARED_FILE_NAMES: dict[str, str] = {
@@ -178,30 +181,30 @@ SHARED_FILE_NAMES: dict[str, str] = {
         """auto_topic_creation channel cluster config_requests controller conversation events group metadata_cache
         metrics network node partition parts replica_manager snapshots state store topic_deletion
         transactions""".split(),
-        "one thing in several layers: its messages, its rules (actors.core), its actor, questions about it (spark)",
+        "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
     **dict.fromkeys(
         """brokers cluster configs controller leader_elections notifications partition_states reassignments
         topic_deletion topics""".split(),
-        "one znode in several layers: questions (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
+        "one znode in several layers: requests (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
     ),
     **dict.fromkeys(
         "broker configs leader_election log_dirs summary topic_admin topics".split(),
-        "a command of `kafka-actors` has a module of its name in actors.cli, whatever does the work",
+        "each command of `kafka-actors` has a module of its name in actors.cli",
     ),
     "codec": "each format has its codec: bytes of the wire, records of a trace",
-    "disk": "the simulated disk takes the place of the real one",
+    "disk": "the simulated disk replaces the real one",
     "errors": "the exceptions of a package",
     "ports": "runtime has the mechanism, node has the ports of a node",
-    "validation": "the controller's and the broker's knowledge are checked alike",
+    "validation": "consistency checks of the controller's and the broker's state",
 }
-"""File names that occur in more than one package: why they mean the same there (docs/contributing/layout.md)."""
+"""File names that occur in more than one package, and why (docs/contributing/layout.md)."""
 
 SHARED_CLASS_NAMES: dict[str, str] = {
     "ClusterError": "raised in the fixture's process, and again in the user's, which imports no internal package",
     "UnknownPartition": "raised in the fixture's process, and again in the user's, which imports no internal package",
 }
-"""Class names that are defined more than once: why."""
+"""Class names that are defined more than once, and why."""
 
 
 @attrs.frozen
@@ -213,18 +216,18 @@ class Import:
 
 
 def module_name(file: Path) -> str:
-    """The dotted name of a source file of the house."""
+    """Return the dotted module name of a source file."""
     parts = file.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def sources() -> list[Path]:
-    """Every source file of the product."""
+    """List the source files of the product."""
     return sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
 def imports(source: str, module: str = "") -> Iterator[Import]:
-    """Everything that the source of `module` imports, wherever in it. Raises ValueError for what rule 8 forbids."""
+    """Yield all imports of `module`, also nested ones. Raises ValueError for a relative import (rule 8)."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (Import(node.lineno, alias.name) for alias in node.names)
@@ -236,7 +239,7 @@ def imports(source: str, module: str = "") -> Iterator[Import]:
 
 
 def bare_imports(source: str) -> list[int]:
-    """The lines that import one of our packages without `as` (rule 8)."""
+    """Return the lines that import one of our packages without `as` (rule 8)."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
@@ -246,17 +249,17 @@ def bare_imports(source: str) -> list[int]:
 
 
 def class_names(source: str) -> list[str]:
-    """The classes that a source defines, wherever in it."""
+    """List the classes that a source defines, also nested ones."""
     return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
 
 
 def repeated(names: Iterable[str]) -> set[str]:
-    """The names that occur more than once."""
+    """Return the names that occur more than once."""
     return {name for name, count in Counter(names).items() if count > 1}
 
 
 def within(name: str, package: str) -> bool:
-    """Is `name` the package, or something in it?"""
+    """Return whether `name` is the package or a member of it."""
     return name == package or name.startswith(package + ".")
 
 
@@ -273,7 +276,7 @@ def kind_of(name: str) -> str | None:
 
 @attrs.frozen
 class Offence:
-    """What a source does that its room may not: the line, what (a dotted name, or `open()`), and the rule."""
+    """A violation of a rule: the module, the line, the dotted name or call, and the rule."""
 
     module: str
     line: int
@@ -285,10 +288,10 @@ class Offence:
 
 
 def offences(module: str, source: str, exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[Offence]:
-    """What a source may not do as `module`."""
+    """List the violations in a source that is imported as `module`."""
     own = longest(module, LAYERS)
     if own is None:
-        return [Offence(module, 1, module, "it stands in no room")]
+        return [Offence(module, 1, module, "belongs to no layer: add it to LAYERS")]
     found = [
         Offence(module, imported.line, imported.name, why)
         for imported in imports(source, module)
@@ -307,26 +310,30 @@ def _why_not(own: str, layer: Layer, name: str) -> str | None:
     top = name.split(".")[0]
     if top in PACKAGES:
         theirs = longest(name, LAYERS)
-        known = ", ".join(sorted(layer.layers)) or "no other room"
-        return None if theirs == own or theirs in layer.layers else f"{own} may know {known}"
+        known = ", ".join(sorted(layer.layers)) or "no other layer"
+        return None if theirs == own or theirs in layer.layers else f"{own} may import {known}"
     if longest(name, layer.others):
         return None
     kind = kind_of(name)
     if kind is None:
-        return "no room for it" if top not in sys.stdlib_module_names else "say in KINDS what it touches"
+        return "is in `others` of no layer" if top not in sys.stdlib_module_names else "is not in KINDS"
     if kind in ("harmless", "log") or kind in layer.touches:
         return None
-    return f"{kind} are not for {own}"
+    return f"{own} may not use {kind}"
 
 
 def unneeded(modules: Mapping[str, str], exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[tuple[str, str]]:
-    """The exceptions that no module needs: what they allow is not done, or allowed anyway."""
+    """List the exceptions that no module needs."""
     done = {by: [each.what for each in offences(by, modules.get(by, ""), ())] for by, _ in exceptions}
     return [(by, what) for by, what in exceptions if not any(within(each, what) for each in done[by])]
 
 
 def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
-    """Who imports whom among the modules (dotted name -> source), those for the types alone included."""
+    """Map each module to the modules that it imports, imports for type checking included.
+
+    Args:
+        modules: The source of each module by its dotted name.
+    """
     return {
         module: {
             known for found in imports(source, module) if (known := longest(found.name, modules)) and known != module
@@ -336,7 +343,7 @@ def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
-    """The largest sets of nodes in which each can be reached from each other one (two nodes at least)."""
+    """Return the strongly connected components that have at least two nodes."""
     reach = {node: _reachable(node, edges) for node in edges}
     return {
         frozenset({node} | {other for other in reach[node] if node in reach[other]})
@@ -357,7 +364,7 @@ def _reachable(node: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def naps(source: str) -> list[int]:
-    """Lines on which time is let pass and nobody looks again: a `sleep` of more than 0 that no loop is around."""
+    """Return the lines with a `sleep` of more than 0 outside a loop: such code waits without a condition."""
     tree = ast.parse(source)
     looping = {
         inner
@@ -376,27 +383,27 @@ def naps(source: str) -> list[int]:
 
 
 PRIVATE_NAMES: dict[tuple[str, str], str] = {
-    ("actors.runtime.base", "_myRef"): "where Thespian's actors expect their reference",
-    ("actors.runtime.state", "_name"): "of a port: its other names are those of its calls",
-    ("messages.trace.codec", "_aaddr"): "what is behind one of Thespian's addresses, which has no other door",
-    ("messages.trace.text", "_aaddr"): "what is behind one of Thespian's addresses, which has no other door",
-    ("zk_bridge.kazoo_client", "_pending"): "kazoo's connection is this module's own, in its stead",
-    ("zk_bridge.kazoo_client", "_session_timeout"): "kazoo's connection is this module's own, in its stead",
-    ("actors.runtime.aside", "_exit"): "a child that was forked ends so",
-    ("spark.apart", "_exit"): "a child that was forked ends so",
+    ("actors.runtime.base", "_myRef"): "the attribute that Thespian's actors read",
+    ("actors.runtime.state", "_name"): "an I/O adapter's name; its public names are its calls",
+    ("messages.trace.codec", "_aaddr"): "Thespian's address has no public name for its value",
+    ("messages.trace.text", "_aaddr"): "Thespian's address has no public name for its value",
+    ("zk_bridge.kazoo_client", "_pending"): "this module replaces kazoo's connection",
+    ("zk_bridge.kazoo_client", "_session_timeout"): "this module replaces kazoo's connection",
+    ("actors.runtime.aside", "_exit"): "the documented way to end a forked child",
+    ("spark.apart", "_exit"): "the documented way to end a forked child",
     (
         "spark.archive",
         "_gateway",
-    ): "Spark's JVM is ended in order, so that it writes its classes",
-    ("spark.session", "_jvm"): "where names are kept that PySpark would look up in all jars, each time",
+    ): "Spark's JVM must exit cleanly to write its class archive",
+    ("spark.session", "_jvm"): "caches names that PySpark would otherwise look up in all jars",
 }
-"""(module, private name of somebody else's): why."""
+"""(module, private name of another module or library): the reason."""
 
 _NAMED_TUPLES = frozenset("_asdict _fields _make _replace".split())
 
 
 def intrusions(source: str) -> set[str]:
-    """Private names that are touched as `x._name`, where nothing in the source itself is called so."""
+    """Return private names that are used as `x._name` and not defined in the source."""
     nodes = list(ast.walk(ast.parse(source)))
     touched = {
         node.attr
@@ -413,7 +420,7 @@ def intrusions(source: str) -> set[str]:
 
 
 def vague_flows(source: str) -> list[str]:
-    """The flows whose signatures say `Any`."""
+    """List the flows with `Any` in their signature."""
     return [
         node.name
         for node in ast.walk(ast.parse(source))

@@ -1,6 +1,6 @@
-"""The house rules that a machine can keep: who may import whom, what stands where, names that are unique.
+"""The layering rules of `tests/layering.py`: imports, the top level, packaging, unique names.
 
-The plan is in `tests/layering.py`. Each of its rules has a made-up source here that breaks it and is named for it.
+Each rule also has a source here that violates it, and must be reported.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ OUTSIDE = """
     subprocess signal ctypes sys gc
     importlib inspect pkgutil
 """.split()
-"""What a pure room may not import of the standard library, by name."""
+"""Modules of the standard library that a pure layer may not import."""
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -277,8 +277,8 @@ def test_a_repeated_class_name_is_found() -> None:
 
 
 MAY_NAP = {
-    "tests/runtime/test_frozen_time.py": "that asyncio's sleep ends under frozen time is what is shown",
-    "tests/soak/cluster.py": "deeds have a pace, and a frozen node stays so for longer than its session",
+    "tests/runtime/test_frozen_time.py": "it shows that asyncio's sleep ends under frozen time",
+    "tests/soak/cluster.py": "faults are paced, and a paused node must outlast its session",
 }
 
 

@@ -139,16 +139,16 @@ class NodeActor(FlowActor):
         self.send(message.store, OpenStore(bridge))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Try again to stop; or stop without consent, where ZooKeeper has not even named the controller in time."""
+        """Try the controlled shutdown again, or stop without it if no controller was found in time."""
         if message.payload == NEXT_TRY:
             self.send(self.myAddress, StopNode())
         elif message.payload == LOOKED_LONG_ENOUGH:
             self._stopped()
 
     def receiveMsg_NodeFaultInjected(self, message: NodeFaultInjected, sender: ActorAddress) -> None:
-        """Log what became of an injected fault."""
+        """Log that a fault was injected or removed."""
         _log.info(
-            "[KafkaServer id=%d] Fault %s with value %g was %s; operations that met it: %d",
+            "[KafkaServer id=%d] Fault %s (value %g) was %s; it affected %d operations",
             *(self._settings.node_id, message.fault, message.value, message.change, message.hits),
         )
 

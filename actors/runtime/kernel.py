@@ -169,7 +169,7 @@ class Kernel(ABC):
             if self._observer is not None:
                 self._observer.delivered(tuple.__new__(Delivery, fields))
         except Exception:
-            log.exception("The trace recorder failed at message %d and was switched off", self.n)
+            log.exception("The trace recorder failed at message %d and is switched off", self.n)
             self.observer = None
 
     @property

@@ -377,9 +377,9 @@ class Recorder:
     def _fail(self, error: Exception) -> None:
         full = isinstance(error, OSError) and error.errno in _FULL
         what = f"{type(error).__name__}: {error}"
-        todo = "free some space, or set trace.dir to another disk" if full else "set trace.dir to what can be written"
-        self.reason = f"the trace in {self.folder} ends here, and the node goes on unrecorded: {what} ({todo})"
-        _log.critical("The trace in %s ends here, and the node goes on unrecorded: %s (%s)", self.folder, what, todo)
+        todo = "free some space, or set trace.dir to another disk" if full else "set trace.dir to a writable folder"
+        self.reason = f"recording into {self.folder} stopped, the node runs on without a trace: {what} ({todo})"
+        _log.critical("Recording into %s stopped, the node runs on without a trace: %s (%s)", self.folder, what, todo)
         if self._writer is not None:
             try:
                 self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))

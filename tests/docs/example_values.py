@@ -51,7 +51,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the order of the partitions covers only some of them",
+        "error": "the order of the partitions does not list each of them once",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignoring unexpected message": {"type(message).__name__": "FindLeader"},

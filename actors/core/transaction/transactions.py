@@ -266,7 +266,7 @@ class TransactionalIds:
         try:
             txn = self._ids[name] = completed(self._ids[name], appending.target)
         except IllegalTransition as error:
-            log.error("The coordinator does not complete a move: %s", error)
+            log.error("Failed to complete the state transition of transactional id %r: %s", name, error)
             self._ids[name] = attrs.evolve(self._ids[name], pending=None)
             return UNKNOWN_SERVER_ERROR
         self._to_retry.pop(name, None)
@@ -281,7 +281,7 @@ class TransactionalIds:
         name = target.transactional_id
         txn = self._ids[name]
         if target.state in COMPLETION.values():
-            log.warning("Completion of %r to %s was not stored: %s", name, target.state.value, name_of(code))
+            log.warning("Failed to store state %s of transactional id %r: %s", target.state.value, name, name_of(code))
             if code != NOT_COORDINATOR:
                 self._to_retry[name] = None
             return
