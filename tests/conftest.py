@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("soak")
     group.addoption("--soak-seconds", type=float, default=60, help="how long the soak injects faults (60)")
     parser.addoption("--rewrite-scenarios", action="store_true", help="rewrite the expected lines of the scenarios")
-    group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="the random seed of the faults (any)")
+    group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="the seed of the faults (any)")
 
 
 def pytest_configure() -> None:

@@ -167,8 +167,8 @@ class LogDump:
                 found = next(batches(log, entry.position, self._options.max_message_size), None)
             if found is None:
                 raise CommandFailed(
-                    f"{file}: the entry of offset {entry.offset} has position {entry.position}, but no batch of {log.name}"
-                    " begins there. Remove the index file: a broker builds it again when it starts."
+                    f"{file}: the entry of offset {entry.offset} has position {entry.position}, where no batch of"
+                    f" {log.name} begins. Remove the index file: a broker builds it again when it starts."
                 )
             if found.last_offset != entry.offset:
                 self._mismatches.setdefault(file.absolute(), []).append((entry.offset, found.last_offset))
