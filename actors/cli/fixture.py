@@ -37,7 +37,7 @@ def command() -> int:
     """Run clusters for a test program, which writes commands as JSON lines to this command's standard input.
 
     All nodes run in this process on real sockets, with an in-memory ZooKeeper and without Java. For the protocol see
-    docs/cluster-for-tests.md.
+    docs/how-to/cluster-for-tests.md.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not garble the answers

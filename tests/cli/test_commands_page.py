@@ -1,4 +1,4 @@
-"""docs/commands.md tells every command, every option, and every key of the JSON that the commands print."""
+"""docs/reference/commands.md tells every command, every option, and every key of the JSON that the commands print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from messages.zookeeper import NodeRegistration
 from spark.answers import Summary
 from tests.layering import ROOT
 
-PAGE = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -51,6 +51,6 @@ def test_keys_of_the_json(tmp_path: Path) -> None:
 
 
 def test_what_a_newcomer_must_know_is_in_the_readme() -> None:
-    for words in ("docs/commands.md", "--dir", "trusted networks"):
+    for words in ("docs/reference/commands.md", "--dir", "trusted networks"):
         assert words in README
     assert "bash_source" in PAGE and "/metrics" in PAGE

@@ -1,4 +1,4 @@
-"""Writes docs/catalogue.md from the declarations of what the controller is told and tells; `make docs` runs it."""
+"""Write docs/reference/catalogue.md from the declarations of events, requests and messages; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from messages.events import EVENTS
 from messages.vocabulary import VOCABULARY
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "docs" / "catalogue.md"
+FILE = ROOT / "docs" / "reference" / "catalogue.md"
 
 MODULES = tuple(module.__name__ for module in (channel, topic_deletion, zookeeper))
 

@@ -1,4 +1,4 @@
-"""docs/journey.md: the recorded path of one controller event, from a simulated cluster.
+"""docs/explanation/journey.md: the recorded path of one controller event, from a simulated cluster.
 
 `python -m tests.docs.journey` writes the page. The cluster is deterministic, so that a test can compare the page.
 """
@@ -17,7 +17,7 @@ from messages.trace.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from tests.layering import ROOT
 
-FILE = ROOT / "docs" / "journey.md"
+FILE = ROOT / "docs" / "explanation" / "journey.md"
 TOPIC = "orders"
 WIDTH = 72
 """Characters of a payload; longer ones are cut."""

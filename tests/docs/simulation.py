@@ -1,4 +1,4 @@
-"""Writes the tables of docs/simulation.md from the actions and invariants of the code; `make docs` runs it."""
+"""Write tables of docs/explanation/simulation.md from the actions and invariants of the code; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.simulation.invariants import INVARIANTS
 from actors.simulation.swarm import CLUSTERS, DISTANCES, DRIFTS, LATENCIES, NODE_SETTINGS, TOPIC_CONFIGS, WEIGHTS
 from tests.simulation.known_bugs import KNOWN_BUGS, UNCOUNTED
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "simulation.md"
+FILE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "simulation.md"
 
 WHEN = {
     "PartitionStateWritten": "a partition state is written",

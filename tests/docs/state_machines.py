@@ -1,4 +1,4 @@
-"""Writes docs/state-machines.md from the tables of the state machines; `make docs` runs it."""
+"""Writes docs/reference/state-machines.md from the tables of the state machines; `make docs` runs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actors.core.transaction import transaction_states
 from actors.core.transaction.transaction_states import TransactionState
 from messages.error_names import NAMES
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "state-machines.md"
+FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "state-machines.md"
 
 HEAD = """\
 # The two state machines of the controller

@@ -75,8 +75,8 @@ def test_limits_fall_and_never_rise() -> None:
 
 
 def test_first_pages_have_limits_of_their_own() -> None:
-    assert vocabulary.scope("docs/operations.md") == "docs/operations.md"
-    assert vocabulary.scope("docs/testing.md") == "docs"
+    assert vocabulary.scope("docs/how-to/operations.md") == "docs/how-to/operations.md"
+    assert vocabulary.scope("docs/contributing/testing.md") == "docs"
 
 
 def faults(subject: str) -> list[str]:

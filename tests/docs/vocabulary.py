@@ -42,7 +42,7 @@ NOT_COUNTED = (
 )
 """History, the style page, and the lists of words."""
 
-ZERO = ("README.md", "docs/commands.md", "docs/cluster-for-tests.md", "docs/operations.md")
+ZERO = ("README.md", "docs/reference/commands.md", "docs/how-to/cluster-for-tests.md", "docs/how-to/operations.md")
 """Pages that new users read first; their limit is kept separately from their folder's."""
 
 _PATTERNS = {habit: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for habit, words in HABITS.items()}

@@ -136,7 +136,7 @@ def snippets(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "tests"), [("README.md", 1), ("docs/cluster-for-tests.md", 6), ("docs/recipes.md", 10)]
+    ("page", "tests"), [("README.md", 1), ("docs/how-to/cluster-for-tests.md", 6), ("docs/how-to/recipes.md", 10)]
 )
 def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
     installed: Installed, project: Path, tmp_path: Path, page: str, tests: int

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.spark_cluster
 
 def test_spark_reads_what_was_produced(tmp_path: Path) -> None:
     """The recipe asserts the records itself."""
-    (recipe,) = re.findall(r"(?ms)^```py\n(.*?)^```$", (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8"))
+    (recipe,) = re.findall(
+        r"(?ms)^```py\n(.*?)^```$", (ROOT / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8")
+    )
     (tmp_path / "recipe.py").write_text(recipe)
     done = subprocess.run(
         [sys.executable, "recipe.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False

@@ -73,7 +73,7 @@ def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Pa
 
 
 def test_the_notebook_runs(installed: Installed, tmp_path: Path) -> None:
-    cells = json.loads((ROOT / "docs" / "traces.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "docs" / "how-to" / "traces.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     (tmp_path / "notebook.py").write_text("\n\n".join(code))
     assert "leader_epoch" in run(installed, tmp_path, "notebook.py")

@@ -148,7 +148,7 @@ BY_CODEC: dict[str, tuple[int, ...]] = {
 KEYLESS = {"good, a thousand", "a key of length -7"}
 """What a compacted topic refuses."""
 LENGTHS = {"a record longer than the batch", "a record that says to be shorter", "a record that says to be longer"}
-"""Accepted by Apache if compressed, although consumers stop there (docs/decisions.md)."""
+"""Accepted by Apache if compressed, although consumers stop there (docs/explanation/decisions.md)."""
 
 
 def _bad(kind: str, codec: int, data: bytes) -> Bad:

@@ -108,7 +108,7 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
 
 def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[frozenset[str]]:
     """End the reassignments of topics that are going to be deleted: every replica, also one that was being added, is a
-    replica of the topic from now on and is deleted with it (trap T1; docs/decisions.md).
+    replica of the topic from now on and is deleted with it (trap T1; docs/explanation/decisions.md).
 
     The topics' znodes say so before anything is deleted, and the requests leave /admin/reassign_partitions. A later
     request for these partitions is refused, because their topic is queued. Returns the topics that were being

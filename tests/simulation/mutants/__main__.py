@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.mutants`: measure mutants, print what finds each, and write docs/mutation-score.md."""
+"""Measure mutants and write docs/reference/mutation-score.md: `python -m tests.simulation.mutants`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutation score as docs/mutation-score.md: written from measurements, and read back for `--quick`."""
+"""The mutation score as docs/reference/mutation-score.md: written from measurements, and read back for `--quick`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.simulation.mutants.catalogue import AREAS, BY_NAME, MUTANTS
 from tests.simulation.mutants.measure import DURATION, PARTS, SEEDS, Measured
 
-FILE = Path(__file__).resolve().parents[3] / "docs" / "mutation-score.md"
+FILE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "mutation-score.md"
 
 QUICK_PER_AREA = 4
 
