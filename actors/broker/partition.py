@@ -430,9 +430,9 @@ class PartitionActor(Answerer):
 
     def _forget_transactions(self) -> None:
         """This replica does not lead any more: another leader verifies."""
-        verification, self._verification = self._verification, None
-        if verification is not None:
-            self._refuse_unverified(RefusedBatches(verification.waiting(), NOT_LEADER_OR_FOLLOWER))
+        if self._verification is not None:
+            waiting = self._verification.leadership_ended()
+            self._refuse_unverified(RefusedBatches(waiting, NOT_LEADER_OR_FOLLOWER))
 
     def receiveMsg_AppendMarkers(self, message: AppendMarkers, sender: ActorAddress) -> None:
         """End transactions, and answer when that is committed (transactions.md 1.6)."""

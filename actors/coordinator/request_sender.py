@@ -1,7 +1,8 @@
 """RequestSender is the base of actors that send the requests of a coordinator to one broker, one at a time.
 
 Rule 1: one request is in flight; the next has what was queued meanwhile.
-Rule 2: a request without a response fails together with what is queued.
+Rule 2: a request without a response fails together with what is queued. So does everything when the sender must exit:
+        its broker has another endpoint, and the entries must not be lost with the actor.
 """
 
 from __future__ import annotations
@@ -49,14 +50,20 @@ class RequestSender(Dispatcher, Generic[_T]):
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No response (rule 2)."""
         if self._is_awaited(message.correlation_id):
-            sent = len(self._in_flight)
-            entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False
-            self._queue.clear()
-            self.failed(entries, sent, message.reason)
+            self._give_up(message.reason)
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """The broker has another endpoint now."""
+        """The broker has another endpoint now (rule 2)."""
         self.send(self._start.network, CloseConnection(self._start.channel))
+        if self._in_flight or self._queue:
+            self._give_up("the broker has another endpoint")
+
+    def _give_up(self, reason: str) -> None:
+        """Fail what is in flight and what is queued (rule 2)."""
+        sent = len(self._in_flight)
+        entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False
+        self._queue.clear()
+        self.failed(entries, sent, reason)
 
     def _is_awaited(self, correlation_id: int) -> bool:
         return self._sent and correlation_id == self._correlation_id

@@ -37,6 +37,7 @@ from messages.error_codes import (
 )
 from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.transaction_requests import ListTransactionsRequest
+from tests.broker.harness import alive
 from tests.coordinator.transaction_world import A0, A1, B0, ID, TransactionWorld
 
 GROUPS = TopicPartition(GROUP_METADATA, 3)
@@ -219,6 +220,20 @@ def test_what_is_not_written_is_sent_again(world: TransactionWorld, failed: bool
     world.pass_time(0.2)
     assert [each.partitions for each in world.markers[sent:]] == [(A1,)]
     assert world.stands()[0] == "CompleteCommit"
+
+
+def test_markers_outlast_a_new_endpoint_of_their_broker(world: TransactionWorld) -> None:
+    """The sender to the former endpoint exits with a request that gets no response."""
+    pair, other = world.producer(), world.producer("other")
+    world.add(pair, A1)
+    world.add(other, A1, name="other")
+    world.frozen.add(1)
+    world.end(pair)
+    moved = alive(0), alive(1, 9193)
+    world.update(*world.topics_with(), live=moved)
+    world.end(other, name="other")
+    world.pass_time(0.2)
+    assert (world.stands()[0], world.stands("other")[0]) == ("CompleteCommit", "CompleteCommit")
 
 
 def test_a_marker_waits_for_a_leader(world: TransactionWorld) -> None:

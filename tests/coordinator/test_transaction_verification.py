@@ -36,7 +36,7 @@ from messages.transaction_requests import (
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records
-from tests.broker.harness import order
+from tests.broker.harness import alive, order
 from tests.coordinator.transaction_world import A0, A1, B0, ID, START_MS, TransactionWorld
 from tests.storage.batches import batch as batch_at
 
@@ -212,6 +212,17 @@ def test_a_new_leader_verifies_again_and_a_former_one_refuses(world: VerifyingWo
     asked = len(world.verified)
     assert world.produce(pair, b"b", sequence=1) == [NONE]
     assert len(world.verified) == asked + 1
+
+
+def test_batches_do_not_wait_for_a_coordinator_that_has_another_endpoint(world: VerifyingWorld) -> None:
+    pair, other = world.producer(), world.producer("other")
+    for each, name in ((pair, ID), (other, "other")):
+        world.add(each, A0, name=name)
+    world.holds = True
+    waiting = world.begin_produce(pair, b"a")
+    world.update(*world.topics_with(), live=(alive(0, 9192), alive(1, 9093)))
+    world.begin_produce(other, b"x", name="other")
+    assert world.codes_of(waiting) == [NOT_ENOUGH_REPLICAS]
 
 
 def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:

@@ -149,6 +149,13 @@ class TransactionVerification(Generic[_T]):
         guard = self._guards.pop(producer_id, None)
         return None if guard is None else RefusedBatches(guard.waiting, INVALID_TXN_STATE)
 
-    def waiting(self) -> list[_T]:
-        """All batches that wait."""
-        return [batch for guard in self._guards.values() for batch in guard.waiting]
+    def leadership_ended(self) -> list[_T]:
+        """Forget everything but the last number: an old answer must not settle a question of the next leadership.
+
+        Returns:
+            All batches that wait, to be refused.
+        """
+        waiting = [batch for guard in self._guards.values() for batch in guard.waiting]
+        self._open.clear()
+        self._guards.clear()
+        return waiting

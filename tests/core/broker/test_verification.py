@@ -60,7 +60,16 @@ def test_a_higher_epoch_replaces_a_lower_one(verification: TransactionVerificati
     verification.wait(PID, 1, 0, "old")
     assert verification.wait(PID, 2, 0, "new") == (2, RefusedBatches(["old"], INVALID_PRODUCER_EPOCH))
     assert verification.wait(PID, 1, 1, "zombie") == (0, RefusedBatches(("zombie",), INVALID_PRODUCER_EPOCH))
-    assert verification.waiting() == ["new"]
+    assert verification.leadership_ended() == ["new"]
+
+
+def test_an_answer_to_a_former_leadership_counts_for_nothing(verification: TransactionVerification[str]) -> None:
+    """The transaction may have ended at another leader meanwhile."""
+    assert verification.wait(PID, 0, 0, "before") == (1, None)
+    assert verification.leadership_ended() == ["before"]
+    assert verification.wait(PID, 0, 0, "late") == (2, None)
+    assert verification.answered(1, PID, NONE) == ((), None)
+    assert verification.answered(2, PID, INVALID_TXN_STATE) == ((), RefusedBatches(["late"], INVALID_TXN_STATE))
 
 
 @pytest.mark.parametrize(
