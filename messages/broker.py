@@ -124,7 +124,8 @@ class BrokerConfigured:
 
 @message
 class Host:
-    """What a new PartitionActor needs besides its first request: its broker, its log settings and other actors.
+    """The constant values that a new PartitionActor gets: its broker, its log settings and the addresses of other
+    actors.
 
     `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
     `verifier` verifies transactions; None appends their batches without verification.
@@ -315,8 +316,7 @@ class OldTopics:
 
 
 class Expected(NamedTuple):
-    """The expected state of a topic: all partitions are led by `leader` (None: by any broker), or the topic is
-    deleted."""
+    """The expected state of a topic: all partitions are led by `leader` (None: any broker), or the topic is deleted."""
 
     topic: str
     partitions: tuple[int, ...] = ()

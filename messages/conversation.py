@@ -46,7 +46,8 @@ class Question(Generic[R_co]):
 
 
 class Instruction:
-    """The base class of what an event handler yields for its own actor to execute at once, without a message."""
+    """The base class of the instructions that an event handler yields and its own actor executes at once, without a
+    message."""
 
     __slots__ = ()
 
@@ -215,7 +216,7 @@ def _grow(table: dict[Any, Any], count: int) -> None:
 
 @message
 class Ask:
-    """A request from one actor to another, with an id that the sender chooses.
+    """The message that carries a Question to another actor, with an id that the sender chooses.
 
     The receiver always replies with `Answer(id, result)`, also on failure.
     """

@@ -208,7 +208,7 @@ class ListOffsetsResponse:
 
 @message
 class EpochQuery:
-    """A leader epoch of a partition whose end offset a follower or consumer asks for."""
+    """A partition and a leader epoch; a follower or consumer requests the end offset of this epoch."""
 
     partition: TopicPartition
     leader_epoch: int

@@ -65,7 +65,7 @@ class RecordedGroup:
 
 @message
 class OffsetRecord:
-    """A __consumer_offsets record with a committed offset; None instead of the offset is a tombstone."""
+    """A __consumer_offsets record with a committed offset; in a tombstone the offset is None."""
 
     group: str
     partition: TopicPartition
@@ -74,7 +74,7 @@ class OffsetRecord:
 
 @message
 class GroupRecord:
-    """A __consumer_offsets record with a generation of a group; None instead of it is a tombstone."""
+    """A __consumer_offsets record with a generation of a group; in a tombstone the generation is None."""
 
     group: str
     value: RecordedGroup | None
@@ -152,7 +152,7 @@ class DeleteGroup(Question[DeletedGroup]):
 
 @message
 class ExpireOffsets:
-    """A request to a group to delete expired offsets, and itself if it is empty then."""
+    """A request to a group to delete its expired offsets; a group that is empty afterwards deletes itself."""
 
 
 @message

@@ -388,7 +388,7 @@ class ChangeIsr:
 
 @message
 class WatchFollowers:
-    """A request from leaders with lagging followers to IsrKeeperActor, to notify them at this time.
+    """A leader's request to IsrKeeperActor to send it LookAtFollowers at this time, because followers lag.
 
     -> LookAtFollowers to each
     """
@@ -399,7 +399,7 @@ class WatchFollowers:
 
 @message
 class LookAtFollowers:
-    """A message to a leader: check for followers that lag. IsrKeeperActor also uses it as a timer message."""
+    """A message to a leader: check for lagging followers. IsrKeeperActor also uses it as a timer message."""
 
     at: float
 
@@ -486,7 +486,7 @@ class Replicate:
 
 @message
 class Reconcile:
-    """A request to a follower's actor to truncate its log by the leader's end offset of an epoch; the reply is
+    """A request to a follower's actor to truncate its log to the leader's end offset of an epoch; the reply is
     Replicated.
 
     `end` is -1 if the leader does not know `epoch`.
@@ -503,8 +503,7 @@ class Reconcile:
 
 @message
 class Restart:
-    """A request to a follower's actor to delete all records and to start the log again at `offset`; the reply is
-    Replicated.
+    """A request to a follower's actor to delete all records and start its log at `offset`; the reply is Replicated.
 
     The leader's log starts at `offset`, which is beyond the follower's log end.
     """

@@ -95,7 +95,7 @@ Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrors
 
 
 class Parted(NamedTuple):
-    """How a message is split into parts: the field that contains the list, and the class of the parts."""
+    """How a message is split: the field with the list that is split, and the class of its parts."""
 
     field: str
     part: type
@@ -113,7 +113,7 @@ PARTED: dict[type, Parted] = {
 
 
 class Kept(NamedTuple):
-    """The request, and the version of its API, in which the parts of a class keep their encoded entries.
+    """The request type and API version whose wire format a part class uses for its encoded entries.
 
     `version` is the one in which to make them where there are none yet: that in which a controller of Kafka 2.6 sends
     them. None: those that they are read from are kept, others not made.

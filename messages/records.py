@@ -35,7 +35,7 @@ LOG_OVERHEAD = 12
 
 
 class BatchHeader(NamedTuple):
-    """The header of a record batch, which is 61 bytes before its records (format 2, broker.md 5.2); times are in ms."""
+    """The header of a record batch: the 61 bytes that precede the records (format 2, broker.md 5.2); times in ms."""
 
     base_offset: int
     length: int

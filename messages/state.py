@@ -80,13 +80,14 @@ class StateName:
 
 @message
 class StateOwn:
-    """A reference to a part of the actor's base class, such as the method `send` or the I/O adapter `port:disk`."""
+    """A reference to something that the actor's base class provides, such as the method `send` or the I/O adapter
+    `port:disk`."""
 
     name: str
 
 
 @message
 class StateSuspended:
-    """The name of an event handler that waits for an answer; such an actor cannot be restored."""
+    """The name of an event handler that waits for an answer; an actor with such a handler cannot be restored."""
 
     name: str

@@ -1,4 +1,4 @@
-"""The messages between ZkBridgeActor and a ZooKeeper client, which contain ZooKeeper operations in batches.
+"""The messages between ZkBridgeActor and a ZooKeeper client; each contains a batch of ZooKeeper operations.
 
 Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send, record.
 Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.

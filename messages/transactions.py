@@ -124,7 +124,7 @@ class ExpireTransactionalIds:
 
 @message
 class RetryCompletions:
-    """A timer message: append again the ends of transactions that the log rejected."""
+    """A timer message: retry to append the completion records that the log rejected."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers
@@ -174,7 +174,7 @@ class DropMarkers:
 
 @message
 class PartitionsMarked:
-    """A message to the owner of a marker: these partitions contain it, or need none."""
+    """A message to the owner of a marker: these partitions contain the marker, or no longer need it."""
 
     transactional_id: str
     producer_id: int
@@ -196,7 +196,7 @@ class MarkersCancelled:
 
 @message
 class CompletionsToRetry:
-    """A message from a partition of __transaction_state: how many ends of transactions must be appended again."""
+    """A message from a partition of __transaction_state: the number of completion records to append again."""
 
     partition: int
     count: int
@@ -272,7 +272,7 @@ class StartTransactionVerifier:
 
 
 class Verification(NamedTuple):
-    """A question of a partition's leader: whether the partition is in the open transaction of a producer.
+    """A leader's request to verify that its partition is in the open transaction of a producer.
 
     `asker` is the partition's actor, which knows its questions by `number`.
     """
@@ -287,7 +287,7 @@ class Verification(NamedTuple):
 
 @message
 class Verify:
-    """A message to the actors that verify transactions; the reply to each asker is TransactionVerified.
+    """A message to the actors that verify transactions; each requesting actor receives TransactionVerified.
 
     The actors are TransactionVerifierActor and VerificationSenderActor.
     """

@@ -1,4 +1,4 @@
-"""Run a function in a separate process, which leaves no memory or threads behind.
+"""Run a function in a separate process, so that its memory and threads are freed when it ends.
 
 Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
 thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and

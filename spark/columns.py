@@ -217,8 +217,8 @@ class _RepliedTogether(msgspec.Struct):
 
 
 class _Passed(msgspec.Struct):
-    """The fields that are read from a `Forwarded` message, which carries a client's request to the actor that
-    handles it."""
+    """The fields that are read from a `Forwarded` message, which carries a client's request to the actor that handles
+    it."""
 
     request: _Came
 
@@ -245,7 +245,7 @@ class _Asked(msgspec.Struct):
 
 
 class _Leadership(msgspec.Struct):
-    """The fields that are read from a partition state that describe the leader and the ISR."""
+    """The leader and ISR fields that are read from a partition state."""
 
     leader: int
     leader_epoch: int
@@ -346,7 +346,7 @@ class _Appends(msgspec.Struct):
 
 
 class _Found(msgspec.Struct):
-    """The fields that are read from the records that were read from one partition."""
+    """The fields that are read from the result of a log read of one partition."""
 
     partition: tuple[str, int]
     body: _Body | None = None

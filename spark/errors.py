@@ -14,7 +14,7 @@ class Incomplete(TraceError):
 
 
 class FollowedAlready(TraceError):
-    """Another process already stores traces in that folder."""
+    """Another process already stores traces in the target folder."""
 
 
 class BadOption(ValueError):

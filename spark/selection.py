@@ -23,7 +23,7 @@ OPTIONS = {
 
 
 class Selection(NamedTuple):
-    """The filter for the trace records to read; None does not filter.
+    """The filter for the trace records to read; a field that is None matches all records.
 
     Times are seconds since 1970: `start` <= at < `end`.
     """

@@ -70,7 +70,7 @@ class Forget(NamedTuple):
 
 
 class WhoAmI(NamedTuple):
-    """A generator of the bridge yields this to get the ids of its ZooKeeper session."""
+    """A generator of the bridge yields this to get the ids of its ZooKeeper sessions."""
 
 
 class SessionIds(NamedTuple):

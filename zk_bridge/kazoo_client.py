@@ -74,7 +74,8 @@ Done = Callable[[int, Any], None]
 
 
 class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A logger that limits the rate of kazoo's log lines; the next line of a kind has the number of omitted ones."""
+    """A logger that limits the rate of kazoo's log lines; the next printed line includes the number of omitted lines of
+    its kind."""
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, {})
@@ -94,7 +95,7 @@ class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
 
 
 class _Result:
-    """An object that kazoo calls when a request fails with its connection; it replaces kazoo's AsyncResult."""
+    """A replacement for kazoo's AsyncResult, which kazoo calls when the connection of a pending request fails."""
 
     __slots__ = ("done",)
 

@@ -83,7 +83,7 @@ class _Node:
 
 
 class _Refused(Exception):
-    """ZooKeeper refused a transaction (multi): its operation number `culprit` failed with error `code`."""
+    """ZooKeeper rejected a transaction (multi): operation number `culprit` failed with the error `code`."""
 
     def __init__(self, code: int, culprit: int) -> None:
         super().__init__(code, culprit)

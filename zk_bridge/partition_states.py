@@ -1,5 +1,5 @@
-"""ZooKeeper operations on partition states, which are most of a controller's requests (controller.md 2.5,
-zookeeper.md).
+"""ZooKeeper operations on partition states; most of a controller's ZooKeeper requests are of this kind (controller.md
+2.5, zookeeper.md).
 
 Rule 1: entries go in transactions of bounded size, each opened by one fence, one at a time.
 Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data

@@ -1,6 +1,5 @@
-"""The interface of a ZooKeeper client for the bridge: it executes operations and delivers replies and events in one
-order.
-"""
+"""The interface of the bridge's ZooKeeper client: it executes operations, and delivers replies and watch events in the
+order of the server."""
 
 from __future__ import annotations
 

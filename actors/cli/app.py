@@ -123,24 +123,24 @@ def _failure(error: BaseException) -> int:
         case KeyboardInterrupt() | click.exceptions.Abort():
             return INTERRUPTED
         case SettingsError(messages=messages):
-            _say(*messages)
+            _print_line(*messages)
             return WRONG_USE
         case BrokenPipeError():
             os.dup2(
                 os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
             )  # the reader is gone; the flush at exit must not fail
         case AskFailed():
-            _say(f"ZooKeeper: {type(error).__name__}: {error}")
+            _print_line(f"ZooKeeper: {type(error).__name__}: {error}")
         case OSError(strerror=str(reason)):
-            _say(f"{error.filename}: {reason}" if error.filename else reason)
+            _print_line(f"{error.filename}: {reason}" if error.filename else reason)
         case _:
-            _say(
+            _print_line(
                 f"{type(error).__name__}: {error}",
                 "This is a bug. Set KAFKA_ACTORS_DEBUG=1 to see where it happened.",
             )
     return FAILED
 
 
-def _say(*lines: str) -> None:
+def _print_line(*lines: str) -> None:
     for line in lines:
         click.echo(f"Error: {line}", err=True)

@@ -1,4 +1,5 @@
-"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log, also for our log files."""
+"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log; it reads log files of Kafka and
+of kafka-actors."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
 
 
 class Stage:
-    """The cluster that runs at present, if any, and the actions that the test program can request."""
+    """The running cluster, if any, and the actions that the test program can request."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None

@@ -52,11 +52,11 @@ class GroupPartition(NamedTuple):
 
 
 class GroupAdmin:
-    """The operations on the consumer groups of a cluster; each result is printed line by line with `say`."""
+    """The operations on the consumer groups of a cluster; `print_line` prints each line of a result."""
 
-    def __init__(self, cluster: AdminClient, say: Callable[[str], None]) -> None:
+    def __init__(self, cluster: AdminClient, print_line: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._say = say
+        self._print_line = print_line
 
     # ------------------------------------------------------------------------------------------------ what there is
 
@@ -108,7 +108,7 @@ class GroupAdmin:
         groups = self.groups(states or ())
         if states is None:
             for group in groups:
-                self._say(group.group_id)
+                self._print_line(group.group_id)
             return
         self._table(
             (("GROUP", 25), ("STATE", 20)), [(group.group_id, group.group_state) for group in groups], ahead=False
@@ -119,7 +119,7 @@ class GroupAdmin:
         group = self._existing(name)
         committed = self.committed(name)
         if not group.members and committed:
-            self._say(f"\nConsumer group '{name}' has no active members.")
+            self._print_line(f"\nConsumer group '{name}' has no active members.")
         rows = self._rows(group, committed)
         columns = (
             *(("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("CURRENT-OFFSET", 15), ("LOG-END-OFFSET", 15)),
@@ -148,7 +148,7 @@ class GroupAdmin:
         """A group's members."""
         group = self._existing(name)
         if not group.members:
-            self._say(f"\nConsumer group '{name}' has no active members.")
+            self._print_line(f"\nConsumer group '{name}' has no active members.")
             return
         static = any(member.group_instance_id for member in group.members)
         columns = [("GROUP", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
@@ -198,9 +198,9 @@ class GroupAdmin:
         quoted = ", ".join(done)
         if failed:
             if done:
-                self._say(f"\nThese consumer groups were deleted successfully: {quoted}")
+                self._print_line(f"\nThese consumer groups were deleted successfully: {quoted}")
             raise CommandFailed("\n".join(("Deletion of some consumer groups failed:", *failed)))
-        self._say(f"Deletion of requested consumer groups ({quoted}) was successful.")
+        self._print_line(f"Deletion of requested consumer groups ({quoted}) was successful.")
 
     def reset(self, name: str, topics: Sequence[str] | None, target: Target, execute: bool, export: bool) -> None:
         """Where a group shall go on in these topics ("t" or "t:0,1"; None: wherever it has offsets)."""
@@ -217,7 +217,7 @@ class GroupAdmin:
             self._commit(name, wanted)
         if export:
             for tp, offset in wanted.items():
-                self._say(f"{tp.topic},{tp.partition},{offset}")
+                self._print_line(f"{tp.topic},{tp.partition},{offset}")
             return
         columns = (("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15))
         self._table(columns, [(name, tp.topic, str(tp.partition), str(offset)) for tp, offset in wanted.items()])
@@ -256,9 +256,9 @@ class GroupAdmin:
         ]
         lines = [[title for title, _ in columns], *rows]
         if ahead:
-            self._say("")
+            self._print_line("")
         for line in lines:
-            self._say(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
+            self._print_line(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
 
 
 def _said(offset: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The class names and texts by which Kafka's Java tools print error codes."""
+"""The exception class names and messages that Kafka's Java tools print for error codes."""
 
 from __future__ import annotations
 

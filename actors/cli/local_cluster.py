@@ -62,7 +62,7 @@ _GUARD = "signal" if sys.platform == "linux" else "pipe"
 
 
 class BrokerProcess:
-    """The process of one node; `ended` is its exit code, None while it runs, and negative if a signal ended it."""
+    """The process of one node; `ended` is its exit code: None while it runs, negative after a signal."""
 
     def __init__(self, number: int, port: int, directory: Path) -> None:
         self.id = number
@@ -162,8 +162,8 @@ class LocalCluster:
         self._ask: Callable[[Message], Any]
 
     @contextmanager
-    def running(self, stopping: Callable[[], bool], say: Callable[[str], None]) -> Iterator[None]:
-        """Start everything and wait until it serves; stop it at the end, telling `say` what does not stop by itself.
+    def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:
+        """Start all processes and wait until they serve; stop them at the end, and print the nodes that must be killed.
 
         Failed if something does not start; returns early, not ready, once `stopping` holds.
         """
@@ -180,7 +180,7 @@ class LocalCluster:
             self._ask = stack.enter_context(zookeeper(self.zookeeper, empty=True))
             self._await_vacancy(stopping)
             stack.callback(self.write_down, None)
-            stack.callback(self._stop_nodes, say)
+            stack.callback(self._stop_nodes, print_line)
             for node in self.nodes:
                 node.configure(self.zookeeper, self._defaults, self._overrides)
                 node.start()
@@ -257,19 +257,19 @@ class LocalCluster:
                 return False
         return True
 
-    def _stop_nodes(self, say: Callable[[str], None]) -> None:
+    def _stop_nodes(self, print_line: Callable[[str], None]) -> None:
         """Stop the nodes, the controller last, so that it can hand on the others' leaderships."""
         running = [node for node in self.nodes if node.ended is None]
         if self.server is not None and self.server.pid is None:  # there is no other process to notify
-            _stop(running, 1.0, say)
+            _stop(running, 1.0, print_line)
             return
         with suppress(AskFailed):  # without an answer there is no order to keep
             controller = self._ask(GetController(watch=False)).broker_id
-            _stop([node for node in running if node.id != controller], STOP_SECONDS, say)
-        _stop([node for node in running if node.ended is None], STOP_SECONDS, say)
+            _stop([node for node in running if node.id != controller], STOP_SECONDS, print_line)
+        _stop([node for node in running if node.ended is None], STOP_SECONDS, print_line)
 
 
-def _stop(nodes: Sequence[BrokerProcess], patience: float, say: Callable[[str], None]) -> None:
+def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[[str], None]) -> None:
     """Ask the nodes to stop, after `patience` seconds to stop at once, and after HASTE_SECONDS kill them."""
     for node in nodes:
         node.terminate()
@@ -281,7 +281,7 @@ def _stop(nodes: Sequence[BrokerProcess], patience: float, say: Callable[[str], 
     for node in late:
         if not node.wait(deadline):
             node.kill()
-            say(f"node {node.id} did not stop and was killed")
+            print_line(f"node {node.id} did not stop and was killed")
 
 
 def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:

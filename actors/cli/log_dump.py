@@ -1,7 +1,7 @@
 """The output of `kafka-actors dump-log`, which equals that of Kafka 3.9.1's DumpLogSegments.
 
-Rule 1: a file's contents go to `say`. Differences between a segment and its indexes are collected, and go to `warn` at
-        the end, as in Kafka.
+Rule 1: contents of a file are printed with `print_line`. Differences between a segment and its indexes are printed
+        with `warn` at the end, as in Kafka.
 Rule 2: checkpoint files, which Kafka's tool does not read, are printed in the same form.
 """
 
@@ -62,9 +62,9 @@ class DumpOptions(NamedTuple):
 class LogDump:
     """A printer for the files of a log directory."""
 
-    def __init__(self, options: DumpOptions, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    def __init__(self, options: DumpOptions, print_line: Callable[[str], None], warn: Callable[[str], None]) -> None:
         self._options = options
-        self._say = say
+        self._print_line = print_line
         self._warn = warn
         self._mismatches: dict[Path, list[tuple[int, int]]] = {}
         self._gaps: dict[Path, list[tuple[int, int]]] = {}
@@ -81,7 +81,7 @@ class LogDump:
 
     def file(self, file: Path) -> None:
         """Print one file. Raises CommandFailed, OSError."""
-        self._say(f"Dumping {file}")
+        self._print_line(f"Dumping {file}")
         if file.name in CHECKPOINTS:
             self._checkpoint(file)
         elif file.suffix in self._by_suffix:
@@ -115,11 +115,11 @@ class LogDump:
     # ------------------------------------------------------------------------------------------------ segments
 
     def _segment(self, file: Path) -> None:
-        self._say(f"Log starting offset: {base_offset(file)}")
+        self._print_line(f"Log starting offset: {base_offset(file)}")
         options = self._options
         end, last = 0, -1
         for batch in batches(file, size=options.max_bytes):
-            self._say(_batch_line(batch))
+            self._print_line(_batch_line(batch))
             if options.deep:
                 try:
                     last = self._records(file, batch, last)
@@ -128,7 +128,7 @@ class LogDump:
             end = batch.position + batch.size
         rest = file_size(file) - end
         if rest > 0 and options.max_bytes == LIMIT:
-            self._say(f"Found {rest} invalid bytes at the end of {file.name}")
+            self._print_line(f"Found {rest} invalid bytes at the end of {file.name}")
 
     def _records(self, file: Path, batch: DefaultRecordBatch | LegacyRecordBatch, last: int) -> int:
         """Print the records of a batch that follows the offset `last`; the last of its offsets."""
@@ -145,7 +145,7 @@ class LogDump:
                     text += f" key: {key}" if text else f"| key: {key}"
                 if value is not None:
                     text += f" payload: {value}"
-            self._say(text)
+            self._print_line(text)
         return last
 
     # ------------------------------------------------------------------------------------------------ indexes
@@ -155,11 +155,11 @@ class LogDump:
         log = file.with_name(f"{file.name.split('.')[0]}.log")
         size = file_size(log)
         if not entries or (not size and entries[0] == (base_offset(file), 0)):  # a running broker preallocates zeros
-            self._say(f"{file} is empty.")
+            self._print_line(f"{file} is empty.")
             return
         if self._options.sanity_only:
             check_index(file, entries)
-            self._say(f"{file} passed sanity check.")
+            self._print_line(f"{file} passed sanity check.")
             return
         for entry in entries[: written(entries, base_offset(file))]:
             found = None
@@ -173,7 +173,7 @@ class LogDump:
             if found.last_offset != entry.offset:
                 self._mismatches.setdefault(file.absolute(), []).append((entry.offset, found.last_offset))
             if not self._options.verify_only:
-                self._say(f"offset: {entry.offset} position: {entry.position}")
+                self._print_line(f"offset: {entry.offset} position: {entry.position}")
 
     def _time_index(self, file: Path) -> None:
         entries = time_index(file)
@@ -183,7 +183,7 @@ class LogDump:
         positions = offset_index(offsets) if offsets.exists() else []
         if self._options.sanity_only:
             check_time_index(file, entries)
-            self._say(f"{file} passed sanity check.")
+            self._print_line(f"{file} passed sanity check.")
             return
         base = base_offset(file)
         positions = positions[: written(positions, base)]
@@ -201,12 +201,12 @@ class LogDump:
                 if before >= timestamp:
                     self._unordered_times.setdefault(file.absolute(), []).append((timestamp, before))
             if not self._options.verify_only:
-                self._say(f"timestamp: {timestamp} offset: {offset}")
+                self._print_line(f"timestamp: {timestamp} offset: {offset}")
             before = timestamp
 
     def _transaction_index(self, file: Path) -> None:
         for entry in transaction_index(file):
-            self._say(
+            self._print_line(
                 f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
                 f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
             )
@@ -230,7 +230,7 @@ class LogDump:
                     f"firstSequence: {entry.first_sequence} lastSequence: {entry.last_sequence}"
                     f" lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
                 )
-            self._say(line)
+            self._print_line(line)
 
     def _checkpoint(self, file: Path) -> None:
         names, numbers = CHECKPOINTS[file.name]
@@ -241,7 +241,7 @@ class LogDump:
             raise CommandFailed(str(error)) from error
         for entry in entries:
             columns = zip((*names, *numbers), entry, strict=True)
-            self._say(" ".join(f"{name}: {value}" for name, value in columns))
+            self._print_line(" ".join(f"{name}: {value}" for name, value in columns))
 
 
 def _position_before(entries: list[IndexEntry], offset: int) -> int:

@@ -66,16 +66,16 @@ Answer = Callable[[Message], Any]
 
 
 class ReassignmentAdmin:
-    """The actions of the command; `ask` queries ZooKeeper, `controller` is a client of the controller, and `say` prints
-    a line.
+    """The actions of the command; `ask` queries ZooKeeper, `controller` is a client of the controller, and
+    `print_line` prints a line.
 
     Raises CommandFailed, and Refused where a core rule does.
     """
 
-    def __init__(self, ask: Callable[[Any], Any], controller: Answer, say: Callable[[str], None]) -> None:
+    def __init__(self, ask: Callable[[Any], Any], controller: Answer, print_line: Callable[[str], None]) -> None:
         self._ask = ask
         self._controller = controller
-        self._say = say
+        self._print_line = print_line
 
     def generate(self, topics_json: str, broker_list: str, rack_aware: bool) -> None:
         """Print how these topics are assigned, and how they might be on those brokers."""
@@ -92,8 +92,8 @@ class ReassignmentAdmin:
                 " assignment without rack information."
             )
         proposed = propose(current, racks, lambda count: (random.randrange(count), random.randrange(count)))
-        self._say(f"Current partition replica assignment\n{format_plan(current)}\n")
-        self._say(f"Proposed partition reassignment configuration\n{format_plan(proposed)}")
+        self._print_line(f"Current partition replica assignment\n{format_plan(current)}\n")
+        self._print_line(f"Proposed partition reassignment configuration\n{format_plan(proposed)}")
 
     def execute(self, plan_json: str, throttle: int | None, additional: bool) -> None:
         """Hand a plan over."""
@@ -105,31 +105,31 @@ class ReassignmentAdmin:
             raise CommandFailed(IN_PROGRESS)
         self._check_partitions(plan, everything)
         current = format_plan({tp: everything[tp].replicas for tp in plan})
-        self._say(f"Current partition replica assignment\n\n{current}\n")
-        self._say("Save this to use as the --reassignment-json-file option during rollback")
+        self._print_line(f"Current partition replica assignment\n\n{current}\n")
+        self._print_line("Save this to use as the --reassignment-json-file option during rollback")
         if throttle is not None:
-            self._say(RUN_VERIFY)
+            self._print_line(RUN_VERIFY)
             moved = moves(everything, plan)
             for topic, throttles in topic_throttles(moved).items():
                 self._override(TOPICS, topic, throttles)
             for broker in moving_brokers(moved):
                 self._override(BROKERS, str(broker), dict.fromkeys(RATES, str(throttle)))
-            self._say(f"The inter-broker throttle limit was set to {throttle} B/s")
+            self._print_line(f"The inter-broker throttle limit was set to {throttle} B/s")
         if additional:
             self._alter(plan, "Error reassigning partition(s):")
         else:
             self._request(plan)
         plural, names = named(plan)
-        self._say(f"Successfully started partition reassignment{plural} for {names}")
+        self._print_line(f"Successfully started partition reassignment{plural} for {names}")
 
     def verify(self, plan_json: str, preserve_throttles: bool) -> None:
         """Print how far a plan is; when nothing is on its way any more, take the throttles back."""
         plan = parse_plan(plan_json)
         everything = self._assignments()
-        self._say("Status of partition reassignment:")
+        self._print_line("Status of partition reassignment:")
         for partition, target in plan.items():
-            self._say(progress(partition, target, everything.get(partition)))
-        self._say("")
+            self._print_line(progress(partition, target, everything.get(partition)))
+        self._print_line("")
         if not preserve_throttles and not any(each.adding or each.removing for each in everything.values()):
             self._clear_throttles(plan)
 
@@ -141,16 +141,16 @@ class ReassignmentAdmin:
         if active:
             plural, names = named(active)
             self._alter(dict.fromkeys(active), f"Error cancelling partition reassignment{plural} for:")
-            self._say(f"Successfully cancelled partition reassignment{plural} for: {names}")
+            self._print_line(f"Successfully cancelled partition reassignment{plural} for: {names}")
         else:
-            self._say("None of the specified partition reassignments are active.")
+            self._print_line("None of the specified partition reassignments are active.")
         if not preserve_throttles:
             self._clear_throttles(plan)
 
     def list(self) -> None:
         """Print what is on its way."""
         for line in ongoing(self._assignments()):
-            self._say(line)
+            self._print_line(line)
 
     # ------------------------------------------------------------------------------------------------- details
 
@@ -202,11 +202,11 @@ class ReassignmentAdmin:
         brokers = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
         brokers.update(replica for replicas in plan.values() for replica in replicas)
         plural, ids = ("" if len(brokers) == 1 else "s"), ",".join(map(str, sorted(brokers)))
-        self._say(f"Clearing broker-level throttles on broker{plural} {ids}")
+        self._print_line(f"Clearing broker-level throttles on broker{plural} {ids}")
         for broker in sorted(brokers):
             self._override(BROKERS, str(broker), dict.fromkeys(RATES))
         topics = sorted({tp.topic for tp in plan})
-        self._say(f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'} {','.join(topics)}")
+        self._print_line(f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'} {','.join(topics)}")
         for topic in topics:
             self._override(TOPICS, topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
 

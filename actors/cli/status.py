@@ -58,7 +58,7 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 
 
 class Scraped(NamedTuple):
-    """The metrics of a node that `status` prints: its queue lengths, and why it records no trace ("" if it does).
+    """The metrics of a node that `status` prints: its queue lengths, and why tracing is off ("" if it is on).
 
     `failed_events` are events that its controller cannot handle, and how often each has raised; `missing` says in
     words why there are no metrics.

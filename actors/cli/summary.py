@@ -121,7 +121,7 @@ def command(
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
         own = {"zone": _known(zone)} if logs else {"partial": in_part, "against": against}
-        summary = apart(partial(_read, logs, directory, say=_say, only=asked, master=master, **own))
+        summary = apart(partial(_read, logs, directory, print_line=_print_line, only=asked, master=master, **own))
     except Incomplete as error:
         raise CommandFailed(
             f"not everything below {directory} can be read (--partial summarises the rest):\n{error}"
@@ -166,7 +166,7 @@ def _prepare_spark() -> None:
     """
     if "SPARK_HOME" in os.environ or archive(home()).exists():
         return
-    _say("storing Spark's class data, once (half a minute; Ctrl-C skips it): summaries start faster from now on")
+    _print_line("storing Spark's class data, once (half a minute; Ctrl-C skips it): summaries start faster from now on")
     with suppress(KeyboardInterrupt, SparkUnavailable, ChildEnded, OSError):
         apart(_prepare)
 
@@ -174,7 +174,7 @@ def _prepare_spark() -> None:
 def _prepare() -> None:
     from spark.archive import prepare
 
-    prepare(_say)
+    prepare(_print_line)
 
 
 def _follow(
@@ -184,7 +184,7 @@ def _follow(
     java = _ahead(master)
     from spark.follow import follow
 
-    for summary in follow(directory, keep or Path(tempfile.mkdtemp()), _say, asked, master, java):
+    for summary in follow(directory, keep or Path(tempfile.mkdtemp()), _print_line, asked, master, java):
         publish(summary)
         sys.stdout.flush()
 
@@ -201,7 +201,7 @@ def _publish(
     _show(summary, chosen)
 
 
-def _say(words: str) -> None:
+def _print_line(words: str) -> None:
     """The progress, for a terminal."""
     if sys.stderr.isatty():
         click.echo(f"{words} ...", err=True)

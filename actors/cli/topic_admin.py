@@ -95,14 +95,14 @@ class TopicView(NamedTuple):
 
 
 class TopicAdmin:
-    """The actions of the command; `ask` queries ZooKeeper and `say` prints a line.
+    """The actions of the command; `ask` queries ZooKeeper and `print_line` prints a line.
 
     The actions raise TopicCommandFailed, and Refused where a core rule does (its text is Kafka's too).
     """
 
-    def __init__(self, ask: Callable[[Message], Any], say: Callable[[str], None]) -> None:
+    def __init__(self, ask: Callable[[Message], Any], print_line: Callable[[str], None]) -> None:
         self._ask = ask
-        self._say = say
+        self._print_line = print_line
 
     def create_topic(
         self,
@@ -117,7 +117,7 @@ class TopicAdmin:
         entries = parse_configs(configs)
         assignment = parse_assignment(replica_assignment) if replica_assignment is not None else ()
         if can_collide(topic):
-            self._say(COLLISION_WARNING)
+            self._print_line(COLLISION_WARNING)
         if replication_factor is not None and not 1 <= replication_factor <= MAX_REPLICATION_FACTOR:
             raise TopicCommandFailed(f"The replication factor must be between 1 and {MAX_REPLICATION_FACTOR} inclusive")
         if partitions is not None and partitions < 1:
@@ -136,13 +136,13 @@ class TopicAdmin:
         answer = self._ask(CreateTopic(TopicAssignment(topic, numbered(assignment)), entries))
         if isinstance(answer, TopicExists):
             return self._exists(topic, if_not_exists)
-        self._say(f"Created topic {topic}.")
+        self._print_line(f"Created topic {topic}.")
         return None
 
     def list_topics(self, pattern: str | None, exclude_internal: bool) -> None:
         """Print names, a line each."""
         for topic in self._matching(pattern, exclude_internal):
-            self._say(topic)
+            self._print_line(topic)
 
     def describe_topics(
         self,
@@ -159,13 +159,13 @@ class TopicAdmin:
         for view in self._views(topics):
             if with_overrides:
                 if view.configs:
-                    self._say(topic_line(view))
+                    self._print_line(topic_line(view))
                 continue
             if not reports:
-                self._say(topic_line(view))
+                self._print_line(topic_line(view))
             for partition in view.partitions:
                 if not reports or any(report(partition) for report in reports):
-                    self._say(partition_line(partition, view.deleted))
+                    self._print_line(partition_line(partition, view.deleted))
 
     def alter_topics(self, pattern: str, partitions: int, replica_assignment: str | None, if_exists: bool) -> None:
         """Add partitions to topics, up to `partitions`."""

@@ -1,4 +1,5 @@
-"""TransactionCoordinatorActor forwards the requests of transactional producers to the partitions that have their ids.
+"""TransactionCoordinatorActor forwards each transactional producer's requests to the __transaction_state partition that
+stores its transactional id.
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and its coordinator is who leads that. A
         partition that comes to be led here is loaded by its TransactionsActor; until then its ids are answered 14.
@@ -97,7 +98,7 @@ class _LedIds:
 
 @attrs.define
 class _Gathering:
-    """A client's request that several partitions answer, with their answers so far.
+    """A client request that was sent to several partitions, with the responses so far.
 
     `results` are by place.
     """
@@ -108,9 +109,8 @@ class _Gathering:
 
 
 class TransactionCoordinatorActor(Dispatcher):
-    """This actor forwards the requests of transactional producers to the partitions that have their ids; each broker
-    has one.
-    """
+    """This actor forwards each transactional producer's requests to the __transaction_state partition that stores its
+    transactional id; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The counters among a node's metrics, each kept per label (such as a topic) and in total.
+"""The counter metrics of a node, per label value (such as a topic) and in total.
 
 prometheus_client's own counters have one set of label names each.
 """

@@ -1,4 +1,4 @@
-"""The listener answers repeated fetches that find no data itself, so that they cost the actors nothing.
+"""The listener itself answers repeated fetches without new data, so that they send no messages to the actors.
 
 A reader that has all there is goes on asking: "is there anything?", and half a second later hears "no". No actor has
 anything to decide about that. So who asks has the network ask again, and who is asked lets the listener say no.
@@ -64,7 +64,7 @@ class _Rest:
 
 
 class IdlePolls:
-    """The fetch sessions of a node that have no new data; the listener answers their fetches.
+    """The fetch sessions without new data of a node; the listener answers their fetches.
 
     `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
     `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.

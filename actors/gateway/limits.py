@@ -147,8 +147,7 @@ class MemoryPool:
 
 
 class Allowance:
-    """A rate limit for what the trace records of one connection: `rate` bytes per second, with a burst of one
-    second."""
+    """The limit on the trace bytes of one connection: `rate` bytes per second, with a burst of one second."""
 
     def __init__(self, rate: int) -> None:
         self._rate = rate

@@ -174,7 +174,7 @@ class MemoryNetwork:
 
 
 class _Exchange:
-    """A request without a response so far, with the actor that sent it, its connection and its timeout."""
+    """A request in flight: the actor that sent it, its connection and its timeout."""
 
     def __init__(
         self,

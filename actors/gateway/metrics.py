@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _Reason(Collector):
-    """A gauge whose label is computed at each scrape."""
+    """A gauge whose label value is computed at each scrape, such as a reason."""
 
     def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
         self._name = name

@@ -97,7 +97,7 @@ class RequestFault:
 
 
 class RequestFaults:
-    """The `active` faults of requests of a cluster, in the order of their injection, for all of its brokers."""
+    """The active request faults of a cluster, for all its brokers, in the order of injection."""
 
     def __init__(self) -> None:
         self.active: list[RequestFault] = []

@@ -1,4 +1,5 @@
-"""The ZooKeeper gateway passes requests from the bridge actor to a ZooKeeper client, and its events back."""
+"""The ZooKeeper gateway passes the requests of ZkBridgeActor to a ZooKeeper client, and the client's events to
+the actor."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 
 class StoreGateway:
-    """The endpoint to which the bridge actor sends ZooKeeper requests, and from which it receives events."""
+    """The external endpoint that receives ZooKeeper requests from ZkBridgeActor and sends ZooKeeper events to it."""
 
     def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
         self._base = base

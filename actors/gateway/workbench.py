@@ -30,7 +30,7 @@ def letting_go(parts: list[Any]) -> Steps[None]:
 
 
 class Workbench:
-    """A queue of long computations, which run in slices on the node's asyncio loop, for a limited time in each turn."""
+    """A queue of long computations that run in slices on the node's asyncio loop, a limited time in each turn."""
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)
     """CPU seconds of the loop's thread."""

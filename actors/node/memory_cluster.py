@@ -87,7 +87,7 @@ class UnknownPartition(ClusterError):
 
 
 class Place(NamedTuple):
-    """The ports of a node: `port` for clients and `internal` for other nodes, which may be the same."""
+    """The ports of a node: `port` for clients and `internal` for other nodes; both may be equal."""
 
     port: int
     internal: int

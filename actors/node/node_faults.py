@@ -41,7 +41,7 @@ _OF_DISKS = {FULL: FULL_DISK, FAILING: BROKEN_DISK, SLOW: SLOW_DISK}
 
 @attrs.define(str=False, eq=False)
 class NodeFault:
-    """A fault of the node `broker`. A mute may concern messages to the node `to` only."""
+    """A fault of the node `broker`; a mute can be limited to messages for the node `to`."""
 
     kind: str
     broker: int

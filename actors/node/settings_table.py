@@ -1,4 +1,5 @@
-"""The table of all settings: those that a node supports, with types and defaults, and Kafka's others.
+"""The table of all settings: those that a node supports, with types and defaults, and the Kafka settings that it does
+not support.
 
 Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
 only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and

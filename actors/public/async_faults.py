@@ -48,7 +48,7 @@ class AsyncInjectedFault:
 
 
 class AsyncFaultInjection(FaultKinds[Coroutine[Any, Any, AsyncInjectedFault]]):
-    """Injects the faults of `FaultInjection`; the methods that inject one are awaited, and do not block the loop."""
+    """FaultInjection for asyncio: its methods are coroutines and do not block the event loop."""
 
     def __init__(self, faults: FaultInjection) -> None:
         super().__init__(self._in_thread)

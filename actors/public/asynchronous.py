@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 
 class AsyncKafkaCluster:
-    """A Kafka cluster for tests with asyncio, which `async with` starts and stops.
+    """An async context manager that runs a Kafka cluster for tests with asyncio.
 
     It takes the arguments of `KafkaCluster` and has its methods, with the same arguments, results and exceptions, as
     coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. Their work is done in threads,

@@ -63,7 +63,7 @@ class InjectedFault:
 
 
 class Trigger(Generic[_T]):
-    """Decides how many of the matching requests meet a fault; call one of its methods to inject the fault."""
+    """Sets how many of the matching requests a fault applies to; call one of its methods to inject the fault."""
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T], fault: Mapping[str, object]) -> None:
         self._inject = inject
@@ -97,7 +97,7 @@ class Trigger(Generic[_T]):
 
 
 class FaultKinds(Generic[_T]):
-    """Injects faults into requests of clients and of other brokers, and into brokers.
+    """The methods of FaultInjection and AsyncFaultInjection: one for each kind of request fault and broker fault.
 
     A fault of requests names an API as Kafka does ("Produce", "Fetch", "JoinGroup"). Its method returns a `Trigger`,
     whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic,

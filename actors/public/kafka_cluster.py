@@ -43,7 +43,7 @@ def _temporary_directory() -> Path:
 
 
 class KafkaCluster:
-    """A Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper, which `with` starts and stops.
+    """A context manager that runs a Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper.
 
     Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
     Methods return when their effect is complete, and raise ClusterError if it fails. Any thread may call them.

@@ -40,8 +40,7 @@ def message(name: str) -> type[Any]:
 
 
 class SimulatedCluster:
-    """A cluster with simulated time, network, disks and ZooKeeper, which `with` starts and stops; its brokers are 0, 1,
-    ...
+    """A context manager that runs brokers 0, 1, ... with simulated time, network, disks and ZooKeeper.
 
     `settings` are Kafka's broker settings, for all brokers. What happens is recorded below `directory`, a temporary
     one that is gone at the end unless one is named. Methods that change something let virtual time pass until it has

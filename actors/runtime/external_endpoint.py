@@ -14,9 +14,8 @@ from thespian.actors import ActorAddress
 
 
 class ExternalEndpoint:
-    """A receiver that is no actor: it passes each message to `callback(message, sender)` on the thread that runs the
-    actors.
-    """
+    """A receiver outside the actor system: it passes each message to `callback(message, sender)` on the thread that
+    runs the actors."""
 
     __slots__ = ("receiveMessage",)
 

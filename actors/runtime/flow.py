@@ -1,5 +1,5 @@
-"""FlowActor is an actor whose event handlers are generators (flows): it handles one event at a time, and each may wait
-for others.
+"""FlowActor is an actor whose event handlers are generators (flows); it handles one event at a time, and a flow can
+wait for replies of other actors.
 
 `flow(message)` returns a generator, or None for an event that is done at once. What the generator yields is
 

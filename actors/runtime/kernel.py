@@ -72,7 +72,7 @@ _HALT: Any = object()
 
 
 class _Halted(Exception):
-    """A run met _HALT."""
+    """Raised to end a run when the queue reaches _HALT."""
 
 
 class Kernel(ABC):

@@ -20,7 +20,7 @@ BODY = "record batches"
 
 
 class EffectDiverged(BaseException):
-    """The replay called another I/O adapter than the trace records: `made` instead of `recorded` (None: no call)."""
+    """The replay made the I/O call `made`, but the trace has the call `recorded`; None means no call."""
 
     def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")
@@ -29,7 +29,8 @@ class EffectDiverged(BaseException):
 
 
 class Ports(dict[str, Any]):
-    """The I/O adapters of an actor system by name, and the calls of the message that is being handled.
+    """The I/O adapters of an actor system by name, and the I/O calls that the current message's handler has made so
+    far.
 
     `recorded` is what answers in replay, None live.
     """

@@ -75,7 +75,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Unrecorded:
-    """A recorder that records nothing, for a node without a trace."""
+    """A recorder that discards everything, for a node without a trace."""
 
     run = reason = ""
 

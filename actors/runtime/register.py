@@ -17,7 +17,7 @@ LONGEST = 20
 
 
 class Register:
-    """The live actors by number; `created` is the highest number so far."""
+    """The live actors by number; `created` is the highest number assigned so far."""
 
     def __init__(self) -> None:
         self.created = 0

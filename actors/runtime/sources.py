@@ -24,8 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The loaded sources of an actor system, the address that decides what is loaded, and the subscribers to
-    changes."""
+    """The loaded sources of an actor system, the address of its source authority, and the subscribers to changes."""
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
         self._send = send

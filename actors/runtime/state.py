@@ -92,7 +92,7 @@ def actor_class(name: str) -> type[Actor]:
 
 
 class _Freezing:
-    """A conversion of an actor's attributes to values."""
+    """Converts an actor's attributes to values that a trace can store."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -170,7 +170,7 @@ def shown(state: ActorState) -> dict[str, Any]:
 
 
 class _Showing:
-    """A conversion of a stored state to text, for display."""
+    """Converts a stored state to text for display."""
 
     def __init__(self) -> None:
         self._seen_at: dict[int, str] = {}
@@ -210,7 +210,7 @@ class _Showing:
 
 
 class _Thawing:
-    """A conversion of a stored state back to an actor's attributes."""
+    """Converts a stored state back to an actor's attributes."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

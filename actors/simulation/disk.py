@@ -97,7 +97,7 @@ class Disks(DiskFaults):
 
 
 class _Port:
-    """An I/O adapter that translates file paths to the simulation's folder."""
+    """An I/O adapter that maps file paths into the simulation's folder."""
 
     def __init__(self, disks: Disks, port: Any) -> None:
         self._disks = disks

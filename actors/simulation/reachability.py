@@ -1,4 +1,5 @@
-"""What the lasting faults of a run leave: which nodes work, which reach each other, and what they can commit."""
+"""Compute what works despite the faults that last to the end of a run: live nodes, pairs of nodes that reach
+each other, and partitions that can commit."""
 
 from __future__ import annotations
 

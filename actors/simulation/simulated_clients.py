@@ -1,4 +1,5 @@
-"""Simulated producers, which write with acks=all during a run, and a consumer, which reads everything when it is idle.
+"""Simulated producers, which write with acks=all during a run, and a consumer, which reads all records when the cluster
+is idle.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine

@@ -1,4 +1,4 @@
-"""Simulated transactions: what each has written, and what its producer may know of its end.
+"""Simulated transactions: the records of each, and the outcome as far as its producer knows it.
 
 Rule 1: a transaction of which no commit was requested, or whose abort was acknowledged, is never visible to readers of
         committed data. One whose commit was acknowledged is visible as a whole. Of one whose commit was requested
@@ -22,7 +22,7 @@ ABORT_MARKER = 0
 
 
 class Fate(enum.Enum):
-    """What a producer knows of the end of its transaction."""
+    """The outcome of a transaction as its producer knows it: committed, aborted or unknown."""
 
     OPEN = "open"
     COMMITTING = "commit requested"
@@ -68,7 +68,8 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """A leader sent the state of its log to a reader; `starts` tells the processes of a node apart."""
+    """An observation: a reader received the last stable offset and the log end offset of a leader; `starts` is the
+    start count of the leader's node."""
 
     node: int
     starts: int

@@ -26,7 +26,7 @@ LEFT_OUT = ("/kafka-actors", "/latest_producer_id_block")
 
 
 class Story:
-    """A writer that appends the transcript of a run to `lines`, beginning with the first action."""
+    """Appends the transcript of a run to `lines`, beginning with the first action."""
 
     def __init__(self, law: Checker, lines: list[str]) -> None:
         self.lines = lines

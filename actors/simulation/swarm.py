@@ -1,4 +1,4 @@
-"""Swarm testing: each seed selects the cluster's size, its settings, and which actions occur how often.
+"""Swarm testing: each seed selects the cluster's size, its settings, the kinds of actions and their frequencies.
 
 Rule 1: what may be drawn is data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the default.
 Rule 2: a drawn value is part of the schedule, so the schedule alone repeats the run. Defaults are left out of it.

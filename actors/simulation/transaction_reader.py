@@ -22,7 +22,7 @@ PATIENCE = 10.0
 
 
 class TransactionReader:
-    """Reads partitions of transactions; see the module's rules."""
+    """Reads, as a `read_committed` consumer does, the partitions that transactions wrote to; see the module's rules."""
 
     def __init__(self, law: Checker) -> None:
         self._law = law

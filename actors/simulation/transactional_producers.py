@@ -1,4 +1,4 @@
-"""Transactional producers: they write to several partitions, and commit, abort, die or are replaced.
+"""Transactional producers: they write to several partitions, and commit, abort, crash or are fenced by a successor.
 
 Rule 1: a transactional id has incarnations; each begins with InitProducerId, which fences the one before. A replaced
         incarnation goes on as a zombie until a broker refuses it.
@@ -132,7 +132,7 @@ class TransactionalProducers:
 
 
 class Incarnation:
-    """One incarnation of a transactional producer; see the module's rules."""
+    """One run of a transactional producer, from InitProducerId to its crash or replacement; see the module's rules."""
 
     def __init__(self, producers: TransactionalProducers, id: str, number: int) -> None:
         self.id, self.number = id, number

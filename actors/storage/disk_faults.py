@@ -25,7 +25,7 @@ _ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
 
 
 class DiskFaults:
-    """The faults of one node's disks, each a log directory; they outlast its processes.
+    """The faults of one node's disks (one disk per log directory); they remain in effect when the node restarts.
 
     A slow disk calls `hold_up` with the seconds for which its node waits.
     """
@@ -70,7 +70,7 @@ class DiskFaults:
 
 
 class FaultyAdapter:
-    """An I/O adapter whose calls meet the faults of the node's disks."""
+    """An I/O adapter that applies the faults of the node's disks to its calls."""
 
     def __init__(self, adapter: Any, disks: DiskFaults) -> None:
         self._adapter = adapter

@@ -1,4 +1,5 @@
-"""The directories of log.dirs: which are valid, which log is in which, and where a new log is created (broker.md 5.1).
+"""The directories of log.dirs: check them, find the directory of each log, and choose the directory of a new log
+(broker.md 5.1).
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
         only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's

@@ -167,7 +167,7 @@ class _Points:
 
 
 class _Directory:
-    """A log directory with its three checkpoint files; it knows whether the last shutdown was clean."""
+    """A log directory with its three checkpoint files, and whether its last shutdown was clean."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -205,7 +205,7 @@ class _Directory:
 
 
 class LogsPort:
-    """An I/O adapter for the logs in all log directories of the process; `wall_ms` returns the time in ms.
+    """The I/O adapter for the logs in all log directories of the process; `wall_ms` returns the time in ms.
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
     are made durable by `flusher`; without one, at once. At most `open_files` files are open. A producer expires after

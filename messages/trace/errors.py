@@ -18,11 +18,11 @@ class BadPayload(TraceError):
 
 
 class NotATrace(TraceError):
-    """The folder has no traces, or a file with the name of a trace file is none."""
+    """The folder contains no traces, or a file has the name of a trace file but not its format."""
 
 
 class WrongSchema(TraceError):
-    """The version of the trace's record schema is not one that this program reads."""
+    """This program does not support the version of the trace's record schema."""
 
 
 class Damaged(TraceError):

@@ -37,7 +37,7 @@ def manifest_name(run: str) -> str:
 
 
 class Named(NamedTuple):
-    """The run and the segment number that a file's name contains; the number is None for the manifest."""
+    """The run and the segment number in the name of a trace file; the number is None for the manifest."""
 
     run: str
     segment: int | None

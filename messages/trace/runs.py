@@ -47,7 +47,8 @@ from messages.trace.text import batches, decompress, record_lines
 
 @attrs.frozen
 class Run:
-    """A run of a node, with its header and its segment files in order, beginning with segment `removed`.
+    """A run of a node: its header and its segment files in order; `removed` is the number of segments that were removed
+    before the first.
 
     `ended` is what the manifest or the last record says of its end, None if there is no end; `running`: a process is
     writing it.
@@ -64,7 +65,7 @@ class Run:
 
 
 class Found(NamedTuple):
-    """The runs found below a folder, by node and start time, and files that only look like traces."""
+    """The runs below a folder, by node and start time, and the files that have a trace's name but are not traces."""
 
     runs: tuple[Run, ...]
     unreadable: tuple[str, ...]
@@ -504,7 +505,7 @@ def slice_lines(slice: Slice) -> Iterator[bytes]:
 
 
 class Survey(NamedTuple):
-    """How a run ended, and what is wrong with its files.
+    """How a run ended, and the errors in its files.
 
     The ending is one of REASONS, KILLED, RUNNING and DAMAGED.
     """

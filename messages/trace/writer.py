@@ -29,7 +29,7 @@ _SEGMENTS_AT_LEAST = 4
 
 
 class _Chain:
-    """A trace file that is being written, frame by frame."""
+    """A trace file that is being written, frame by frame; each frame has the digest of the previous one."""
 
     def __init__(self, file: BinaryIO, digest: bytes) -> None:
         self.file = file

@@ -87,8 +87,8 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The layout of records that have equal lengths: which of their bytes are equal, and where times and offsets
-    are."""
+    """The layout of records of equal length: which byte positions have the same value in all records, and where times
+    and offsets are."""
 
     size: int
     equal: tuple[int, ...]

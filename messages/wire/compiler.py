@@ -61,7 +61,7 @@ _ZERO_ID = bytes(16)
 
 
 class Binding(NamedTuple):
-    """The exceptions to the rule that a message's fields have the names of the protocol's fields.
+    """How one message class differs from the default mapping of its fields to protocol fields of the same name.
 
     * renamed: attribute -> its fields, of which a version has one.
     * gathered: attribute -> the arrays that hold its elements, one in each version: "array", where each names its topic
@@ -104,7 +104,7 @@ def compile_writer(
 
 
 class RowsCode(NamedTuple):
-    """The generated functions that encode and decode single entries of a message's long list.
+    """The generated functions that encode and decode one entry of the list that a large message splits into parts.
 
     * write(elements): their `Rows` by topic. Raises as `compile_writer` says.
     * read(topic, data): the way back. Raises as `compile_reader` says.
@@ -123,7 +123,8 @@ def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -
 
 
 class _Class:
-    """A class as the compiler sees it: a message, a TopicPartition, a plain value, or None for fields that are ignored.
+    """The target type of a protocol struct: a message, a TopicPartition, a plain value, or None if the struct is
+    ignored.
 
     `hints` are its attributes with their types.
     """

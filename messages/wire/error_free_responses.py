@@ -1,4 +1,4 @@
-"""Decode large responses without errors without creating an object for each partition.
+"""Decode large error-free responses; no object is created for each partition.
 
 Rule: rows with names of the same length are of the same size; a look takes as many of them as follow each other, and
 compares the bytes of all their lengths, and those of all their error codes and tags, with what they are to be. Where a

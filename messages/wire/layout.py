@@ -36,7 +36,8 @@ class Field(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The fields of a request or response in one version, including those that the version lacks.
+    """The fields of a request or response in one version; fields that exist only in other versions are listed with
+    their defaults.
 
     `flexible`: lengths are compact, and structs end with tagged fields.
     """

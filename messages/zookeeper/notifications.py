@@ -88,7 +88,7 @@ class ConfigChanged(NamedTuple):
 
 @message
 class ConfigChanges:
-    """The reply to GetConfigChanges: the notifications in order; the entity is empty if one is unreadable."""
+    """The reply to GetConfigChanges: the notifications in order; an unreadable notification has an empty entity."""
 
     changes: tuple[ConfigChanged, ...]
 

@@ -33,7 +33,7 @@ NUMERIC = frozenset("dXfgi")
 """The conversions of numbers in % formats."""
 
 LEVELS = frozenset(("debug", "info", "warning", "error", "exception", "critical"))
-PRINTS = frozenset(("echo", "print", "say", "_say", "status"))
+PRINTS = frozenset(("echo", "print", "print_line", "_print_line", "status"))
 
 REPORTS = (
     "actors/explain/explanations.py",

@@ -1,6 +1,5 @@
-"""Encode and decode the data of notification znodes, such as /isr_change_notification, and of others that list
-partitions.
-"""
+"""Encode and decode the data of notification znodes, such as /isr_change_notification, and of other znodes that list
+partitions."""
 
 from __future__ import annotations
 

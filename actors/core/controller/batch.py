@@ -107,7 +107,7 @@ def _metadata_of(
 
 
 class _RolesPart(NamedTuple):
-    """A part of a LeaderAndIsr request, and how many of its partitions each broker leads."""
+    """A part of a LeaderAndIsr request, and the number of its partitions that each broker leads."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]

@@ -57,7 +57,7 @@ class Enqueue(Instruction):
 
 @attrs.frozen
 class Awaited:
-    """A client response that is sent only when the metadata of this node has the expected topics, or after a timeout.
+    """A client response that is sent when this node's metadata contains the expected topics, or after a timeout.
 
     It is no instruction: the handler of a request may return it (`messages.broker.AwaitTopics`).
     """
@@ -69,9 +69,8 @@ class Awaited:
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """An instruction to queue a request for a broker; if there is no connection to the broker, it is dropped with a
-    warning.
-    """
+    """An instruction to queue a request for a broker; without a connection to the broker, the request is dropped with a
+    warning."""
 
     broker_id: int
     request: ControllerRequest

@@ -112,7 +112,7 @@ class Table:
 
 
 class Call(NamedTuple):
-    """A requested state change of several partitions or replicas, and those whose state did not change."""
+    """A requested state change of partitions or replicas, with the list of those whose state did not change."""
 
     n: int
     target: State
@@ -126,7 +126,7 @@ class Call(NamedTuple):
 
 
 class History:
-    """The last requested state changes that changed a state.
+    """The latest requested state changes that had an effect.
 
     It holds the lists of the calls themselves, which are no longer changed: nothing is kept per subject, and nothing
     is sought but for a story.

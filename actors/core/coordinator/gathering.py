@@ -23,7 +23,7 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
 
 
 class Gathering:
-    """A pending request about several groups, with the responses of the groups so far."""
+    """A pending request about several groups, with the responses received so far."""
 
     def __init__(self, request: Message) -> None:
         self._request = request

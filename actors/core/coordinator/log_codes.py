@@ -1,4 +1,4 @@
-"""The error codes of a coordinator's log, and the codes that clients get for them."""
+"""Map the error code of a failed append to a coordinator's log to the error code that the client receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take the entries of one request out of a queue."""
+"""Remove from a queue the entries that fit into the next request."""
 
 from __future__ import annotations
 

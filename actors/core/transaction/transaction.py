@@ -1,4 +1,4 @@
-"""The metadata of one transactional id, and how they change from state to state.
+"""The metadata of one transactional id, and its state transitions.
 
 Rule 1: a move is prepared (`pending` is its state), appended to the log, and completed when the log has it. An id has
         one pending move. Its target is the whole next value.

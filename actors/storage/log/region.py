@@ -21,7 +21,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 
 
 class Uncut:
-    """A flag that tells whether a file was truncated after a read; all regions of the read share it."""
+    """Whether a file was truncated after a read; all regions of the read share this flag."""
 
     __slots__ = ("holds",)
 

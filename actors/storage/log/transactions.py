@@ -17,8 +17,8 @@ NO_OFFSET = -1
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction that has ended: its producer id, its first offset, its marker's offset, and the next last stable
-    offset.
+    """A completed transaction: its producer id, its first offset, its marker's offset, and the last stable offset once
+    the marker is replicated.
 
     The last stable offset is the first offset of the earliest transaction that is still open, else the one after the
     marker.
