@@ -25,7 +25,7 @@ BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benc
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs vocabulary apache clean
+.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs site vocabulary apache clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,13 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.catalogue
 	$(BIN)/python -m tests.docs.columns
 	$(BIN)/python -m tests.docs.journey
+
+site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable without a network (needs npm)
+	$(BIN)/python .ci/site.py .cache/site
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
 
 vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts
 	$(BIN)/python -m tests.docs.vocabulary

@@ -24,7 +24,7 @@ MODULES = {module_name(file): file.read_text(encoding="utf-8") for file in sourc
 TOP_LEVEL = {
     *("messages", "actors", "zk_bridge", "spark", "tests", "docs"),
     *("pyproject.toml", "README.md", "LICENSE", "LICENSES", "CHANGELOG.md", "Makefile"),
-    *("Dockerfile", "Dockerfile.java"),
+    *("Dockerfile", "Dockerfile.java", "mkdocs.yml"),
 }
 
 

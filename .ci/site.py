@@ -1,0 +1,178 @@
+"""Build the documentation as a site, and read it back for requests to other hosts: `python .ci/site.py FOLDER`.
+
+MkDocs runs this file as a hook, too: links from pages to files outside `docs/` lead to copies in the site.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import posixpath
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+MERMAID = "11.17.2"
+INTEGRITY = "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg=="
+"""SHA-512 of the package, as the npm registry publishes it."""
+SCRIPT = "javascripts/mermaid.min.js"
+CACHED = ROOT / ".cache" / f"mermaid-{MERMAID}.min.js"
+PROJECT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Pages at the root of the repository, which the site has below `project/`."""
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+class MermaidUnavailable(Exception):
+    """npm is missing, does not reach its registry, or returned another package."""
+
+
+def fetch_mermaid() -> Path:
+    """Return the file of Mermaid; fetch it from the npm registry if it is not cached.
+
+    Raises:
+        MermaidUnavailable: npm failed, or the package has another checksum.
+    """
+    if CACHED.exists():
+        return CACHED
+    CACHED.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["npm", "pack", "--silent", f"mermaid@{MERMAID}"]
+        try:
+            subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise MermaidUnavailable(
+                f"{' '.join(command)} failed: {error}. Install npm, or allow its registry."
+            ) from error
+        package = Path(folder, f"mermaid-{MERMAID}.tgz")
+        if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != INTEGRITY:
+            raise MermaidUnavailable(f"mermaid {MERMAID} has another checksum than .ci/site.py expects.")
+        with tarfile.open(package) as archive:
+            content = archive.extractfile("package/dist/mermaid.min.js")
+            assert content is not None
+            part = CACHED.with_suffix(f".{os.getpid()}")
+            part.write_bytes(content.read())
+    part.replace(CACHED)
+    return CACHED
+
+
+# ------------------------------------------------------------------------------------------------------ hooks of MkDocs
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add Mermaid, the pages at the root of the repository, and the files outside `docs/` that pages link to."""
+    from mkdocs.structure.files import File
+
+    pages = {f"docs/{file.src_uri}": file.content_string for file in files.documentation_pages()}
+    pages |= {name: (ROOT / name).read_text("utf-8") for name in PROJECT_PAGES if (ROOT / name).exists()}
+    for page, text in pages.items():
+        if page in PROJECT_PAGES:
+            files.append(File.generated(config, in_site(page), content=with_links(text, page)))
+    linked = {target for page, text in pages.items() for target in targets(text, page)}
+    for target in sorted(linked - pages.keys()):
+        if not target.startswith("docs/") and (ROOT / target).is_file():
+            files.append(File.generated(config, in_site(target), content=(ROOT / target).read_bytes()))
+    files.append(File.generated(config, SCRIPT, abs_src_path=str(fetch_mermaid())))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Rewrite the links that leave `docs/`."""
+    source: str = page.file.src_uri
+    return markdown if source.startswith("project/") else with_links(markdown, f"docs/{source}")
+
+
+def in_site(path: str) -> str:
+    """The place in the site of a file of the repository."""
+    if path in PROJECT_PAGES:
+        return f"project/{path}"
+    return path.removeprefix("docs/") if path.startswith("docs/") else f"source/{path}.txt"
+
+
+def targets(text: str, page: str) -> Iterator[str]:
+    """The files of the repository that a page links to."""
+    for found in LINK.finditer(text):
+        path = found[1].partition("#")[0]
+        if path and ":" not in path:
+            yield posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+
+
+def with_links(text: str, page: str) -> str:
+    """The text of a page with its links as they are in the site."""
+
+    def rewritten(found: re.Match[str]) -> str:
+        path, sharp, anchor = found[1].partition("#")
+        if not path or ":" in path:
+            return found[0]
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), path))
+        return f"]({posixpath.relpath(in_site(target), posixpath.dirname(in_site(page)))}{sharp}{anchor})"
+
+    return LINK.sub(rewritten, text)
+
+
+# ------------------------------------------------------------------------------------------------- what pages request
+
+REQUESTED = {
+    *(("script", "src"), ("img", "src"), ("iframe", "src"), ("source", "src"), ("video", "src"), ("audio", "src")),
+    *(("embed", "src"), ("object", "data"), ("use", "href"), ("image", "href")),
+}
+LINKED = frozenset(
+    ("stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-prefetch", "modulepreload", "manifest")
+)
+"""Kinds of <link> that a browser follows by itself."""
+
+
+class _Requests(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.found += [value for name, value in values.items() if (tag, name) in REQUESTED]
+        if tag == "link" and LINKED & set(values.get("rel", "").split()):
+            self.found.append(values.get("href", ""))
+
+
+def foreign_requests(folder: Path) -> Iterator[str]:
+    """What the site's pages and style sheets request from other hosts, as `FILE: ADDRESS`."""
+    for file in sorted(folder.rglob("*.html")):
+        parser = _Requests()
+        parser.feed(file.read_text("utf-8"))
+        yield from (f"{file.relative_to(folder)}: {link}" for link in parser.found if re.match(r"(?:\w+:)?//", link))
+    for file in sorted(folder.rglob("*.css")):
+        links = re.findall(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')]+)", file.read_text("utf-8"))
+        yield from (f"{file.relative_to(folder)}: {link}" for link in links)
+
+
+def build(folder: Path) -> None:
+    """Build the site into the folder; a warning of MkDocs is an error."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+
+
+def main() -> None:
+    """Build the site, and fail for requests to other hosts."""
+    folder = Path(sys.argv[1]).absolute()
+    try:
+        fetch_mermaid()
+        build(folder)
+    except MermaidUnavailable as error:
+        sys.exit(str(error))
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
+    if found := list(foreign_requests(folder)):
+        sys.exit("Pages request files from other hosts:\n" + "\n".join(found))
+    print(f"The site is in {folder}: open {folder / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main()
