@@ -410,6 +410,11 @@ class MemoryCluster:
         """Restore all connections."""
         self._cut.clear()
 
+    def flush_traces(self) -> None:
+        """Write the messages that the running nodes have handled so far to their traces."""
+        for id in self.live_brokers:
+            self._members[id].node.recorder.flush()
+
     # ------------------------------------------------------------------------------------------------ faults
 
     async def inject_fault(self, kind: str, **options: Any) -> int:

@@ -10,6 +10,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
@@ -224,6 +225,8 @@ class KafkaCluster:
         errors = [line for line in lines[:-LOG_LINES] if " ERROR " in line]
         parts = [f"earlier errors in {self.log_file} ({len(errors)} lines):", *errors[-ERROR_LINES:]] if errors else []
         parts += [f"the last lines of {self.log_file}:", *(lines[-LOG_LINES:] or ["(it is empty)"])]
+        with suppress(ClusterError):  # raised if the cluster or its process has ended: then its traces are complete
+            self._ask("flush_traces")
         parts += self._explained("cluster")
         if self._process is not None:
             parts += self._offline()

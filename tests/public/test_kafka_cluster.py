@@ -21,6 +21,7 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
 from actors.public.cluster_process import ClusterProcess
 from actors.runtime.replayer import replay_directory
+from messages.trace.runs import RunRecords, find_runs
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
 
@@ -324,6 +325,22 @@ def test_three_brokers_are_ready_within_a_second_and_sooner_in_a_warm_process() 
     began = time.monotonic()
     with KafkaCluster():
         assert time.monotonic() - began < 1.0
+
+
+def test_a_diagnosis_has_all_that_the_brokers_handled_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers write their traces four times a second; `why` is replaced by a reader that needs no time to start."""
+
+    def read_types(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        [run] = find_runs(Path(command[-1])).runs
+        return subprocess.CompletedProcess(command, 0, " ".join(record.type for record in RunRecords(run)), "")
+
+    with KafkaCluster(1) as cluster:
+        monkeypatch.setattr(subprocess, "run", read_types)
+        recorded = []
+        for n in range(5):
+            cluster.create_topic(f"t{n}")
+            recorded.append(cluster.diagnosis().split().count("TopicChange"))
+    assert recorded == [1, 2, 3, 4, 5]
 
 
 def test_the_record_is_kept_where_something_failed_and_replays() -> None:
