@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.broker.replica_manager import ORDERS_AT_ONCE
+from actors.broker.log_dirs import PARTITIONS_AT_ONCE
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Delivery
 from messages.broker import BecomeFollower, BecomeLeader
@@ -158,7 +158,7 @@ def test_others_have_their_turns_while_a_large_request_is_obeyed(broker: Broker)
         while len(broker.answers) == already:
             broker.base.run(1)
         longest = max(longest, broker.base.n - asked)
-    assert longest < 6 * ORDERS_AT_ONCE
+    assert longest < 6 * PARTITIONS_AT_ONCE
 
 
 def test_leaders_of_all_parts_come_before_the_first_follower(broker: Broker) -> None:

@@ -11,7 +11,8 @@ FETCHER = "actors.core.broker.fetcher:Fetcher"
 FETCHES = "actors.core.broker.fetches:Fetches"
 CACHE = "actors.core.broker.metadata_cache:MetadataCache"
 PARTITION = "actors.broker.partition:PartitionActor"
-MANAGER = "actors.broker.replica_manager:ReplicaManagerActor"
+STOP = "actors.broker.stop_replica:StopReplicaRequests"
+ROLE_REQUESTS = "actors.broker.leader_and_isr:LeaderAndIsrRequests"
 KEEPER = "actors.broker.isr_keeper:IsrKeeperActor"
 
 LEADER_TESTS = "tests/core/broker/test_leader.py"
@@ -230,8 +231,8 @@ MUTANTS = (
     mutant(
         "ISR write outlives its deleted partition",
         "broker.md 3.3",
-        f"{MANAGER}._stop_replicas",
-        "if writing:",
+        f"{STOP}.serve",
+        "if self._writing:",
         "if False:",
         KEEPER_TESTS,
     ),
@@ -432,24 +433,24 @@ MUTANTS = (
     mutant(
         "StopReplica leaves the logs of unopened partitions",
         "broker.md 2.2",
-        f"{MANAGER}._stop",
-        "self._delete_stray(partition, directories) if order.delete_partition else",
+        f"{STOP}._stop",
+        "self._delete_stray(partition) if order.delete_partition else",
         '"" if order.delete_partition else',
         MANAGER_TESTS,
     ),
     mutant(
         "StopReplica leaves the fetcher",
         "broker.md 2.1",
-        f"{MANAGER}._stop",
-        "self._unfollow(stopped)",
+        f"{STOP}._stop",
+        "self._hosted.unfollow(stopped)",
         "pass",
         MANAGER_TESTS,
     ),
     mutant(
         "broker that shuts down goes on to follow",
         "broker.md 7.4",
-        f"{MANAGER}._follow",
-        "{} if self._shutting_down else dict(zip(",
+        f"{ROLE_REQUESTS}._fetch",
+        "{} if self.shutting_down else dict(zip(",
         "dict(zip(",
         MANAGER_TESTS,
     ),
@@ -464,8 +465,8 @@ MUTANTS = (
     mutant(
         "controller is not notified of a lost log directory",
         "broker.md 2.3",
-        f"{MANAGER}._handle_log_dir_failure",
-        'self.send(self.peers["bridge"], Ask(UNAWAITED, NotifyLogDirFailure(self._settings.node_id)))',
+        "actors.broker.log_dirs:LogDirs.fail",
+        "self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))",
         "pass",
         MANAGER_TESTS,
     ),

@@ -158,7 +158,7 @@ MUTANTS = (
     mutant(
         "coordinator does not hear that it leads no longer",
         "broker.md 1.6",
-        "actors.broker.replica_manager:ReplicaManagerActor._note_leaderships",
+        "actors.broker.hosted_partitions:HostedPartitions.note_leaderships",
         "self._no_longer_led[order.partition] = None",
         "pass",
         "tests/broker/test_replica_manager.py",

@@ -1,0 +1,141 @@
+"""HostedTopics holds the log settings and the replication throttles of the topics that a broker hosts.
+
+Topics without overrides share one `Host`. A topic whose last partition is deleted keeps nothing: created again, it may
+have other settings.
+
+Kafka: `LogManager.fetchLogConfig`, `TopicConfigHandler`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from thespian.actors import ActorAddress
+
+from actors.broker.hosted_partitions import HostedPartitions
+from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
+from actors.core.log_settings import log_config, log_settings
+from messages.broker import Host
+from messages.cluster import ConfigEntry, TopicPartition
+from messages.conversation import AskFailed, Flow, ask, chunks, in_slices, in_turns
+from messages.node import NodeSettings
+from messages.partition import Configure, LogSettings, ThrottleReplicas
+from messages.zookeeper import GetTopicConfigs
+from messages.zookeeper.configs import TopicConfig
+
+_log = logging.getLogger("kafka.server.ReplicaManager")
+
+TOPICS_AT_ONCE = 200
+"""Maximum number of topics whose settings are computed before other actors get their turn."""
+
+Overrides = Sequence[tuple[str, tuple[ConfigEntry, ...]]]
+"""Topics with their overrides."""
+
+
+class HostedTopics:
+    """The settings of hosted topics."""
+
+    def __init__(self, hosted: HostedPartitions, manager: ActorAddress) -> None:
+        self.settings: NodeSettings = hosted.start.settings
+        self._hosted = hosted
+        self._manager = manager
+        self._hosts: dict[str, Host] = {}
+        self._overrides: dict[str, tuple[ConfigEntry, ...]] = {}
+        """The overrides of topics that have any."""
+        self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
+        """The throttled partitions of each topic that ever had any; None: all."""
+
+    def __getitem__(self, topic: str) -> Host:
+        """What a new actor of a partition of this topic needs."""
+        return self._hosts[topic]
+
+    def drop(self, topic: str) -> None:
+        """Forget the settings of a topic that is deleted."""
+        self._hosts.pop(topic, None)
+        self._overrides.pop(topic, None)
+
+    def read(self, roles: Iterable[Iterable[TopicPartition]]) -> Flow[None]:
+        """Read the settings of new topics; use the defaults if they are unavailable."""
+        new: dict[str, tuple[ConfigEntry, ...]] = {}
+        for role in roles:
+            yield from in_turns(
+                lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._hosts), chunks(role)
+            )
+        if not new:
+            return
+        try:
+            read = yield from ask(GetTopicConfigs(tuple(new)))
+            new.update((topic, entries) for topic, entries, _ in read.topics)
+        except AskFailed as error:
+            _log.error(
+                "[Broker id=%d] Failed to read topic configs, new topics use the defaults: %s",
+                *(self._hosted.broker_id, error),
+            )
+        yield from in_slices(self._add, tuple(new.items()), TOPICS_AT_ONCE)
+
+    def configured(self, topics: Sequence[TopicConfig]) -> Flow[None]:
+        """Apply changed overrides of topics."""
+        hosted = [topic for topic in topics if topic.topic in self._hosts]
+        self._keep([(topic, overrides) for topic, overrides, _ in hosted])
+        return self._reconfigure(tuple(topic.topic for topic in hosted))
+
+    def broker_configured(self, settings: NodeSettings) -> Flow[None]:
+        """Apply changed settings of the broker."""
+        self.settings = settings
+        return self._reconfigure(tuple(self._hosts))
+
+    def _add(self, topics: Overrides) -> None:
+        default = self._host_of("", ())
+        for topic, overrides in topics:
+            self._hosts[topic] = self._host_of(topic, overrides) if overrides else default
+        self._keep(topics)
+
+    def _keep(self, topics: Overrides) -> None:
+        for topic, overrides in topics:
+            if overrides:
+                self._overrides[topic] = overrides
+            else:
+                self._overrides.pop(topic, None)
+        self._throttle(topics)
+
+    def _throttle(self, topics: Overrides) -> None:
+        """Send changed throttles to leaders and fetchers."""
+        start = self._hosted.start
+        for side, receiver in ((LEADER, start.partition_requests), (FOLLOWER, start.fetcher_manager)):
+            known, changed = self._throttled[side], []
+            for topic, overrides in topics:
+                throttled = throttled_topic(topic, overrides, side, self._hosted.broker_id)
+                if throttled.partitions != known.get(topic, ()):
+                    known[topic] = throttled.partitions
+                    changed.append(throttled)
+            if changed:
+                self._hosted.send(receiver, ThrottleReplicas(tuple(changed)))
+
+    def _reconfigure(self, topics: Sequence[str]) -> Flow[None]:
+        """Send changed settings to the hosted partitions of these topics."""
+        changed: dict[str, LogSettings] = {}
+        default = self._host_of("", ())
+
+        def find_changes(part: Sequence[str]) -> None:
+            for topic in part:
+                old, overrides = self._hosts.get(topic), self._overrides.get(topic)
+                new = self._host_of(topic, overrides) if overrides else default
+                if old is not None and new.settings != old.settings:
+                    self._hosts[topic], changed[topic] = new, new.settings
+
+        yield from in_slices(find_changes, topics, TOPICS_AT_ONCE)
+
+        def send(partitions: Sequence[TopicPartition]) -> None:
+            for partition in partitions:
+                actor = self._hosted.actors.get(partition) if partition.topic in changed else None
+                if actor is not None:
+                    self._hosted.send(actor, Configure(changed[partition.topic]))
+
+        if changed:
+            yield from in_slices(send, tuple(self._hosted.actors))
+
+    def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> Host:
+        settings, start = log_settings(self.settings, topic, overrides), self._hosted.start
+        actors = self._manager, start.isr_keeper, start.verifier
+        return Host(self._hosted.broker_id, settings, log_config(settings), *actors)

@@ -1,0 +1,203 @@
+"""LeaderAndIsrRequests has partitions apply the LeaderAndIsr requests of a controller (broker.md 1.2 - 1.4).
+
+Rule 1: a partition judges an order first, and only then its fetcher is stopped or replaced: a refused order leaves the
+        fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
+        itself, because their leader epoch or its role no longer fits.
+Rule 2: a log that cannot be created in one directory is created in another; an order that needed a log that was there
+        fails with code 56.
+
+Kafka: `ReplicaManager.becomeLeaderOrFollower`, `makeLeaders`, `makeFollowers`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from thespian.actors import ActorAddress
+
+from actors.broker.hosted_partitions import HostedPartitions, Taken
+from actors.broker.hosted_topics import HostedTopics
+from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
+from actors.core.broker.replica_manager import RoleOrders, name_verdict
+from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
+from messages.broker import (
+    AliveBrokers,
+    BecomeFollower,
+    BecomeLeader,
+    GetAliveBrokers,
+    Host,
+    LogPlace,
+    become_leader,
+)
+from messages.cluster import NO_EPOCH, TopicPartition
+from messages.conversation import SLICE, Failure, Flow, Pause, ask, ask_all, chunks, grow_tables, in_slices, in_turns
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.partition import FollowedPartition, FollowLeader, WatchFollowers
+from messages.parts import entries_of
+from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
+from messages.vocabulary import Message
+
+_log = logging.getLogger("kafka.server.ReplicaManager")
+
+RoleOrder = BecomeLeader | BecomeFollower
+
+
+class LeaderAndIsrRequests:
+    """The LeaderAndIsr requests of controllers, one after the other."""
+
+    def __init__(self, hosted: HostedPartitions, topics: HostedTopics, log_dirs: LogDirs) -> None:
+        self._hosted = hosted
+        self._topics = topics
+        self._log_dirs = log_dirs
+        self._orders = RoleOrders(hosted.broker_id)
+        """Tables made for each request would be young, and scanned by the garbage collector."""
+        self._origin: Origin
+        self.shutting_down = False
+        """The node stops soon: a new leader would count this broker in sync again if it fetched."""
+
+    def serve(
+        self, request: LeaderAndIsrRequest, parts: Sequence[Message], origin: Origin, errors: list[PartitionError]
+    ) -> Flow[None]:
+        """Send every order to its partition, leaders first, and collect the error codes (broker.md 1.2)."""
+        orders, self._origin = self._orders, origin
+        orders.clear()
+        yield from in_turns(orders.take, entries_of(parts, request))
+        _log.info(
+            "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "
+            "%d become-follower partitions",
+            *(self._hosted.broker_id, request.controller_id, request.controller_epoch),
+            *(len(orders.leading), len(orders.following)),
+        )
+        yield from self._topics.read((orders.leading, orders.following))
+        yield from self._lead(orders, errors)
+        if orders.following:
+            yield from self._follow(orders, errors)
+            yield from in_slices(self._hosted.drop_figures, tuple(orders.following))
+        orders.clear()
+
+    def _lead(self, orders: RoleOrders, errors: list[PartitionError]) -> Flow[None]:
+        hosted, leading = self._hosted, 0
+        left: list[TopicPartition] = []
+        for window in chunks(orders.leading.values(), PARTITIONS_AT_ONCE):
+            taken = yield from self._take_roles(window, become_leader, errors)
+            hosted.note_leaderships(taken)
+            left += [order.partition for _, order, result in taken if result.leads]
+            if len(left) >= SLICE:
+                leading += hosted.unfollow(left)
+                left = []
+        leading += hosted.unfollow(left)
+        if leading:
+            hosted.log_change(logging.INFO, stopped_fetchers(self._origin, leading, leading=True))
+
+    def _follow(self, orders: RoleOrders, errors: list[PartitionError]) -> Flow[None]:
+        following = 0
+        brokers = yield from ask(GetAliveBrokers())
+        alive = frozenset(brokers.ids)
+        for window in chunks(orders.following.values(), PARTITIONS_AT_ONCE):
+            taken = yield from self._take_roles(
+                window, lambda order, log, host: BecomeFollower(order, log, host, order.leader in alive), errors
+            )
+            following += self._fetch(taken, brokers)
+            self._hosted.note_leaderships(taken)
+        if following:
+            self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
+
+    def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
+        """Fetch from the leaders of the partitions whose role is new; how many there are.
+
+        A partition whose new leader cannot be reached leaves its old one all the same, and so does every partition
+        while the broker shuts down: a new leader would count it in sync again, just before it goes.
+        """
+        endpoints = {} if self.shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
+        by_leader: dict[int, list[FollowedPartition]] = {}
+        left: list[TopicPartition] = []
+        for actor, order, result in taken:
+            if result.changed and endpoints.get(order.leader) is None:
+                left.append(order.partition)
+            elif result.changed:
+                by_leader.setdefault(order.leader, []).append(
+                    FollowedPartition(
+                        *(order.partition, actor, order.leader_epoch),
+                        *(result.log_end_offset, result.high_watermark, result.latest_epoch),
+                        self._hosted.broker_id in order.adding_replicas,
+                    )
+                )
+        for leader, partitions in by_leader.items():
+            endpoint = endpoints[leader]
+            assert endpoint is not None
+            self._hosted.send(self._hosted.start.fetcher_manager, FollowLeader(leader, endpoint, tuple(partitions)))
+        return self._hosted.unfollow(left) + sum(map(len, by_leader.values()))
+
+    def _take_roles(
+        self,
+        orders: Sequence[LeaderAndIsrPartitionState],
+        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, Host | None], RoleOrder],
+        errors: list[PartitionError],
+    ) -> Flow[list[Taken]]:
+        """Have partitions obey these orders (rule 2). Returns those that did."""
+        hosted, log_dirs, directories = self._hosted, self._log_dirs, self._log_dirs.directories
+        taken: list[Taken] = []
+        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, Host | None]] = []
+        looks: dict[float, list[ActorAddress]] = {}
+        yield from grow_tables(len(orders), hosted.actors, directories.homes, *hosted.counts.tables)
+        for order in orders:
+            partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
+            if partition in hosted.actors:
+                actor = hosted.actors[partition]
+            elif (error_code := name_verdict(partition)) == NONE:
+                actor, host = hosted.host(partition), self._topics[partition.topic]
+            else:
+                actor = None
+            if actor is not None:
+                placed.append((actor, order, log_dirs.place(partition, order.is_new), host))
+            else:
+                errors.append(PartitionError(partition, error_code))
+                self._ignored(order, error_code)
+        hosted.notify()
+        if not placed:
+            yield Pause()
+        while placed:
+            results = yield from ask_all([(actor, become(order, log, host)) for actor, order, log, host in placed])
+            asked, placed = placed, []
+            failures: dict[str, str] = {}
+            for (actor, order, log, _), result in zip(asked, results, strict=True):
+                partition = order.partition
+                if (isinstance(result, Failure) or not result.has_log) and log is not None and log.missing:
+                    directories.forget(partition)
+                if isinstance(result, Failure):
+                    errors.append(PartitionError(partition, UNKNOWN_SERVER_ERROR))
+                    continue
+                if result.look_at is not None:
+                    looks.setdefault(result.look_at, []).append(actor)
+                if result.storage_error and log is not None:
+                    failures[directory_of(log.path)] = result.storage_error
+                    if log.missing:
+                        placed.append((actor, order, None, None))
+                        continue
+                errors.append(PartitionError(partition, result.error_code))
+                if result.error_code != NONE:
+                    self._ignored(order, result.error_code, result.leader_epoch)
+                if result.error_code == KAFKA_STORAGE_ERROR:
+                    hosted.take_offline(partition)
+                    if not result.storage_error:  # its directory stays online, but nothing is made in the log's place
+                        directories.forget(partition)
+                else:
+                    if result.error_code == NONE:
+                        taken.append((actor, order, result))
+                    hosted.counts.count(partition, result.leads, result.health_flags)
+            for at, leaders in looks.items():
+                hosted.send(hosted.start.isr_keeper, WatchFollowers(at, tuple(leaders)))
+            looks.clear()
+            for directory, storage_error in failures.items():
+                yield from log_dirs.fail(directory, storage_error)
+            placed = [  # that their logs may be made was decided
+                (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
+            ]
+        return taken
+
+    def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
+        """Log why an order is not obeyed; at level INFO if it came a second time."""
+        level = logging.INFO if order.leader_epoch == known else logging.WARNING
+        text = ignored(self._origin, order.partition, code, order.leader_epoch, known, order.replicas)
+        self._hosted.log_change(level, text)

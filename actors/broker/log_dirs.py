@@ -1,0 +1,148 @@
+"""LogDirs handles the log directories of a broker: placement, failure, deletion and description of logs.
+
+Rule 1: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
+        last directory the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller. No request
+        waits for that write. If it is lost with its session, the broker's next registration informs the controller.
+Rule 2: a log that cannot be created in one directory is created in another.
+
+A move of a log to another directory (AlterReplicaLogDirs) would begin here: `LogDirectories` already lists the logs
+that another program left half moved.
+
+Kafka: `LogManager`, `ReplicaManager.handleLogDirFailure`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from actors.broker.hosted_partitions import HostedPartitions
+from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
+from actors.core.broker.validation import log_disagreements
+from actors.storage.log_directories import LogDirectories, deleted_path
+from messages.broker import LogPlace
+from messages.cluster import TopicPartition
+from messages.conversation import Ask, Flow, in_slices
+from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
+from messages.node import ReplicaManagerFailed
+from messages.zookeeper import NotifyLogDirFailure
+
+_log = logging.getLogger("kafka.server.ReplicaManager")
+
+PARTITIONS_AT_ONCE = 50
+"""Maximum number of partitions taken offline before other actors get their turn."""
+
+UNAWAITED = 0
+"""The id of a question whose answer is dropped: the shell's own begin at 1."""
+
+
+def directory_of(path: str) -> str:
+    """The log directory of a log's path."""
+    return path.rpartition("/")[0]
+
+
+class LogDirs:
+    """The log directories of a broker with the partitions whose logs they hold."""
+
+    def __init__(
+        self,
+        directories: LogDirectories,
+        hosted: HostedPartitions,
+        node: ActorAddress,
+        logs: Any,
+        disk: Any,
+        random: Any,
+    ) -> None:
+        self.directories = directories
+        self._hosted = hosted
+        self._node = node
+        self.logs = logs
+        """The I/O adapter of the logs."""
+        self.disk = disk
+        self._random = random
+
+    def place(self, partition: TopicPartition, is_new: bool) -> LogPlace | None:
+        """Where the partition's log is, or may be created; None if no directory can take it."""
+        path = self.directories.find(partition)
+        if path is not None:
+            return LogPlace(path)
+        path = self.directories.place(partition, is_new)
+        return None if path is None else LogPlace(path, missing=True)
+
+    def describe(self, request: DescribeLogDirsRequest) -> Flow[DescribeLogDirsResponse]:
+        """Find the logs that a client asks for, and their sizes."""
+        wanted = wanted_logs(request)
+        found = [each for each in self.directories.paths() if wanted is None or each[1] in wanted]
+
+        def measure(part: Sequence[tuple[str, tuple[str, int], bool]]) -> list[FoundLog]:
+            sizes = self.logs.sizes(tuple(path for path, _, _ in part))
+            return [
+                FoundLog(directory_of(path), TopicPartition(*partition), size, self._is_open(partition), is_future)
+                for (path, partition, is_future), size in zip(part, sizes, strict=True)
+            ]
+
+        measured = yield from in_slices(measure, found)
+        log_dirs, offline = self._hosted.start.settings.log_dirs, self.directories.offline
+        return described(log_dirs, offline, itertools.chain.from_iterable(measured))
+
+    def _is_open(self, partition: tuple[str, int]) -> bool:
+        return self._hosted.actors.get(TopicPartition(*partition)) is not None
+
+    def delete(self, partition: TopicPartition) -> tuple[str, str]:
+        """Rename the log that no partition has opened, if there is one.
+
+        Returns:
+            The new path, "" if there is no log; and the disk's error, "" if there is none.
+        """
+        path = self.directories.find(partition)
+        if path is None:
+            return "", ""
+        deleted = deleted_path(path, self._random.uuid_hex())
+        try:
+            self.logs.close(path, True)
+            renamed = self.disk.rename(path, deleted)
+        except OSError as error:
+            return "", error.strerror or str(error)
+        self.directories.forget(partition)
+        return deleted if renamed else "", ""
+
+    # ------------------------------------------------------------------------------------------------ failure
+
+    def fail(self, directory: str, storage_error: str) -> Flow[None]:
+        """Take a failed log directory offline with everything in it; notify the controller or the node (rule 1)."""
+        lost = self.directories.fail(directory)
+        self.logs.lose(directory)
+        broker_id = self._hosted.broker_id
+        _log.error(
+            "[Broker id=%d] Stopping serving replicas in dir %s: %d partitions are offline (%s)",
+            *(broker_id, directory, len(lost), storage_error),
+        )
+        yield from in_slices(self._hosted.take_all_offline, lost, PARTITIONS_AT_ONCE)
+        if self.directories.live:
+            self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))
+        else:
+            reason = f"all log directories have failed: {', '.join(self.directories.offline)}"
+            self._hosted.send(self._node, ReplicaManagerFailed(reason))
+
+    def log_failed(self, path: str | None, storage_error: str) -> Flow[None]:
+        """Handle a disk error outside a controller's request; nothing if the directory is already offline."""
+        if path is not None and directory_of(path) in self.directories.live:
+            yield from self.fail(directory_of(path), storage_error)
+            self.notify()
+
+    def notify(self) -> None:
+        """Send the changes of hosted partitions."""
+        self._hosted.notify()
+        self.publish()
+
+    def publish(self) -> None:
+        """Send changed metrics."""
+        self._hosted.publish(len(self.directories.offline))
+
+    def disagreements(self) -> list[str]:
+        """What contradicts itself; empty if nothing does."""
+        return log_disagreements(self._hosted.offline(), self.directories.homes, self.directories.live)
