@@ -82,6 +82,7 @@ LAYERS: dict[str, Layer] = {
     "actors.public.simulated": Layer(
         "messages messages.trace actors.public actors.node actors.simulation", touches=_EVERYTHING
     ),
+    "actors.public.trace": Layer("messages.trace actors.trace", touches="files"),
     "actors.controller": Layer(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
     "actors.broker": Layer(
         f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"
@@ -117,9 +118,14 @@ LAYERS: dict[str, Layer] = {
         touches="files chance threads code",
     ),
     "actors.explain": Layer("messages messages.trace actors.core.controller"),
+    "actors.trace": Layer(
+        "messages messages.trace actors.explain actors.node actors.runtime spark",
+        others="msgspec pyarrow",
+        touches="clocks files code",
+    ),
     "actors.cli": Layer(
         f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
-        " actors.explain actors.node actors.runtime actors.simulation actors.storage"
+        " actors.explain actors.node actors.runtime actors.simulation actors.storage actors.trace"
         " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,
@@ -192,6 +198,7 @@ SHARED_FILE_NAMES: dict[str, str] = {
         "broker configs leader_election log_dirs summary topic_admin topics".split(),
         "each command of `kafka-actors` has a module of its name in actors.cli",
     ),
+    "trace": "the command, and what other programs import for the same: both are of actors.trace",
     "codec": "each format has its codec: bytes of the wire, records of a trace",
     "disk": "the simulated disk replaces the real one",
     "errors": "the exceptions of a package",

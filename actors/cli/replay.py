@@ -12,17 +12,13 @@ import click
 
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
-from actors.node.node import NodeActor
 from actors.runtime.divergence import message_line
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.replayer import Replay, replay_directory
-from actors.runtime.state import shown, state_of
+from actors.trace.moment import ACTORS, state_in
 from messages.trace.endings import worded
 from messages.trace.errors import TraceError
 from messages.trace.runs import Run, find_runs
-
-ACTORS = (NodeActor,)
-"""The top-level actors of a node: what a trace names beside them is not stood up."""
 
 
 @click.command(
@@ -94,15 +90,7 @@ def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, 
     elif break_at is not None or (until is not None and until > replay.base.n):
         raise CommandFailed(f"the run ends after {replay.base.n} messages: " + _not_met(until, break_at))
     if actor is not None:
-        here = [str(ref) for ref in replay.base.living()]
-        named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
-        if len(named) != 1:
-            known = ", ".join(named or here) or "none"
-            raise CommandFailed(
-                f"after message {replay.base.n} there is not exactly one actor {actor}; the actors are {known}"
-            )
-        state = state_of(replay.base.instance_of(replay.base.address_of(named[0])))
-        click.echo(json.dumps(shown(state), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(state_in(replay.base, actor), indent=2, ensure_ascii=False))
     return 0
 
 

@@ -1,0 +1,53 @@
+"""Read a recorded cluster from Python: its deliveries, facts, causes and states.
+
+    from kafka_actors import trace
+
+    recorded = trace.open("cluster.trace")
+    for delivery in recorded.deliveries():
+        print(delivery.time, delivery.node, delivery.message)
+    recorded.at(4711, node=2).state("ControllerActor")
+
+This imports internal packages into this process, which `kafka_actors` itself does not.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from actors.trace.arrow import MissingExtra
+from actors.trace.explanation import TraceAnswer, TraceFact, TraceLine
+from actors.trace.moment import Moment, NoActor, NoReplay
+from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
+from messages.trace.errors import Damaged, NotATrace, TraceError
+
+__all__ = [
+    "Damaged",
+    "MissingExtra",
+    "Moment",
+    "NoActor",
+    "NoReplay",
+    "NotATrace",
+    "Trace",
+    "TraceAnswer",
+    "TraceDelivery",
+    "TraceError",
+    "TraceFact",
+    "TraceLine",
+    "TraceRun",
+    "open",
+]
+
+
+def open(folder: str | Path) -> Trace:
+    """Open all traces below a folder; the cluster may still be running.
+
+    Args:
+        folder: A node's `trace.dir`, or a folder above several, such as `KafkaCluster.trace_dir`.
+
+    Returns:
+        The runs, with methods for deliveries, facts, states and explanations.
+
+    Raises:
+        NotATrace: The folder does not exist, is a file, or contains no recorded run.
+    """
+    return open_trace(folder)

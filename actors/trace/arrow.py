@@ -1,0 +1,27 @@
+"""Traces as Arrow record batches; needs pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from messages.trace.errors import TraceError
+from messages.trace.runs import Run
+
+
+class MissingExtra(TraceError, ImportError):
+    """A library of an optional extra is not installed; the text names the command that installs it."""
+
+
+def reader_of(runs: Sequence[Run]) -> Any:
+    """The deliveries of the runs as a `pyarrow.RecordBatchReader`. Raises MissingExtra."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtra(
+            "arrow() needs pyarrow, of the extra 'spark' of kafka-actors. Install it: pip install 'kafka-actors[spark]'"
+        )
+    import pyarrow as pa
+
+    from spark.columns import ARROW, batches, planned
+
+    return pa.RecordBatchReader.from_batches(ARROW, (batch for slice in planned(runs) for batch in batches(slice)))

@@ -1,0 +1,94 @@
+"""The state of a node's actors after a delivery, computed by replay."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from actors.node.node import NodeActor
+from actors.runtime.base import LocalBase
+from actors.runtime.replayer import Replay
+from actors.runtime.state import shown, state_of
+from messages.trace.errors import TraceError
+from messages.trace.runs import Run
+
+ACTORS = (NodeActor,)
+"""The top-level actors of a node: a replay creates no others."""
+
+
+class NoReplay(TraceError):
+    """A run cannot be replayed to the wanted delivery."""
+
+
+class NoActor(TraceError):
+    """No actor, or more than one, has the given name at a moment."""
+
+
+class Moment:
+    """A node after one of its deliveries.
+
+    Attributes:
+        run: The run.
+        seq: The number of the delivery; 0 is before the first.
+    """
+
+    def __init__(self, run: Run, seq: int) -> None:
+        self.run = run
+        self.seq = seq
+
+    @cached_property
+    def _base(self) -> LocalBase:
+        return base_after(self.run, self.seq)
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """The addresses of the actors, parents before children.
+
+        Raises:
+            TraceError: The run cannot be replayed to this moment.
+        """
+        return tuple(str(ref) for ref in self._base.living())
+
+    def state(self, actor: str) -> dict[str, Any]:
+        """Return what an actor holds, by attribute, as plain JSON values.
+
+        Args:
+            actor: An address such as `ControllerActor.17`, or a class name if the node has one actor of that class.
+
+        Raises:
+            NoActor: Not exactly one actor has this name; the text lists the actors.
+            TraceError: The run cannot be replayed to this moment.
+        """
+        return state_in(self._base, actor)
+
+    def __repr__(self) -> str:
+        return f"<node {self.run.header.node} after delivery {self.seq}>"
+
+
+def base_after(run: Run, seq: int) -> LocalBase:
+    """Replay a run until delivery `seq` is handled, from the last snapshot before it. Raises NoReplay."""
+    if seq < 0:
+        raise NoReplay(f"deliveries are numbered from 1, and 0 is the moment before the first: {seq} is neither")
+    replay = Replay(run, ACTORS, begin=seq + 1, until=seq)
+    result = replay.result()
+    if not result.ok:
+        what = result.problem or (result.divergence.text() if result.divergence is not None else "")
+        raise NoReplay(f"run {run.header.run} cannot be replayed to delivery {seq}: {what}")
+    if replay.base.n < seq:
+        raise NoReplay(f"run {run.header.run} ends after delivery {replay.base.n}; there is no delivery {seq}")
+    return replay.base
+
+
+def actor_named(base: LocalBase, actor: str) -> str:
+    """The address of the one actor that has this address or class name. Raises NoActor."""
+    here = [str(ref) for ref in base.living()]
+    named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
+    if len(named) != 1:
+        known = ", ".join(named or here) or "none"
+        raise NoActor(f"after message {base.n} there is not exactly one actor {actor}; the actors are {known}")
+    return named[0]
+
+
+def state_in(base: LocalBase, actor: str) -> dict[str, Any]:
+    """What the actor of that address or class name holds. Raises NoActor."""
+    return shown(state_of(base.instance_of(base.address_of(actor_named(base, actor)))))

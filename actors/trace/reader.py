@@ -1,0 +1,345 @@
+"""Open a folder of traces: its runs, and their deliveries in the order of time.
+
+Rule 1: deliveries are read while they are used; memory does not grow with the trace.
+Rule 2: all times are seconds or `datetime`s in UTC; times within a run are those of the node's own clock.
+Rule 3: of a damaged run, the deliveries before the damage are read; then the damage is raised.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.trace.explanation import TraceAnswer, TraceFact, answers_about, facts_of
+from actors.trace.moment import Moment
+from messages.trace.errors import NotATrace, TraceError
+from messages.trace.runs import Found, Run, RunRecords, ending, find_runs
+from messages.trace.schema import DELIVERIES, NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
+
+
+class TraceDelivery:
+    """One message that was delivered to one receiver.
+
+    Attributes:
+        record: The record as the trace stores it.
+        run: The run that it belongs to.
+    """
+
+    __slots__ = ("record", "run")
+
+    def __init__(self, run: TraceRun, record: TraceRecord) -> None:
+        self.run = run
+        self.record = record
+
+    @property
+    def seq(self) -> int:
+        """The number of the delivery in its run, from 1."""
+        return self.record.n
+
+    @property
+    def node(self) -> int:
+        """The id of the node that recorded it."""
+        return self.run.node
+
+    @property
+    def kind(self) -> str:
+        """`sent` by an actor, `outside` (from the network, ZooKeeper or the process), or `timer`."""
+        return self.record.kind
+
+    @property
+    def cause(self) -> int | None:
+        """The delivery during which the message was sent or the timer armed; None if it came from outside."""
+        return None if self.record.kind == OUTSIDE else self.record.cause
+
+    @property
+    def sender(self) -> str:
+        """The sender's address, as in `ControllerActor.17` or `outside:network`; "" for a timer."""
+        return self.record.sender
+
+    @property
+    def receiver(self) -> str:
+        """The receiver's address."""
+        return self.record.receiver
+
+    @property
+    def actor(self) -> str:
+        """The receiver's class; "" for an external endpoint."""
+        return self.record.actor
+
+    @property
+    def message(self) -> str:
+        """The class name of the message."""
+        return self.record.type
+
+    @property
+    def at(self) -> float:
+        """Seconds since 1970 when the receiver took the message from the queue."""
+        return self.record.taken_at + self.run.clock_offset
+
+    @property
+    def time(self) -> datetime:
+        """When the receiver took the message from the queue."""
+        return datetime.fromtimestamp(self.at, UTC)
+
+    @property
+    def waited_ms(self) -> float:
+        """Milliseconds in the queue."""
+        return (self.record.taken_at - self.record.queued_at) * 1000
+
+    @property
+    def took_ms(self) -> float:
+        """Milliseconds that the handler took."""
+        return (self.record.finished_at - self.record.taken_at) * 1000
+
+    @property
+    def payload(self) -> Any:
+        """The message's fields as plain JSON values; None if the trace omits them (`trace.detail=inputs`)."""
+        return msgspec.json.decode(self.record.payload)
+
+    @property
+    def payload_bytes(self) -> int:
+        """The size of the message as JSON."""
+        return len(memoryview(self.record.payload))
+
+    @property
+    def has_payload(self) -> bool:
+        """Whether the trace holds the message's fields."""
+        return self.record.payload != NO_PAYLOAD
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """The calls of I/O adapters while the message was handled, with their results."""
+        return self.record.effects
+
+    @property
+    def error(self) -> str | None:
+        """What the handler raised, or None."""
+        return self.record.error
+
+    def __repr__(self) -> str:
+        return f"<delivery {self.seq} of node {self.node}: {self.message} to {self.receiver}>"
+
+
+class TraceRun:
+    """The recorded life of a node's process.
+
+    Attributes:
+        run: The run's files, as `messages.trace.runs` finds them.
+        clock_offset: Seconds to add to a record's times for seconds since 1970.
+        node: The node's id.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.clock_offset = run.header.clock_offset
+        self.node = run.header.node
+
+    @property
+    def name(self) -> str:
+        """The run's unique id."""
+        return self.run.header.run
+
+    @property
+    def started(self) -> datetime:
+        """When recording began."""
+        return datetime.fromtimestamp(self.run.header.started_ms / 1000, UTC)
+
+    @property
+    def ending(self) -> str:
+        """How recording ended: `stopped`, `killed`, `still running`, `disk full`, `given up` or `dumped`."""
+        return ending(self.run)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that the node was started with; secrets are masked."""
+        return dict(self.run.header.settings)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Damage that the names and first frames of the files show."""
+        return self.run.faults
+
+    def deliveries(self) -> Iterator[TraceDelivery]:
+        """Read the deliveries in order.
+
+        Returns:
+            An iterator, which reads the files while it is used.
+
+        Raises:
+            TraceError: The files are damaged; the text names the file and the byte. The deliveries before are read.
+            OSError: A file cannot be read.
+        """
+        for record in RunRecords(self.run):
+            if record.kind in DELIVERIES:
+                yield TraceDelivery(self, record)
+        if self.run.faults:
+            raise TraceError("; ".join(self.run.faults))
+
+    def delivery(self, seq: int) -> TraceDelivery:
+        """Find a delivery by its number.
+
+        Args:
+            seq: The number, from 1.
+
+        Raises:
+            TraceError: The run has no such delivery, or is damaged before it.
+        """
+        for each in self.deliveries():
+            if each.seq == seq:
+                return each
+            if each.seq > seq:
+                break
+        raise TraceError(f"run {self.name} has no delivery {seq}")
+
+    def at(self, seq: int) -> Moment:
+        """Go to the moment after a delivery; its states are computed by replay when they are asked for.
+
+        Args:
+            seq: The number of the delivery, from 0 (before the first).
+        """
+        return Moment(self.run, seq)
+
+    def __repr__(self) -> str:
+        return f"<run {self.name} of node {self.node}>"
+
+
+class Trace:
+    """All runs below a folder.
+
+    Attributes:
+        folder: The folder.
+        runs: The runs by node and start time.
+        unreadable: Files that look like traces and cannot be read, with the reason.
+    """
+
+    def __init__(self, folder: Path, found: Found) -> None:
+        self.folder = folder
+        self.runs = tuple(map(TraceRun, found.runs))
+        self.unreadable = found.unreadable
+
+    def select(self, node: int | None = None, run: str | None = None) -> Trace:
+        """Keep the runs of one node, or one run.
+
+        Args:
+            node: The id of a node.
+            run: The name of a run.
+
+        Raises:
+            NotATrace: No run is left; the text lists those that exist.
+        """
+        kept = [each for each in self.runs if node in (None, each.node) and run in (None, each.name)]
+        if not kept:
+            wanted = f"run {run}" if run is not None else f"recorded run of node {node}"
+            raise NotATrace(f"{self.folder} contains no {wanted}. Its runs: {_listed(self.runs)}")
+        return Trace(self.folder, Found(tuple(each.run for each in kept), self.unreadable))
+
+    def only_run(self, node: int | None = None, run: str | None = None) -> TraceRun:
+        """Return the one run that remains after `select`.
+
+        Raises:
+            NotATrace: No run or several runs remain; the text lists them.
+        """
+        kept = self.select(node, run).runs
+        if len(kept) > 1:
+            raise NotATrace(f"{self.folder} holds {len(kept)} runs: select one by its name or node: {_listed(kept)}")
+        return kept[0]
+
+    def deliveries(self) -> Iterator[TraceDelivery]:
+        """Read the deliveries of all runs, merged by time.
+
+        Returns:
+            An iterator, which reads the files while it is used. Deliveries of one run keep their order.
+
+        Raises:
+            TraceError: A file is damaged.
+            OSError: A file cannot be read.
+        """
+        if len(self.runs) == 1:
+            return self.runs[0].deliveries()
+        return heapq.merge(*(each.deliveries() for each in self.runs), key=_time_of)
+
+    def at(self, seq: int, *, node: int | None = None, run: str | None = None) -> Moment:
+        """Go to the moment after a delivery of one run.
+
+        Args:
+            seq: The number of the delivery, from 0 (before the first).
+            node: The node; not needed if the trace has one run.
+            run: The run's name; needed if the node has several runs.
+
+        Raises:
+            NotATrace: Not exactly one run is selected.
+        """
+        return self.only_run(node, run).at(seq)
+
+    def facts(self) -> Iterator[TraceFact]:
+        """Collect what happened: state writes, terms of controllers, rejected requests, faults, ends of processes.
+
+        Returns:
+            The facts in the order of time.
+
+        Raises:
+            TraceError: A run is damaged, or its trace omits payloads (`trace.detail=inputs`).
+        """
+        return facts_of([each.run for each in self.runs])
+
+    def why(self, about: str, name: str | int | None = None) -> list[TraceAnswer]:
+        """Explain how a partition, topic, broker, controller or transaction came to its state.
+
+        Args:
+            about: "partition", "topic", "broker", "controller", "transaction" or "cluster".
+            name: "TOPIC-NUMBER", the topic, the broker's id or the transactional id. None for controller and cluster.
+
+        Returns:
+            The questions that have an answer, each with its lines.
+
+        Raises:
+            ValueError: `about` or `name` is malformed.
+            TraceError: A run is damaged, or its trace omits payloads.
+        """
+        return answers_about([each.run for each in self.runs], about, name)
+
+    def arrow(self) -> Any:
+        """Read the deliveries as Arrow record batches with the typed columns of docs/trace-columns.md.
+
+        Returns:
+            A `pyarrow.RecordBatchReader`; its `read_all()` returns a `pyarrow.Table`.
+
+        Raises:
+            MissingExtra: pyarrow is not installed.
+        """
+        from actors.trace.arrow import reader_of  # only with the extra 'spark'
+
+        return reader_of([each.run for each in self.runs])
+
+    def __repr__(self) -> str:
+        return f"<trace {self.folder}: {_listed(self.runs)}>"
+
+
+def _time_of(delivery: TraceDelivery) -> tuple[float, int]:
+    return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
+
+
+def _listed(runs: tuple[TraceRun, ...] | list[TraceRun]) -> str:
+    return ", ".join(f"{each.name} (node {each.node})" for each in runs) or "none"
+
+
+def open_trace(folder: str | Path) -> Trace:
+    """Open all traces below a folder.
+
+    Args:
+        folder: A node's `trace.dir`, or a folder above several.
+
+    Raises:
+        NotATrace: The folder does not exist, is a file, or contains no recorded run.
+    """
+    path = Path(folder)
+    found = find_runs(path)
+    if not found.runs:
+        reasons = "".join(f"; {each}" for each in found.unreadable)
+        raise NotATrace(f"{path} contains no {'readable' if reasons else 'recorded'} run{reasons}")
+    return Trace(path, found)

@@ -1,0 +1,136 @@
+"""`kafka_actors.trace`: what is read of a recorded cluster, and the errors of wrong use."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from actors.public import trace
+from actors.runtime.replayer import Replay
+from actors.runtime.state import shown, state_of
+from actors.trace.moment import ACTORS
+from messages.trace.runs import RunRecords, find_runs
+from messages.trace.schema import DELIVERIES
+from tests.trace import cluster_life
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("life")
+    cluster_life.live(made)
+    return made
+
+
+def test_deliveries_are_those_of_all_runs_by_time(folder: Path) -> None:
+    recorded = trace.open(folder)
+    runs = find_runs(folder).runs
+    records = [record for run in runs for record in RunRecords(run) if record.kind in DELIVERIES]
+    deliveries = list(recorded.deliveries())
+    assert len(deliveries) == len(records) > 2000
+    assert [each.at for each in deliveries] == sorted(each.at for each in deliveries)
+    for run in recorded.runs:
+        assert [each.seq for each in deliveries if each.run is run] == list(
+            range(1, 1 + sum(each.run is run for each in deliveries))
+        )
+
+
+def test_a_delivery_has_its_values(folder: Path) -> None:
+    recorded = trace.open(folder).select(node=cluster_life.CONTROLLER)
+    first = next(recorded.deliveries())
+    assert (first.seq, first.kind, first.cause, first.sender) == (1, "outside", None, "outside:process")
+    assert (first.message, first.receiver, first.actor) == ("StartNode", "NodeActor.1", "NodeActor")
+    assert first.payload["settings"]["node_id"] == cluster_life.CONTROLLER
+    assert first.has_payload and first.payload_bytes > 1000 and first.error is None
+    assert first.waited_ms == first.took_ms == 0.0
+    assert first.time == recorded.runs[0].started
+    second = recorded.runs[0].delivery(2)
+    assert (second.cause, repr(second)) == (1, "<delivery 2 of node 2: StartBridge to ZkBridgeActor.2>")
+
+
+def test_runs_have_their_header_and_their_end(folder: Path) -> None:
+    recorded = trace.open(folder)
+    assert [run.node for run in recorded.runs] == [0, 0, 0, 1, 2]
+    assert {run.ending for run in recorded.runs} <= {"stopped", "killed"}
+    assert all(run.settings["node_id"] == run.node and not run.faults for run in recorded.runs)
+
+
+@pytest.mark.parametrize("seq", [1, 100, 777, 1500])
+def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
+    recorded = trace.open(folder)
+    (run,) = recorded.select(node=2).runs
+    replay = Replay(run.run, ACTORS, until=seq)
+    assert replay.result().ok
+    moment = recorded.at(seq, node=2)
+    assert moment.actors == tuple(str(ref) for ref in replay.base.living())
+    for address in moment.actors:
+        actor = replay.base.instance_of(replay.base.address_of(address))
+        assert moment.state(address) == shown(state_of(actor))
+    assert moment.state("NodeActor") == moment.state("NodeActor.1")
+
+
+def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
+    recorded = trace.open(folder)
+    facts = list(recorded.facts())
+    assert {"StateWrite", "Term", "NodeRun", "RequestRefused", "LogTruncation"} <= {fact.kind for fact in facts}
+    assert [fact.at for fact in facts] == sorted(fact.at for fact in facts)
+    (run,) = recorded.select(node=2).runs
+    written = next(fact for fact in facts if fact.kind == "StateWrite" and fact.node == 2)
+    assert run.delivery(written.seq).at == written.at
+    assert written.text.startswith("StateWrite partition=")
+    answers = recorded.why("partition", "pair-0")
+    assert answers[0].question == "Which broker leads it, and why?"
+    line = answers[0].lines[0]
+    assert line.run is not None and line.seq is not None
+    assert recorded.only_run(run=line.run).delivery(line.seq).seq == line.seq
+    assert recorded.why("cluster") and recorded.why("broker", 0)
+
+
+def test_arrow_has_a_row_for_each_record(folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    table = trace.open(folder).select(node=1).arrow().read_all()
+    assert table.num_rows == sum(1 for run in find_runs(folder).runs if run.header.node == 1 for _ in RunRecords(run))
+    assert {"n", "type", "actor"} <= set(table.column_names)
+
+
+def test_arrow_without_pyarrow_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.trace.arrow.find_spec", lambda name: None)
+    with pytest.raises(trace.MissingExtra, match=r"extra 'spark'.*pip install 'kafka-actors\[spark\]'"):
+        trace.open(folder).arrow()
+
+
+def test_wrong_use_names_the_thing(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(trace.NotATrace, match="no such folder"):
+        trace.open(tmp_path / "missing")
+    with pytest.raises(trace.NotATrace, match="contains no recorded run"):
+        trace.open(tmp_path)
+    recorded = trace.open(folder)
+    with pytest.raises(trace.NotATrace, match=r"holds 5 runs: select one by its name or node: node0-"):
+        recorded.at(3)
+    with pytest.raises(trace.NotATrace, match=r"no recorded run of node 9\. Its runs: node0-"):
+        recorded.select(node=9)
+    with pytest.raises(trace.NoReplay, match="there is no delivery 99999"):
+        recorded.at(99999, node=2).actors
+    with pytest.raises(trace.NoReplay, match="-1 is neither"):
+        recorded.at(-1, node=2).actors
+    with pytest.raises(trace.NoActor, match=r"not exactly one actor Missing; the actors are NodeActor\.1"):
+        recorded.at(9, node=2).state("Missing")
+    with pytest.raises(trace.TraceError, match="has no delivery 5000"):
+        recorded.only_run(node=2).delivery(5000)
+    for about, name in (("weather", None), ("broker", "x"), ("partition", "pair"), ("cluster", "x"), ("topic", None)):
+        with pytest.raises(ValueError, match=about):
+            recorded.why(about, name)
+
+
+def test_damage_is_raised_after_what_can_be_read(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "node-1", tmp_path / "node-1")
+    (segment,) = (tmp_path / "node-1").rglob("*.trace.zst")
+    content = bytearray(segment.read_bytes())
+    content[-40] ^= 1
+    segment.write_bytes(content)
+    read = []
+    with pytest.raises(trace.TraceError, match=r"node1-.*, byte \d+: the checksum"):
+        for delivery in trace.open(tmp_path).deliveries():
+            read.append(delivery)
+    assert [each.seq for each in read] == list(range(1, 1 + len(read)))
