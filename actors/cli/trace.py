@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: restore messages that a trace with trace.detail=inputs omits, and pack traces as Parquet."""
+"""`kafka-actors trace`: print traces, restore messages that trace.detail=inputs omits, and pack traces as Parquet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from actors.cli import replay
+from actors.cli import replay, trace_show
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.extras import need
 from actors.runtime.expansion import expand
@@ -17,7 +17,10 @@ from messages.trace.runs import find_runs
 
 @click.group("trace")
 def command() -> None:
-    """Convert traces: restore omitted message contents, or write Parquet files."""
+    """Print traces, and convert them: restore omitted message contents, or write Parquet files."""
+
+
+command.add_command(trace_show.command)
 
 
 @command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")

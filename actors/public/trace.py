@@ -16,7 +16,7 @@ from pathlib import Path
 
 from actors.trace.arrow import MissingExtra
 from actors.trace.explanation import TraceAnswer, TraceFact, TraceLine
-from actors.trace.moment import Moment, NoActor, NoReplay
+from actors.trace.moment import ActorNotFound, Moment, NotReplayable
 from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
 from messages.trace.errors import Damaged, NotATrace, TraceError
 
@@ -24,8 +24,8 @@ __all__ = [
     "Damaged",
     "MissingExtra",
     "Moment",
-    "NoActor",
-    "NoReplay",
+    "ActorNotFound",
+    "NotReplayable",
     "NotATrace",
     "Trace",
     "TraceAnswer",

@@ -16,11 +16,11 @@ ACTORS = (NodeActor,)
 """The top-level actors of a node: a replay creates no others."""
 
 
-class NoReplay(TraceError):
+class NotReplayable(TraceError):
     """A run cannot be replayed to the wanted delivery."""
 
 
-class NoActor(TraceError):
+class ActorNotFound(TraceError):
     """No actor, or more than one, has the given name at a moment."""
 
 
@@ -56,7 +56,7 @@ class Moment:
             actor: An address such as `ControllerActor.17`, or a class name if the node has one actor of that class.
 
         Raises:
-            NoActor: Not exactly one actor has this name; the text lists the actors.
+            ActorNotFound: Not exactly one actor has this name; the text lists the actors.
             TraceError: The run cannot be replayed to this moment.
         """
         return state_in(self._base, actor)
@@ -66,29 +66,29 @@ class Moment:
 
 
 def base_after(run: Run, seq: int) -> LocalBase:
-    """Replay a run until delivery `seq` is handled, from the last snapshot before it. Raises NoReplay."""
+    """Replay a run until delivery `seq` is handled, from the last snapshot before it. Raises NotReplayable."""
     if seq < 0:
-        raise NoReplay(f"deliveries are numbered from 1, and 0 is the moment before the first: {seq} is neither")
+        raise NotReplayable(f"deliveries are numbered from 1, and 0 is the moment before the first: {seq} is neither")
     replay = Replay(run, ACTORS, begin=seq + 1, until=seq)
     result = replay.result()
     if not result.ok:
         what = result.problem or (result.divergence.text() if result.divergence is not None else "")
-        raise NoReplay(f"run {run.header.run} cannot be replayed to delivery {seq}: {what}")
+        raise NotReplayable(f"run {run.header.run} cannot be replayed to delivery {seq}: {what}")
     if replay.base.n < seq:
-        raise NoReplay(f"run {run.header.run} ends after delivery {replay.base.n}; there is no delivery {seq}")
+        raise NotReplayable(f"run {run.header.run} ends after delivery {replay.base.n}; there is no delivery {seq}")
     return replay.base
 
 
 def actor_named(base: LocalBase, actor: str) -> str:
-    """The address of the one actor that has this address or class name. Raises NoActor."""
+    """The address of the one actor that has this address or class name. Raises ActorNotFound."""
     here = [str(ref) for ref in base.living()]
     named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
     if len(named) != 1:
         known = ", ".join(named or here) or "none"
-        raise NoActor(f"after message {base.n} there is not exactly one actor {actor}; the actors are {known}")
+        raise ActorNotFound(f"after message {base.n} there is not exactly one actor {actor}; the actors are {known}")
     return named[0]
 
 
 def state_in(base: LocalBase, actor: str) -> dict[str, Any]:
-    """What the actor of that address or class name holds. Raises NoActor."""
+    """What the actor of that address or class name holds. Raises ActorNotFound."""
     return shown(state_of(base.instance_of(base.address_of(actor_named(base, actor)))))

@@ -18,7 +18,7 @@ import msgspec
 from actors.trace.explanation import TraceAnswer, TraceFact, answers_about, facts_of
 from actors.trace.moment import Moment
 from messages.trace.errors import NotATrace, TraceError
-from messages.trace.runs import Found, Run, RunRecords, ending, find_runs
+from messages.trace.runs import Run, RunRecords, ending, find_runs
 from messages.trace.schema import DELIVERIES, NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
 
 
@@ -217,10 +217,10 @@ class Trace:
         unreadable: Files that look like traces and cannot be read, with the reason.
     """
 
-    def __init__(self, folder: Path, found: Found) -> None:
+    def __init__(self, folder: Path, runs: tuple[TraceRun, ...], unreadable: tuple[str, ...] = ()) -> None:
         self.folder = folder
-        self.runs = tuple(map(TraceRun, found.runs))
-        self.unreadable = found.unreadable
+        self.runs = runs
+        self.unreadable = unreadable
 
     def select(self, node: int | None = None, run: str | None = None) -> Trace:
         """Keep the runs of one node, or one run.
@@ -236,7 +236,7 @@ class Trace:
         if not kept:
             wanted = f"run {run}" if run is not None else f"recorded run of node {node}"
             raise NotATrace(f"{self.folder} contains no {wanted}. Its runs: {_listed(self.runs)}")
-        return Trace(self.folder, Found(tuple(each.run for each in kept), self.unreadable))
+        return Trace(self.folder, tuple(kept), self.unreadable)
 
     def only_run(self, node: int | None = None, run: str | None = None) -> TraceRun:
         """Return the one run that remains after `select`.
@@ -261,7 +261,7 @@ class Trace:
         """
         if len(self.runs) == 1:
             return self.runs[0].deliveries()
-        return heapq.merge(*(each.deliveries() for each in self.runs), key=_time_of)
+        return heapq.merge(*(each.deliveries() for each in self.runs), key=time_of)
 
     def at(self, seq: int, *, node: int | None = None, run: str | None = None) -> Moment:
         """Go to the moment after a delivery of one run.
@@ -320,7 +320,8 @@ class Trace:
         return f"<trace {self.folder}: {_listed(self.runs)}>"
 
 
-def _time_of(delivery: TraceDelivery) -> tuple[float, int]:
+def time_of(delivery: TraceDelivery) -> tuple[float, int]:
+    """When it was taken, and the node: the order of deliveries of several nodes."""
     return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
 
 
@@ -342,4 +343,4 @@ def open_trace(folder: str | Path) -> Trace:
     if not found.runs:
         reasons = "".join(f"; {each}" for each in found.unreadable)
         raise NotATrace(f"{path} contains no {'readable' if reasons else 'recorded'} run{reasons}")
-    return Trace(path, found)
+    return Trace(path, tuple(map(TraceRun, found.runs)), found.unreadable)

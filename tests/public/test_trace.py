@@ -110,11 +110,11 @@ def test_wrong_use_names_the_thing(folder: Path, tmp_path: Path) -> None:
         recorded.at(3)
     with pytest.raises(trace.NotATrace, match=r"no recorded run of node 9\. Its runs: node0-"):
         recorded.select(node=9)
-    with pytest.raises(trace.NoReplay, match="there is no delivery 99999"):
+    with pytest.raises(trace.NotReplayable, match="there is no delivery 99999"):
         recorded.at(99999, node=2).actors
-    with pytest.raises(trace.NoReplay, match="-1 is neither"):
+    with pytest.raises(trace.NotReplayable, match="-1 is neither"):
         recorded.at(-1, node=2).actors
-    with pytest.raises(trace.NoActor, match=r"not exactly one actor Missing; the actors are NodeActor\.1"):
+    with pytest.raises(trace.ActorNotFound, match=r"not exactly one actor Missing; the actors are NodeActor\.1"):
         recorded.at(9, node=2).state("Missing")
     with pytest.raises(trace.TraceError, match="has no delivery 5000"):
         recorded.only_run(node=2).delivery(5000)

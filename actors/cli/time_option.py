@@ -1,0 +1,28 @@
+"""The type of options that name a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+
+class Time(click.ParamType):
+    """A time as ISO 8601, in UTC unless it names a zone, or as seconds since 1970; the value is in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click. click.BadParameter for another text."""
+        if isinstance(value, float):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"'{value}' is not a time such as 2026-01-31T12:00:00 or 1769860800.5", param, ctx)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

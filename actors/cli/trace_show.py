@@ -1,0 +1,174 @@
+"""`kafka-actors trace show DIR`: print deliveries as lines, as a table or as JSON."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from actors.cli.app import CommandFailed
+from actors.cli.display import console, printable, table
+from actors.cli.time_option import Time
+from actors.cli.wrong_use import wrong_use
+from actors.trace.delivery_text import calls, json_line, line_of, route, summary
+from actors.trace.filters import DeliveryFilters, chosen, select
+from actors.trace.following import TraceFollower
+from actors.trace.reader import TraceDelivery, open_trace
+from messages.cluster import TopicPartition
+from messages.trace.errors import TraceError
+
+POLL_S = 0.25
+"""Seconds between two looks at a running cluster."""
+
+
+@click.command("show", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--node", type=int, help="Only deliveries that this node recorded.")
+@click.option("--run", "name", help="Only deliveries of the run with this id.")
+@click.option("--actor", help="Only deliveries to or from this class of actors, or this address.")
+@click.option("--message", help="Only messages of this class.")
+@click.option("--topic", help="Only deliveries that concern this topic.")
+@click.option("--partition", metavar="TOPIC-NUMBER", help="Only deliveries that concern this partition.")
+@click.option("--broker", type=int, help="Only deliveries that concern this broker.")
+@click.option("--event", help="Only controller events of this class, and what they caused on all nodes.")
+@click.option("--from", "start", type=Time(), help="Only deliveries at this time or later (ISO 8601 or seconds).")
+@click.option("--to", "end", type=Time(), help="Only deliveries before this time.")
+@click.option("--cause-of", type=click.IntRange(1), help="Only this delivery, and the chain of its causes.")
+@click.option("--effects-of", type=click.IntRange(1), help="Only this delivery, and everything that it caused.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this number of deliveries.")
+@click.option("--follow", is_flag=True, help="Go on with new deliveries until no node records any more, or Ctrl-C.")
+@click.option("--table", "as_table", is_flag=True, help="Print a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per delivery.")
+def command(
+    directory: Path,
+    node: int | None,
+    name: str | None,
+    actor: str | None,
+    message: str | None,
+    topic: str | None,
+    partition: str | None,
+    broker: int | None,
+    event: str | None,
+    start: float | None,
+    end: float | None,
+    cause_of: int | None,
+    effects_of: int | None,
+    limit: int | None,
+    follow: bool,
+    as_table: bool,
+    as_json: bool,
+) -> int:
+    """Print the deliveries recorded below DIR, of all nodes by time.
+
+    A line has the node, time (UTC), number of the delivery, sender, receiver, message and I/O calls. Filters are
+    combined. --cause-of and --effects-of take the number of a delivery of one run, which --node or --run selects, and
+    follow causes to other nodes. Long values are shortened; JSON replaces messages above 16 KiB by their size.
+    """
+    if as_table and (as_json or follow):
+        raise wrong_use("--table cannot be combined with --json or --follow")
+    filters = DeliveryFilters(
+        actor=actor,
+        message=message,
+        topic=topic,
+        partition=None if partition is None else read_partition(partition),
+        broker=broker,
+        event=event,
+        start=-math.inf if start is None else start,
+        end=math.inf if end is None else end,
+        causes_of=cause_of,
+        effects_of=effects_of,
+    )
+    traced = cause_of is not None or effects_of is not None or event is not None
+    if follow and traced:
+        raise wrong_use("--follow cannot be combined with --cause-of, --effects-of or --event")
+    try:
+        trace = open_trace(directory)
+        if cause_of is not None or effects_of is not None:
+            filters = filters._replace(origin=trace.only_run(node, name).name)
+        elif node is not None or name is not None:
+            narrowed = trace.select(node, name)
+            if event is None:
+                trace = narrowed
+        many = len({run.node for run in trace.runs}) > 1
+        if follow:
+            _follow(TraceFollower(directory, node, name), filters, _printer(as_json, many), limit)
+            return 0
+        found: Iterable[TraceDelivery] = chosen(trace, filters)
+        if event is not None:
+            found = (each for each in found if node in (None, each.node) and name in (None, each.run.name))
+        found = islice(found, limit)
+        if as_table:
+            _print_table(found)
+        else:
+            show = _printer(as_json, many)
+            for each in found:
+                show(each)
+    except TraceError as error:
+        raise CommandFailed(str(error)) from error
+    if trace.unreadable:
+        raise CommandFailed("; ".join(trace.unreadable))
+    return 0
+
+
+def read_partition(text: str) -> TopicPartition:
+    """A partition by its name. click.UsageError for another text."""
+    topic, _, number = text.rpartition("-")
+    if not topic or not number.isdigit():
+        raise wrong_use(f"'{text}' is not a partition such as orders-0")
+    return TopicPartition(topic, int(number))
+
+
+def _printer(as_json: bool, many: bool) -> Callable[[TraceDelivery], None]:
+    if as_json:
+        return lambda each: click.echo(json_line(each))
+    return lambda each: click.echo(printable(line_of(each, many)))
+
+
+def _print_table(deliveries: Iterable[TraceDelivery]) -> None:
+    rows = [
+        (
+            *(each.node, each.seq, f"{datetime.fromtimestamp(each.at, UTC):%Y-%m-%d %H:%M:%S.%f}"),
+            *(route(each), summary(each), calls(each), f"{each.waited_ms:.3f}", f"{each.took_ms:.3f}"),
+            each.error or "",
+        )
+        for each in deliveries
+    ]
+    columns = (
+        "node",
+        "delivery",
+        "time (UTC)",
+        "sender -> receiver",
+        "message",
+        "I/O",
+        "waited ms",
+        "took ms",
+        "error",
+    )
+    console().print(table(None, columns, rows))
+
+
+def _follow(
+    follower: TraceFollower, filters: DeliveryFilters, show: Callable[[TraceDelivery], None], limit: int | None
+) -> None:
+    """Print what there is, and what comes."""
+    left = limit if limit is not None else -1
+    selection = select(_polls(follower), filters)
+    for each in selection:
+        show(each)
+        left -= 1
+        if left == 0:
+            return
+
+
+def _polls(follower: TraceFollower) -> Iterable[TraceDelivery]:
+    while True:
+        went_on = follower.running
+        yield from follower.poll()
+        if not follower.running and not went_on:
+            return
+        time.sleep(POLL_S)

@@ -1,0 +1,276 @@
+"""Choose deliveries: by node, actor, message, topic, partition, broker, time, event, causes and effects.
+
+Rule 1: filters are combined; a delivery must pass each one.
+Rule 2: a topic, partition or broker is found in the message's fields, in znode paths, and by the actor: once a
+        PartitionActor or BrokerChannelActor has received its first message, it belongs to what that message names.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.trace.links import DeliveryId, Links
+from actors.trace.reader import Trace, TraceDelivery
+from messages.cluster import TopicPartition
+from messages.trace.errors import TraceError
+from messages.trace.schema import TIMER, TraceRecord
+
+TOPIC_KEYS = frozenset(("topic", "name", "topic_name", "topics", "topic_names"))
+PARTITION_KEYS = frozenset(("partition", "partitions", "partition_index", "partition_id", "partition_indexes"))
+BROKER_KEYS = frozenset(
+    "broker broker_id brokers controller_id leader replica_id host_id live_brokers isr replicas adding_replicas"
+    " removing_replicas offline_replicas node_id leader_id".split()
+)
+POLLING = "ReplicaFetcherActor."
+"""How the addresses of actors begin whose requests repeat as long as a node runs."""
+OWNERS = {"Ask": "PartitionActor", "StartChannel": "BrokerChannelActor"}
+"""The first message of an actor that belongs to one partition or broker: a partition is asked to become leader or
+follower."""
+
+
+class DeliveryFilters(NamedTuple):
+    """What is chosen; None and infinite times choose everything.
+
+    `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
+    `event` is the class of a controller's event: the event and everything that it caused. `causes_of` and `effects_of`
+    are numbers of deliveries of the run `origin`.
+    """
+
+    actor: str | None = None
+    message: str | None = None
+    topic: str | None = None
+    partition: TopicPartition | None = None
+    broker: int | None = None
+    event: str | None = None
+    start: float = -math.inf
+    end: float = math.inf
+    causes_of: int | None = None
+    effects_of: int | None = None
+    origin: str | None = None
+
+
+def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
+    """The deliveries that pass, in the order of time. Raises TraceError."""
+    deliveries: Iterable[TraceDelivery] = trace.deliveries()
+    if filters.causes_of is not None:
+        deliveries = causes(trace, _place(trace, filters.origin, filters.causes_of))
+    if filters.effects_of is not None or filters.event is not None:
+        deliveries = _effects(trace, deliveries, filters)
+    return select(deliveries, filters)
+
+
+def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
+    """Those of the deliveries that pass all filters but causes, effects and event."""
+    subject = _SubjectFilter(filters)
+    actor, message, start, end = filters.actor, filters.message, filters.start, filters.end
+    of_class = "." not in actor and not actor.startswith("outside:") if actor is not None else False
+    for each in deliveries:
+        about = subject.concerns(each)
+        record = each.record
+        if not about or (message is not None and record.type != message):
+            continue
+        if actor is not None and not _is_of(record, actor, of_class):
+            continue
+        if start <= each.at < end:
+            yield each
+
+
+def _is_of(record: TraceRecord, actor: str, of_class: bool) -> bool:
+    """Whether the actor receives or sends it."""
+    if actor in (record.receiver, record.sender):
+        return True
+    return of_class and actor in (record.actor, record.sender.rpartition(".")[0])
+
+
+def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
+    """A delivery and the chain of deliveries that led to it, the first cause first. Raises TraceError."""
+    links = Links(trace.runs)
+    parents = [array("q", [0]) for _ in trace.runs]  # 8 bytes a delivery
+    begun = [0] * len(trace.runs)
+    for each in trace.deliveries():
+        run = links.index[id(each.run)]
+        begun[run] = begun[run] or each.seq
+        link = links.link(each)
+        parents[run].append(-1 if link is None else _packed(link.cause))
+        if each.seq == place.seq and run == place.run:
+            break
+    else:
+        raise _no_delivery(trace, place)
+    chain: set[int] = set()
+    at = _packed(place)
+    while at >= 0 and at not in chain:
+        chain.add(at)
+        run, seq = at >> _SHIFT, at & _SEQ
+        index = seq - begun[run] + 1
+        at = parents[run][index] if 0 < index < len(parents[run]) else -1
+    found = []
+    for each in trace.deliveries():
+        here = _packed(DeliveryId(links.index[id(each.run)], each.seq))
+        if here in chain:
+            found.append(each)
+        if here == _packed(place):
+            break
+    return found
+
+
+def effects(trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None) -> Iterator[TraceDelivery]:
+    """These deliveries, those of a controller's event, and what they led to, in the order of time.
+
+    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
+    """
+    links, led_to = Links(trace.runs), set[int]()
+    begin = {_packed(place) for place in places}
+    for each in trace.deliveries():
+        here = _packed(DeliveryId(links.index[id(each.run)], each.seq))
+        link = links.link(each)
+        begins = here in begin or (event is not None and each.message == event)
+        follows = link is not None and _packed(link.cause) in led_to
+        if follows and event is not None:
+            follows = each.kind != TIMER and not each.sender.startswith(POLLING)
+        if begins or follows:
+            led_to.add(here)
+            begin.discard(here)
+            yield each
+    for missing in begin:
+        raise _no_delivery(trace, DeliveryId(missing >> _SHIFT, missing & _SEQ))
+
+
+def _effects(trace: Trace, deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
+    """The effects that are among `deliveries`, if these are causes."""
+    if filters.event is not None:
+        _check_event(trace, filters.event)
+    places = [] if filters.effects_of is None else [_place(trace, filters.origin, filters.effects_of)]
+    found = effects(trace, places, filters.event)
+    if filters.causes_of is None:
+        return found
+    kept = {(id(each.run), each.seq) for each in deliveries}
+    return (each for each in found if (id(each.run), each.seq) in kept)
+
+
+_SHIFT = 40
+_SEQ = (1 << _SHIFT) - 1
+
+
+def _packed(place: DeliveryId) -> int:
+    """A delivery as one number."""
+    return place.run << _SHIFT | place.seq
+
+
+def _no_delivery(trace: Trace, place: DeliveryId) -> TraceError:
+    return TraceError(f"run {trace.runs[place.run].name} has no delivery {place.seq}")
+
+
+def _check_event(trace: Trace, event: str) -> None:
+    known = sorted({name for run in trace.runs for name, _ in run.run.header.events})
+    if event not in known:
+        raise TraceError(f"{event} is not a controller event. The events are {', '.join(known)}")
+
+
+def _place(trace: Trace, origin: str | None, seq: int) -> DeliveryId:
+    return DeliveryId(trace.runs.index(trace.only_run() if origin is None else trace.only_run(run=origin)), seq)
+
+
+class _SubjectFilter:
+    """The topic, partition and broker that deliveries must concern, and the actors that belong to them."""
+
+    def __init__(self, filters: DeliveryFilters) -> None:
+        self._topic = filters.topic
+        self._partition = filters.partition
+        self._broker = filters.broker
+        self._topic_actors: set[tuple[int, str]] = set()
+        self._partition_actors: set[tuple[int, str]] = set()
+        self._broker_actors: set[tuple[int, str]] = set()
+
+    def concerns(self, delivery: TraceDelivery) -> bool:
+        """Whether the delivery passes; actors are learnt on the way."""
+        if self._topic is None and self._partition is None and self._broker is None:
+            return True
+        checks = (
+            (self._topic, self._topic_actors, names_topic),
+            (self._partition, self._partition_actors, names_partition),
+            (self._broker, self._broker_actors, names_broker),
+        )
+        return all(self._concerns(delivery, *each) for each in checks if each[0] is not None)
+
+    def _concerns(self, delivery: TraceDelivery, wanted: Any, actors: set[tuple[int, str]], names: Any) -> bool:
+        record, run = delivery.record, id(delivery.run)
+        found = _may_name(record.payload, wanted) and names(delivery.payload, wanted)
+        if found and OWNERS.get(record.type) == record.actor:
+            actors.add((run, record.receiver))
+        return found or (run, record.receiver) in actors or (run, record.sender) in actors
+
+
+def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
+    """A quick look at the text: what it lacks is not in the message."""
+    text = bytes(payload)
+    if isinstance(wanted, int):
+        return b"%d" % wanted in text
+    topic = wanted.topic if isinstance(wanted, TopicPartition) else wanted
+    return topic.encode() in text
+
+
+def names_topic(value: Any, topic: str, key: str = "") -> bool:
+    """Whether a payload names a topic."""
+    match value:
+        case str():
+            return (value == topic and key in TOPIC_KEYS) or f"/topics/{topic}/" in f"{value}/"
+        case dict():
+            return any(names_topic(each, topic, name) for name, each in value.items())
+        case [str(first), int(), *_] if first == topic:
+            return True
+        case list():
+            return any(names_topic(each, topic, key) for each in value)
+    return False
+
+
+def names_partition(value: Any, partition: TopicPartition) -> bool:
+    """Whether a payload names a partition."""
+    topic, number = partition
+    match value:
+        case str():
+            return f"/topics/{topic}/partitions/{number}/" in f"{value}/"
+        case [str(first), int(second), *rest] if first == topic:
+            return second == number or any(names_partition(each, partition) for each in rest)
+        case list():
+            return any(names_partition(each, partition) for each in value)
+        case dict():
+            if any(value.get(name) == topic for name in TOPIC_KEYS) and _has_number(value, number):
+                return True
+            return any(names_partition(each, partition) for each in value.values())
+    return False
+
+
+def _has_number(value: Any, number: int, key: str = "") -> bool:
+    match value:
+        case bool():
+            return False
+        case int():
+            return key in PARTITION_KEYS and value == number
+        case dict():
+            return any(_has_number(each, number, name) for name, each in value.items())
+        case list():
+            return any(_has_number(each, number, key) for each in value)
+    return False
+
+
+def names_broker(value: Any, broker: int, key: str = "") -> bool:
+    """Whether a payload names a broker."""
+    match value:
+        case bool():
+            return False
+        case int():
+            return key in BROKER_KEYS and value == broker
+        case str():
+            return f"/brokers/ids/{broker}/" in f"{value}/"
+        case dict():
+            if key in ("brokers", "live_brokers") and value.get("id") == broker:
+                return True
+            return any(names_broker(each, broker, name) for name, each in value.items())
+        case list():
+            return any(names_broker(each, broker, key) for each in value)
+    return False
