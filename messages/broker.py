@@ -123,7 +123,7 @@ class BrokerConfigured:
 
 
 @message
-class Host:
+class PartitionContext:
     """The constant values that a new PartitionActor gets: its broker, its log settings and the addresses of other
     actors.
 
@@ -156,7 +156,7 @@ class BecomeLeader(Question["RoleTaken"]):
 
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
-    host: Host | None = None
+    host: PartitionContext | None = None
 
 
 become_leader = maker(BecomeLeader)
@@ -171,7 +171,7 @@ class BecomeFollower(Question["RoleTaken"]):
 
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
-    host: Host | None
+    host: PartitionContext | None
     leader_alive: bool
 
 
@@ -315,7 +315,7 @@ class OldTopics:
     left: int
 
 
-class Expected(NamedTuple):
+class ExpectedTopicState(NamedTuple):
     """The expected state of a topic: all partitions are led by `leader` (None: any broker), or the topic is deleted."""
 
     topic: str
@@ -331,12 +331,12 @@ class AwaitTopics:
 
     forwarded: Forwarded
     response: Message
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedTopicState, ...]
     timeout_ms: int
 
 
 @message
-class WaitedLongEnough:
+class AwaitTopicsTimeout:
     """A timer message: the AwaitTopics request with this number has timed out."""
 
     number: int

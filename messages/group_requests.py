@@ -257,7 +257,7 @@ class OffsetFetchResponse:
 
 
 @message
-class ForgottenPartition:
+class OffsetDeletePartition:
     """A partition whose committed offset is to be deleted."""
 
     partition: TopicPartition
@@ -269,7 +269,7 @@ class OffsetDeleteRequest:
 
     version: int
     group_id: str
-    partitions: tuple[ForgottenPartition, ...]
+    partitions: tuple[OffsetDeletePartition, ...]
 
 
 @message

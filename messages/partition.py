@@ -278,7 +278,7 @@ class FindOffset:
 
 
 @message
-class SearchOn:
+class ContinueSearch:
     """A message that a partition's actor sends to itself, to continue a search by time."""
 
     find: FindOffset
@@ -363,7 +363,7 @@ class ExpireLog:
 
 
 @message
-class KeepLogs:
+class MaintainLogs:
     """A timer message to the replica manager: do periodic log maintenance, such as retention."""
 
     what: str
@@ -387,10 +387,10 @@ class ChangeIsr:
 
 
 @message
-class WatchFollowers:
-    """A leader's request to IsrKeeperActor to send it LookAtFollowers at this time, because followers lag.
+class ScheduleFollowerCheck:
+    """A leader's request to IsrKeeperActor to send it CheckFollowers at this time, because followers lag.
 
-    -> LookAtFollowers to each
+    -> CheckFollowers to each
     """
 
     at: float
@@ -398,7 +398,7 @@ class WatchFollowers:
 
 
 @message
-class LookAtFollowers:
+class CheckFollowers:
     """A message to a leader: check for lagging followers. IsrKeeperActor also uses it as a timer message."""
 
     at: float
@@ -485,7 +485,7 @@ class Replicate:
 
 
 @message
-class Reconcile:
+class TruncateToEpochEnd:
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch; the reply is
     Replicated.
 
@@ -502,7 +502,7 @@ class Reconcile:
 
 
 @message
-class Restart:
+class TruncateFullyAndStartAt:
     """A request to a follower's actor to delete all records and start its log at `offset`; the reply is Replicated.
 
     The leader's log starts at `offset`, which is beyond the follower's log end.

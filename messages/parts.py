@@ -94,25 +94,25 @@ class MetadataPart:
 Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | NoErrorsPart | MetadataPart
 
 
-class Parted(NamedTuple):
+class PartLayout(NamedTuple):
     """How a message is split: the field with the list that is split, and the class of its parts."""
 
     field: str
     part: type
 
 
-PARTED: dict[type, Parted] = {
-    LeaderAndIsrRequest: Parted("partition_states", LeaderAndIsrPart),
-    StopReplicaRequest: Parted("partition_states", StopReplicaPart),
-    UpdateMetadataRequest: Parted("partition_states", UpdateMetadataPart),
-    LeaderAndIsrResponse: Parted("partition_errors", PartitionErrorsPart),
-    StopReplicaResponse: Parted("partition_errors", PartitionErrorsPart),
-    MetadataResponse: Parted("topics", MetadataPart),
+PARTED: dict[type, PartLayout] = {
+    LeaderAndIsrRequest: PartLayout("partition_states", LeaderAndIsrPart),
+    StopReplicaRequest: PartLayout("partition_states", StopReplicaPart),
+    UpdateMetadataRequest: PartLayout("partition_states", UpdateMetadataPart),
+    LeaderAndIsrResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    MetadataResponse: PartLayout("topics", MetadataPart),
 }
 """The messages that go in parts when they are large. Any other goes whole."""
 
 
-class Kept(NamedTuple):
+class PartEncoding(NamedTuple):
     """The request type and API version whose wire format a part class uses for its encoded entries.
 
     `version` is the one in which to make them where there are none yet: that in which a controller of Kafka 2.6 sends
@@ -123,11 +123,11 @@ class Kept(NamedTuple):
     version: int | None
 
 
-KEEP_ROWS: dict[type, Kept] = {
-    LeaderAndIsrPart: Kept(LeaderAndIsrRequest, 4),
-    StopReplicaPart: Kept(StopReplicaRequest, 3),
-    UpdateMetadataPart: Kept(UpdateMetadataRequest, 6),
-    PartitionErrorsPart: Kept(LeaderAndIsrResponse, None),
+KEEP_ROWS: dict[type, PartEncoding] = {
+    LeaderAndIsrPart: PartEncoding(LeaderAndIsrRequest, 4),
+    StopReplicaPart: PartEncoding(StopReplicaRequest, 3),
+    UpdateMetadataPart: PartEncoding(UpdateMetadataRequest, 6),
+    PartitionErrorsPart: PartEncoding(LeaderAndIsrResponse, None),
 }
 
 

@@ -165,7 +165,7 @@ MAX_KEYLESS_RANGES = 64
 """Runs of records without a key that are named of one batch; those after them are not."""
 
 
-class Fault(NamedTuple):
+class InvalidRecordsReason(NamedTuple):
     """The reason why the records of a batch are invalid."""
 
     error_code: int
@@ -187,5 +187,5 @@ class Records(NamedTuple):
     batches: tuple[BatchHeader, ...]
     body: Body
     error_code: int = 0
-    fault: Fault | None = None
+    fault: InvalidRecordsReason | None = None
     keyless: tuple[int, ...] = ()

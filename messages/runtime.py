@@ -15,7 +15,7 @@ class StopChildren:
 
 
 @message
-class WaitingMail:
+class QueuedMessage:
     """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record."""
 
     receiver: ActorAddress
@@ -47,7 +47,7 @@ class KernelState:
 
     n: int
     now: float
-    queue: tuple[WaitingMail, ...]
+    queue: tuple[QueuedMessage, ...]
     timers: tuple[WaitingTimer, ...]
 
 

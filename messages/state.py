@@ -65,7 +65,7 @@ class StateObject:
 
 
 @message
-class StateSeen:
+class StateBackReference:
     """A reference to an object that occurred earlier in the snapshot, given by its number."""
 
     number: int
@@ -79,7 +79,7 @@ class StateName:
 
 
 @message
-class StateOwn:
+class StateRuntimeReference:
     """A reference to something that the actor's base class provides, such as the method `send` or the I/O adapter
     `port:disk`."""
 

@@ -127,7 +127,7 @@ class DeletionReport:
 class DeletionPlan:
     """The next steps of topic deletions, which the controller executes in order.
 
-    A step is one of MovePartitions, MoveReplicas, AnnounceDeletion, FinishDeletions and DeletionSets.
+    A step is one of ChangePartitionStates, ChangeReplicaStates, AnnounceDeletion, FinishDeletions and DeletionSets.
     """
 
     steps: tuple[Message, ...]
@@ -150,7 +150,7 @@ class DeletionSets:
 
 
 @message
-class MovePartitions:
+class ChangePartitionStates:
     """A step of a deletion plan: change the partitions of these topics to the state `state`."""
 
     topics: tuple[str, ...]
@@ -158,7 +158,7 @@ class MovePartitions:
 
 
 @message
-class MoveReplicas:
+class ChangeReplicaStates:
     """A step of a deletion plan: change these replicas to the state `state`."""
 
     replicas: tuple[PartitionReplica, ...]

@@ -271,7 +271,7 @@ class StartTransactionVerifier:
     network: ActorAddress
 
 
-class Verification(NamedTuple):
+class VerificationRequest(NamedTuple):
     """A leader's request to verify that its partition is in the open transaction of a producer.
 
     `asker` is the partition's actor, which knows its questions by `number`.
@@ -292,7 +292,7 @@ class Verify:
     The actors are TransactionVerifierActor and VerificationSenderActor.
     """
 
-    verifications: tuple[Verification, ...]
+    verifications: tuple[VerificationRequest, ...]
 
 
 @message

@@ -13,7 +13,7 @@ class Incomplete(TraceError):
     """Some traces cannot be read, and a partial result was not requested; the exception's message names the traces."""
 
 
-class FollowedAlready(TraceError):
+class AlreadyFollowed(TraceError):
     """Another process already stores traces in the target folder."""
 
 

@@ -2,7 +2,7 @@
 
     KEPT/part-*.parquet      rows of `spark.columns`
     KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole
-    KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.growing`)
+    KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.trace_stream`)
     KEPT/_runs.json          how each run ended, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the follower: one at a time
 
@@ -21,11 +21,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from messages.trace.runs import ending, find_runs
-from spark.answers import Summary
-from spark.choices import BRIEF, MASTER
-from spark.errors import FollowedAlready
+from spark.errors import AlreadyFollowed
 from spark.java import Java
 from spark.pack import keep, tell
+from spark.results import Summary
+from spark.section_names import BRIEF, MASTER
 from spark.session import open_session
 from spark.source import TraceSource
 from spark.summary import ask
@@ -36,13 +36,13 @@ EVERY_S = 5.0
 
 @contextmanager
 def only_follower(kept: Path) -> Iterator[None]:
-    """Lock `kept` against other followers until this process ends. Raises FollowedAlready."""
+    """Lock `kept` against other followers until this process ends. Raises AlreadyFollowed."""
     kept.mkdir(parents=True, exist_ok=True)
     with (kept / "_follower").open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise FollowedAlready(f"another --follow keeps what it reads in {kept}: one at a time may") from None
+            raise AlreadyFollowed(f"another --follow keeps what it reads in {kept}: one at a time may") from None
         yield
 
 
@@ -75,7 +75,7 @@ def follow(
     """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
 
     `kept` is a folder of its own, where another process may have landed the beginning. For `java`, see
-    `spark.summary.summarise`. Raises FollowedAlready, NotATrace, SparkUnavailable.
+    `spark.summary.summarise`. Raises AlreadyFollowed, NotATrace, SparkUnavailable.
     """
     seen = _seen(folder)
     with only_follower(kept):

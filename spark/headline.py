@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import tzinfo
 from types import SimpleNamespace
 
-from spark.answers import Summary
-from spark.choices import COMPARED
-from spark.shown import shown
+from spark.formatting import shown
+from spark.results import Summary
+from spark.section_names import COMPARED
 
 MOST_CHANGES = 5
 """Maximum number of differences in the headline."""

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from messages.trace.errors import NotATrace
 from messages.trace.files import parse_name
-from messages.trace.runs import Found, Slice, find_runs, survey
+from messages.trace.runs import RunList, Slice, find_runs, survey
 from spark.columns import ARROW, batches, planned
 
 MANIFEST = "_runs.json"
@@ -142,7 +142,7 @@ def _gap(file: Path) -> str:
     return f"{file} has no column {', '.join(missing)}: packed by another version" if missing else ""
 
 
-def tell(found: Found) -> Manifest:
+def tell(found: RunList) -> Manifest:
     """The manifest of these runs; each is checked to its end."""
     runs = []
     for run in found.runs:

@@ -14,7 +14,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from spark.answers import Summary
+from spark.results import Summary
 
 MOST = 40
 _ALERT = "#d62728"

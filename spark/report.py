@@ -9,11 +9,11 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from spark.answers import Summary
-from spark.choices import COMPARED, TITLES
+from spark.formatting import heads, rows
 from spark.headline import headline
 from spark.plots import figures
-from spark.shown import heads, rows
+from spark.results import Summary
+from spark.section_names import COMPARED, TITLES
 
 MOST_ROWS = 200
 """Maximum number of rows per table on the page; the JSON has all."""

@@ -13,9 +13,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from spark.bundle import sources_zip
-from spark.choices import MASTER, SUBMITTED, is_local
 from spark.errors import SparkUnavailable
 from spark.java import MEMORY, Java, archive, find_java, home, options
+from spark.section_names import MASTER, SUBMITTED, is_local
 
 SMALL_BYTES = 1 << 20
 """Some 20,000 records; 100,000 of those that are much alike."""

@@ -3,7 +3,7 @@
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`
         says what that is, and how each run ended. A run that is there twice is read once.
-Rule 3: a folder that still grows can be read as a stream, too: `spark.growing`.
+Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
 Rule 5: workers read the files at the paths that the planner found: a folder that all of them see.
@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from messages.trace.errors import NotATrace
 from messages.trace.runs import Slice, find_runs
 from spark.columns import ARROW, batches, planned
-from spark.growing import GrowingTraces
 from spark.selection import ALL, Selection, selection_of
+from spark.trace_stream import GrowingTraces
 
 SCHEMA: StructType = from_arrow_schema(ARROW)
 """Of `spark.columns`, for Spark; not as its own text, for that has to be parsed, the first time for half a second."""

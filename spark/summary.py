@@ -20,8 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messages.trace.errors import NotATrace
 from messages.trace.runs import find_runs
-from spark.answers import QueryResult, Summary
-from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, is_local
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts
@@ -29,6 +27,8 @@ from spark.java import Java
 from spark.logs import LogFacts, read
 from spark.pack import Manifest, Packing, is_packed, manifest, tell
 from spark.questions import chains, controller, failovers, handling, partitions, traffic
+from spark.results import QueryResult, Summary
+from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, is_local
 from spark.session import fit, open_session
 from spark.source import SCHEMA, TraceSource
 
@@ -74,8 +74,7 @@ QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
     "actors": lambda facts: handling.actors(facts.delivered),
     COMPARED: lambda facts: facts.compared,
 }
-"""All that can be asked, in the order of `spark.choices`: an answer's rows, in the order in which they are to be read.
-The docstrings of what is called tell the columns."""
+"""The question of each section, in the order of `spark.section_names`. Its docstring describes the columns."""
 
 
 def summarise(
@@ -89,13 +88,21 @@ def summarise(
     stop: bool = True,
     java: Java | None = None,
 ) -> Summary:
-    """The summary of all traces below `path`, or of what `spark.pack` made of them.
+    """Summarise all traces below `path`, or the Parquet files that `spark.pack` made of them.
 
-    Without a session, one is started at `master`, on `java` where that waits; `stop` it, unless the end of
-    this process does that (`spark.apart`). `say` receives the progress. Asked are the questions of `only`, always
-    "runs", and "compared" where there is another folder, `against` which to compare. On this machine traces are packed
-    first, while Spark starts; a cluster's workers read them where they lie. Raises NotATrace where there is no such
-    folder, Incomplete where something below one cannot be read, unless the answer may be `partial`.
+    On this machine traces are packed first, while Spark starts; workers of a cluster read the traces themselves.
+
+    Args:
+        only: The sections; "runs" is always included, and "compared" with `against`.
+        master: Where to start a session if there is none.
+        partial: Whether to summarise the readable part of damaged traces.
+        against: A folder of earlier traces to compare with.
+        stop: Whether to stop a session that was started here.
+        java: A Java process that waits to become Spark's driver.
+
+    Raises:
+        NotATrace: There is no such folder.
+        Incomplete: A trace cannot be read, and `partial` is false.
     """
     folders = [Path(each) for each in (path, against) if each is not None]
     here = is_local(master)

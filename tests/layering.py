@@ -202,7 +202,7 @@ SHARED_FILE_NAMES: dict[str, str] = {
     "codec": "each format has its codec: bytes of the wire, records of a trace",
     "disk": "the simulated disk replaces the real one",
     "errors": "the exceptions of a package",
-    "ports": "runtime has the mechanism, node has the ports of a node",
+    "adapters": "runtime has the mechanism, node has the I/O adapters of a node",
     "validation": "consistency checks of the controller's and the broker's state",
 }
 """File names that occur in more than one package, and why (docs/contributing/layout.md)."""
@@ -396,8 +396,8 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ("messages.trace.text", "_aaddr"): "Thespian's address has no public name for its value",
     ("zk_bridge.kazoo_client", "_pending"): "this module replaces kazoo's connection",
     ("zk_bridge.kazoo_client", "_session_timeout"): "this module replaces kazoo's connection",
-    ("actors.runtime.aside", "_exit"): "the documented way to end a forked child",
-    ("spark.apart", "_exit"): "the documented way to end a forked child",
+    ("actors.runtime.forked_work", "_exit"): "the documented way to end a forked child",
+    ("spark.child_process", "_exit"): "the documented way to end a forked child",
     (
         "spark.archive",
         "_gateway",

@@ -30,7 +30,7 @@ from messages.zookeeper import (
     WatchBrokers,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, Starter, WhoAmI, children_of, data_of, transact
+from zk_bridge.conversations import Arm, Conversation, GetSessionIds, Starter, children_of, data_of, transact
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def register_broker(question: RegisterBroker) -> Conversation:
         reply = yield from transact(ops, CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
         if reply.code == OK:
             return BrokerRegistered(reply.results[-1].czxid)
-        session = yield WhoAmI()
+        session = yield GetSessionIds()
         (node,) = yield from data_of((path,))
         ops = create
         if node.code == OK:
@@ -68,7 +68,7 @@ def update_broker(question: UpdateBroker) -> Conversation:
     path = paths.broker(question.broker.id)
     data = znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp)
     while True:
-        session = yield WhoAmI()
+        session = yield GetSessionIds()
         (node,) = yield from data_of((path,))
         if node.code != OK or node.owner != session.current:
             return Done()

@@ -32,7 +32,7 @@ from messages.zookeeper import (
     TakeProducerIds,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Conversation, Starter, WhoAmI, children_of, create_missing, data_of, transact
+from zk_bridge.conversations import Conversation, GetSessionIds, Starter, children_of, create_missing, data_of, transact
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def register_node(question: RegisterNode) -> Conversation:
     create = WriteOp(CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
     yield from create_missing((paths.OUR_NODES,))
     while True:
-        session = yield WhoAmI()
+        session = yield GetSessionIds()
         (node,) = yield from data_of((path,))
         if node.code == OK and node.owner == session.current and node.data == create.data:
             return Done()

@@ -19,8 +19,8 @@ from messages.store import (
     WriteOp,
 )
 from messages.zookeeper import (
-    ControllerEpochIs,
-    ControllerIs,
+    ControllerEpochRead,
+    ControllerRead,
     Elect,
     Elected,
     GetController,
@@ -29,7 +29,7 @@ from messages.zookeeper import (
     ResignController,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, SessionIds, Starter, WhoAmI, data_of, fence, transact
+from zk_bridge.conversations import Arm, Conversation, GetSessionIds, SessionIds, Starter, data_of, fence, transact
 
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
@@ -39,9 +39,9 @@ def get_controller(question: GetController) -> Conversation:
     if question.watch:
         yield Arm(exists=(paths.CONTROLLER,))
     controller, epoch = yield from data_of(_BOTH)
-    session: SessionIds = yield WhoAmI()
+    session: SessionIds = yield GetSessionIds()
     there = controller.code == OK
-    return ControllerIs(
+    return ControllerRead(
         broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if there else NO_CONTROLLER,
         epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == OK else 0,
         ours=there and controller.owner == session.current,
@@ -50,12 +50,12 @@ def get_controller(question: GetController) -> Conversation:
 
 def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
     """Read /controller_epoch after a transaction that changes nothing, so that the value is not older than that."""
-    session: SessionIds = yield WhoAmI()
+    session: SessionIds = yield GetSessionIds()
     if not session.connected:
         raise ConnectionLoss("ZooKeeper is disconnected")
     yield from transact((WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, ANY_VERSION),))
     (epoch,) = yield from data_of((paths.CONTROLLER_EPOCH,))
-    return ControllerEpochIs(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
+    return ControllerEpochRead(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
 
 
 def elect(question: Elect) -> Conversation:
@@ -99,7 +99,7 @@ def resign_controller(question: ResignController) -> Conversation:
     Fenced by the epoch that is read with it: where another is elected meanwhile, nothing is deleted. What the epoch was
     when we were elected does not matter: another client may have raised it, and no other controller would resign.
     """
-    session: SessionIds = yield WhoAmI()
+    session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)
     if controller.code == OK and controller.owner == session.current:
         yield from transact((*fence(epoch.version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)

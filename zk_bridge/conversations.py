@@ -1,7 +1,8 @@
 """The bridge handles each request by a generator, which yields ZooKeeper operations and returns the result.
 
-Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `Forget` or `WhoAmI` and is sent the StoreReply (for
-        WhoAmI a SessionIds); it returns a message, or raises an AskFailed, which becomes the Failure of that name.
+Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and receives the
+        StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which becomes the
+        Failure of that name.
 Rule 2: a Read or an Arm that is lost with the connection is sent again by the bridge once it is connected; the
         conversation never learns of it. A lost Write it does learn of (code CONNECTION_LOSS, sent when the bridge is
         connected again), because the write may have been applied.
@@ -59,7 +60,7 @@ class Arm(NamedTuple):
     children: tuple[str, ...] = ()
 
 
-class Forget(NamedTuple):
+class DropWatches(NamedTuple):
     """A generator of the bridge yields this to drop watches of the actor that sent the request.
 
     Those of these events: with `keys`, or all.
@@ -69,7 +70,7 @@ class Forget(NamedTuple):
     keys: tuple[str, ...] | None
 
 
-class WhoAmI(NamedTuple):
+class GetSessionIds(NamedTuple):
     """A generator of the bridge yields this to get the ids of its ZooKeeper sessions."""
 
 

@@ -41,7 +41,7 @@ from messages.store import (
     StoreWrite,
     WatchEvent,
 )
-from zk_bridge.conversations import Arm, Conversation, Forget, Read, SessionIds, WhoAmI, Write
+from zk_bridge.conversations import Arm, Conversation, DropWatches, GetSessionIds, Read, SessionIds, Write
 from zk_bridge.questions import CONVERSATIONS
 from zk_bridge.watches import Notification, WatchTable
 
@@ -58,7 +58,7 @@ STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
 """What a generator yields -> the request that is sent to the store with the bridge's id."""
 
 
-class _Talk:
+class _RequestInProgress:
     """A request that the bridge is handling: its generator, its sender, and the ZooKeeper request that it waits for."""
 
     __slots__ = ("ask_id", "asker", "conversation", "lost", "request", "requests")
@@ -88,9 +88,9 @@ class BridgeCore:
         self._send = send
         self._established = False
         self._next_id = 0
-        self._talks: dict[int, _Talk] = {}  # by the id of the request under way
-        self._held: list[_Talk] = []  # to be resumed once connected
-        self._paused: dict[int, _Talk] = {}  # by the id of its Continue
+        self._talks: dict[int, _RequestInProgress] = {}  # by the id of the request under way
+        self._held: list[_RequestInProgress] = []  # to be resumed once connected
+        self._paused: dict[int, _RequestInProgress] = {}  # by the id of its Continue
         self._rearming: dict[int, Arm] = {}
         self._seen = 0
         self._watches = WatchTable()
@@ -109,7 +109,7 @@ class BridgeCore:
             failure = Failure("AskFailed", f"ZkBridgeActor has no handler for {type(question).__name__}")
             self._send(asker, Answer(ask_id, failure, self.generation))
             return
-        self._advance(_Talk(asker, ask_id, begin(question)), None)
+        self._advance(_RequestInProgress(asker, ask_id, begin(question)), None)
 
     def take(self, news: StoreReply | WatchEvent | SessionState | Continue) -> None:
         """Whatever the store has to say, and our own Continue."""
@@ -213,7 +213,7 @@ class BridgeCore:
 
     # -------------------------------------------------------------------------------------------- conversations
 
-    def _advance(self, talk: _Talk, reply: Any) -> None:
+    def _advance(self, talk: _RequestInProgress, reply: Any) -> None:
         """Resume a conversation with `reply`; answer when it is over."""
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
         if isinstance(outcome, Returned):
@@ -221,11 +221,11 @@ class BridgeCore:
         elif isinstance(outcome, Raised):
             self._fail(talk, outcome.error)
 
-    def _step(self, talk: _Talk, step: Any) -> object:
+    def _step(self, talk: _RequestInProgress, step: Any) -> object:
         """What a conversation yielded: what the bridge knows itself is there at once, the rest the store is asked."""
-        if isinstance(step, WhoAmI):
+        if isinstance(step, GetSessionIds):
             return self.session._replace(connected=self.connected)
-        if isinstance(step, Forget):
+        if isinstance(step, DropWatches):
             self._watches.forget(talk.asker, step.events, step.keys)
             return None
         if isinstance(step, Pause):
@@ -237,7 +237,7 @@ class BridgeCore:
             self._request(talk)
         return WAITING
 
-    def _request(self, talk: _Talk) -> None:
+    def _request(self, talk: _RequestInProgress) -> None:
         """Send what the conversation waits for, or hold it until the store is connected."""
         talk.lost = False
         if not self.connected:
@@ -251,7 +251,7 @@ class BridgeCore:
         self._talks[self._next_id] = talk
         self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
 
-    def _fail(self, talk: _Talk, error: Exception) -> None:
+    def _fail(self, talk: _RequestInProgress, error: Exception) -> None:
         """Respond with a failure, so that the sender of the request does not wait forever."""
         if isinstance(error, AskFailed):
             logger.debug("A ZooKeeper request failed with %s: %s", type(error).__name__, error)

@@ -73,7 +73,7 @@ Done = Callable[[int, Any], None]
 """Called once with a request's outcome: a code, and with OK what the request makes of the answer."""
 
 
-class _Seldom(logging.LoggerAdapter):  # type: ignore[type-arg]
+class _RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
     """A logger that limits the rate of kazoo's log lines; the next printed line includes the number of omitted lines of
     its kind."""
 
@@ -243,7 +243,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
                 timeout=session_timeout,
                 handler=handler,
                 connection_retry=retry,
-                logger=_Seldom(logging.getLogger("kazoo.client")),
+                logger=_RateLimitedLogger(logging.getLogger("kazoo.client")),
             )
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error

@@ -6,7 +6,7 @@ import logging
 
 from messages.conversation import BadZnode, Done
 from messages.store import NO_NODE
-from messages.zookeeper import ForgetPreferredElections, GetPreferredElections, PreferredElections
+from messages.zookeeper import DeletePreferredElections, GetPreferredElections, PreferredElections
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import Arm, Conversation, Starter, data_of, delete_present, in_pauses
 
@@ -27,7 +27,7 @@ def get_preferred_elections(question: GetPreferredElections) -> Conversation:
     return PreferredElections(True, tuple(dict.fromkeys(found)))
 
 
-def forget_preferred_elections(question: ForgetPreferredElections) -> Conversation:
+def forget_preferred_elections(question: DeletePreferredElections) -> Conversation:
     """The request has been dealt with."""
     yield from delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
     return Done()
@@ -35,5 +35,5 @@ def forget_preferred_elections(question: ForgetPreferredElections) -> Conversati
 
 ANSWERS: dict[type, Starter] = {
     GetPreferredElections: get_preferred_elections,
-    ForgetPreferredElections: forget_preferred_elections,
+    DeletePreferredElections: forget_preferred_elections,
 }

@@ -7,9 +7,9 @@ import logging
 from messages.conversation import BadZnode, Done
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp, Znode
 from messages.zookeeper import (
-    ForgetReassignments,
     GetReassignments,
     Reassignments,
+    RemoveReassignments,
     RequestedReassignment,
     RequestReassignments,
 )
@@ -42,7 +42,7 @@ def request_reassignments(question: RequestReassignments) -> Conversation:
             return Done() if node.data == data else Reassignments(True, _requests(node))
 
 
-def forget_reassignments(question: ForgetReassignments) -> Conversation:
+def forget_reassignments(question: RemoveReassignments) -> Conversation:
     """Take requests out, as the node is now: what an admin writes meanwhile is not lost, so it is read again then."""
     done = frozenset(question.requests)
     while True:
@@ -73,5 +73,5 @@ def _requests(node: Znode) -> tuple[RequestedReassignment, ...]:
 ANSWERS: dict[type, Starter] = {
     GetReassignments: get_reassignments,
     RequestReassignments: request_reassignments,
-    ForgetReassignments: forget_reassignments,
+    RemoveReassignments: forget_reassignments,
 }

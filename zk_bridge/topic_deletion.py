@@ -7,8 +7,8 @@ from itertools import chain, repeat
 from messages.conversation import Done
 from messages.store import CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, NOT_EMPTY, OK, WriteOp
 from messages.zookeeper import (
+    DeleteTopicDeletionRequests,
     DeleteTopics,
-    ForgetTopicDeletions,
     GetTopicDeletions,
     RequestTopicDeletion,
     TopicAlreadyMarkedForDeletion,
@@ -56,7 +56,7 @@ def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
             return Done()
 
 
-def forget_topic_deletions(question: ForgetTopicDeletions) -> Conversation:
+def forget_topic_deletions(question: DeleteTopicDeletionRequests) -> Conversation:
     """Take requests back."""
     yield from delete_present([paths.delete_topic(name) for name in question.topics], question.epoch_zk_version)
     return Done()
@@ -100,6 +100,6 @@ def _everything_of(names: tuple[str, ...], usual: bool) -> Conversation:
 ANSWERS: dict[type, Starter] = {
     GetTopicDeletions: get_topic_deletions,
     RequestTopicDeletion: request_topic_deletion,
-    ForgetTopicDeletions: forget_topic_deletions,
+    DeleteTopicDeletionRequests: forget_topic_deletions,
     DeleteTopics: delete_topics,
 }

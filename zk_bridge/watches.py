@@ -21,7 +21,7 @@ from messages.conversation import AskFailed, Done
 from messages.events import EVENTS
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from messages.zookeeper import StartWatching, StopWatching
-from zk_bridge.conversations import Arm, Conversation, Forget, Starter
+from zk_bridge.conversations import Arm, Conversation, DropWatches, Starter
 
 NODE = "node"
 CHILD = "child"
@@ -242,7 +242,7 @@ def start_watching(question: StartWatching) -> Conversation:
 
 def stop_watching(question: StopWatching) -> Conversation:
     """Drop the asker's watches; those of the server are left to fire unheard."""
-    yield Forget(question.events, question.keys)
+    yield DropWatches(question.events, question.keys)
     return Done()
 
 

@@ -1,7 +1,7 @@
 """HostedTopics holds the log settings and the replication throttles of the topics that a broker hosts.
 
-Topics without overrides share one `Host`. A topic whose last partition is deleted keeps nothing: created again, it may
-have other settings.
+Topics without overrides share one `PartitionContext`. The entry of a topic is removed with its last partition: a topic
+that is created again may have other settings.
 
 Kafka: `LogManager.fetchLogConfig`, `TopicConfigHandler`.
 """
@@ -16,7 +16,7 @@ from thespian.actors import ActorAddress
 from actors.broker.hosted_partitions import HostedPartitions
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
 from actors.core.log_settings import log_config, log_settings
-from messages.broker import Host
+from messages.broker import PartitionContext
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.conversation import AskFailed, Flow, ask, chunks, in_slices, in_turns
 from messages.node import NodeSettings
@@ -40,13 +40,13 @@ class HostedTopics:
         self.settings: NodeSettings = hosted.start.settings
         self._hosted = hosted
         self._manager = manager
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, PartitionContext] = {}
         self._overrides: dict[str, tuple[ConfigEntry, ...]] = {}
         """The overrides of topics that have any."""
         self._throttled: dict[str, dict[str, tuple[int, ...] | None]] = {side: {} for side in SIDES}
         """The throttled partitions of each topic that ever had any; None: all."""
 
-    def __getitem__(self, topic: str) -> Host:
+    def __getitem__(self, topic: str) -> PartitionContext:
         """What a new actor of a partition of this topic needs."""
         return self._hosts[topic]
 
@@ -135,7 +135,7 @@ class HostedTopics:
         if changed:
             yield from in_slices(send, tuple(self._hosted.actors))
 
-    def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> Host:
+    def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> PartitionContext:
         settings, start = log_settings(self.settings, topic, overrides), self._hosted.start
         actors = self._manager, start.isr_keeper, start.verifier
-        return Host(self._hosted.broker_id, settings, log_config(settings), *actors)
+        return PartitionContext(self._hosted.broker_id, settings, log_config(settings), *actors)

@@ -31,10 +31,10 @@ from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
 from messages.partition import (
     ChangeIsr,
+    CheckFollowers,
     DropIsrChanges,
     IsrChanged,
-    LookAtFollowers,
-    WatchFollowers,
+    ScheduleFollowerCheck,
     WriteIsrChanges,
 )
 from messages.probes import probe
@@ -92,11 +92,11 @@ class IsrKeeperActor(FlowActor):
         if len(self._wanted) == 1:
             self.send(self.myAddress, WriteIsrChanges())
 
-    def receiveMsg_WatchFollowers(self, message: WatchFollowers, sender: ActorAddress) -> None:
+    def receiveMsg_ScheduleFollowerCheck(self, message: ScheduleFollowerCheck, sender: ActorAddress) -> None:
         """Leaders want to be reminded (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
-            self.wake_at(message.at, LookAtFollowers(message.at))
+            self.wake_at(message.at, CheckFollowers(message.at))
         self._watching[message.at] += message.leaders
 
     def flow(self, message: Message) -> Flow[None] | None:
@@ -108,7 +108,7 @@ class IsrKeeperActor(FlowActor):
                 self._drop(frozenset(partitions))
                 self.send(self.sender, Answer(id, Done()))
                 return None
-            case WakeupMessage(payload=LookAtFollowers() as reminder):
+            case WakeupMessage(payload=CheckFollowers() as reminder):
                 return self._remind(reminder)
             case WakeupMessage():
                 self._looking = False
@@ -119,7 +119,7 @@ class IsrKeeperActor(FlowActor):
         """Rule 5. As an event it comes after the write in flight, which succeeds, fails, or is queued again."""
         self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 
-    def _remind(self, reminder: LookAtFollowers) -> Flow[None]:
+    def _remind(self, reminder: CheckFollowers) -> Flow[None]:
         """Rule 4."""
 
         def tell(leaders: Sequence[ActorAddress]) -> None:

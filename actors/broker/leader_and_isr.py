@@ -26,14 +26,14 @@ from messages.broker import (
     BecomeFollower,
     BecomeLeader,
     GetAliveBrokers,
-    Host,
     LogPlace,
+    PartitionContext,
     become_leader,
 )
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.conversation import SLICE, Failure, Flow, Pause, ask, ask_all, chunks, grow_tables, in_slices, in_turns
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.partition import FollowedPartition, FollowLeader, WatchFollowers
+from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import entries_of
 from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
 from messages.vocabulary import Message
@@ -132,13 +132,13 @@ class LeaderAndIsrRequests:
     def _take_roles(
         self,
         orders: Sequence[LeaderAndIsrPartitionState],
-        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, Host | None], RoleOrder],
+        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None], RoleOrder],
         errors: list[PartitionError],
     ) -> Flow[list[Taken]]:
         """Have partitions obey these orders (rule 2). Returns those that did."""
         hosted, log_dirs, directories = self._hosted, self._log_dirs, self._log_dirs.directories
         taken: list[Taken] = []
-        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, Host | None]] = []
+        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None]] = []
         looks: dict[float, list[ActorAddress]] = {}
         yield from grow_tables(len(orders), hosted.actors, directories.homes, *hosted.counts.tables)
         for order in orders:
@@ -187,7 +187,7 @@ class LeaderAndIsrRequests:
                         taken.append((actor, order, result))
                     hosted.counts.count(partition, result.leads, result.health_flags)
             for at, leaders in looks.items():
-                hosted.send(hosted.start.isr_keeper, WatchFollowers(at, tuple(leaders)))
+                hosted.send(hosted.start.isr_keeper, ScheduleFollowerCheck(at, tuple(leaders)))
             looks.clear()
             for directory, storage_error in failures.items():
                 yield from log_dirs.fail(directory, storage_error)

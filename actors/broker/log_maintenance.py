@@ -24,7 +24,7 @@ from actors.broker.log_dirs import LogDirs
 from messages.broker import RemoveDeletedLogs
 from messages.cluster import TopicPartition
 from messages.conversation import Flow, Pause
-from messages.partition import ExpireLog, KeepLogs
+from messages.partition import ExpireLog, MaintainLogs
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 
@@ -68,7 +68,7 @@ class LogMaintenance:
             delay = self._topics.settings.log_initial_task_delay_ms
             for task, interval in self._intervals().items():
                 first = interval if task == HIGH_WATERMARKS else min(interval, delay)
-                self._wakeup_after(timedelta(milliseconds=first), KeepLogs(task))
+                self._wakeup_after(timedelta(milliseconds=first), MaintainLogs(task))
 
     def _intervals(self) -> dict[str, int]:
         settings = self._topics.settings
@@ -91,7 +91,7 @@ class LogMaintenance:
             yield from self._log_dirs.fail(directory, storage_error)
         if failures:
             self._log_dirs.notify()
-        self._wakeup_after(timedelta(milliseconds=self._intervals()[task]), KeepLogs(task))
+        self._wakeup_after(timedelta(milliseconds=self._intervals()[task]), MaintainLogs(task))
 
     def _expire_logs(self) -> Flow[None]:
         """Have the partitions with old segments delete those. Logs that are opened meanwhile may wait for the next

@@ -31,6 +31,7 @@ from actors.runtime import Answerer, FlowActor
 from messages.broker import (
     AliveBrokers,
     AwaitTopics,
+    AwaitTopicsTimeout,
     CreateMissingTopics,
     Creation,
     DropOldTopics,
@@ -45,7 +46,6 @@ from messages.broker import (
     MissingTopicsCreated,
     OldTopics,
     StageMetadata,
-    WaitedLongEnough,
 )
 from messages.conversation import Done, Flow, in_turns
 from messages.network import ClientPart, ClientResponse, CloseClient
@@ -154,7 +154,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._look(self._waits)
         if self._waits in self._waiting:
             seconds = max(0, message.timeout_ms) / 1000
-            self.set_timer(_timer(self._waits), seconds, WaitedLongEnough(self._waits))
+            self.set_timer(_timer(self._waits), seconds, AwaitTopicsTimeout(self._waits))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A client's time is over, if it still waits."""

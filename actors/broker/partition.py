@@ -98,7 +98,9 @@ from messages.partition import (
     BatchesAppended,
     CaughtUp,
     ChangeIsr,
+    CheckFollowers,
     Configure,
+    ContinueSearch,
     EpochEndFound,
     ExpireLog,
     FindEpochEnd,
@@ -110,25 +112,23 @@ from messages.partition import (
     LogSettings,
     LogState,
     LogTrimmed,
-    LookAtFollowers,
     OffsetFound,
     ProducersFound,
     QueryIdleFollowers,
     ReadLog,
-    Reconcile,
     Replicate,
     Replicated,
-    Restart,
-    SearchOn,
+    ScheduleFollowerCheck,
     TrimLog,
-    WatchFollowers,
+    TruncateFullyAndStartAt,
+    TruncateToEpochEnd,
     last_stable_offset,
 )
 from messages.probes import probe
 from messages.records import NO_PRODUCER_ID
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transaction_requests import DescribedProducer, DescribedProducers
-from messages.transactions import TransactionVerified, Verification, Verify
+from messages.transactions import TransactionVerified, VerificationRequest, Verify
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.cluster.Partition")
@@ -394,7 +394,7 @@ class PartitionActor(Answerer):
         number, refused = self._verification.wait(*producer, header.base_sequence, (sender, batch))
         if number:
             probe("a transaction is verified")
-            asked = Verification(number, cast("str", batch.transactional_id), *producer, self._known.partition)
+            asked = VerificationRequest(number, cast("str", batch.transactional_id), *producer, self._known.partition)
             self.send(self._verifier, Verify((asked,)))
         self._refuse_unverified(refused)
         return False
@@ -586,14 +586,14 @@ class PartitionActor(Answerer):
         """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
         self._search(message, sender, 0)
 
-    def receiveMsg_SearchOn(self, message: SearchOn, sender: ActorAddress) -> None:
+    def receiveMsg_ContinueSearch(self, message: ContinueSearch, sender: ActorAddress) -> None:
         """Go on with a search by time: other mail came between."""
         self._search(message.find, message.asker, message.search)
 
     def _search(self, message: FindOffset, asker: ActorAddress, search: int) -> None:
         found = self._find_offset(message, search)
         if isinstance(found, int):
-            self.send(self.myAddress, SearchOn(message, asker, found))
+            self.send(self.myAddress, ContinueSearch(message, asker, found))
         else:
             self.send(asker, OffsetFound(message.request, message.index, found))
 
@@ -725,7 +725,7 @@ class PartitionActor(Answerer):
         self._move_high_watermark(min(max(message.high_watermark, self._log_start_offset), self._log_end_offset))
         self._replicated(sender, message.leader_epoch, error_code)
 
-    def receiveMsg_Reconcile(self, message: Reconcile, sender: ActorAddress) -> None:
+    def receiveMsg_TruncateToEpochEnd(self, message: TruncateToEpochEnd, sender: ActorAddress) -> None:
         """Cut the log where it and the leader's part (broker.md 4.4, the table)."""
         if self._fenced(message.leader_epoch, sender):
             return
@@ -741,7 +741,7 @@ class PartitionActor(Answerer):
             error_code = self._log_failed(error)
         self._replicated(sender, message.leader_epoch, error_code, ask)
 
-    def _parting(self, said: Reconcile) -> tuple[int, int]:
+    def _parting(self, said: TruncateToEpochEnd) -> tuple[int, int]:
         """(where to cut, which epoch to ask about next or -1)."""
         if said.end < 0:
             probe("a follower does not learn where an epoch ends")
@@ -756,7 +756,7 @@ class PartitionActor(Answerer):
             return own_end, own_epoch
         return said.end, -1
 
-    def receiveMsg_Restart(self, message: Restart, sender: ActorAddress) -> None:
+    def receiveMsg_TruncateFullyAndStartAt(self, message: TruncateFullyAndStartAt, sender: ActorAddress) -> None:
         """Nothing of our log is in the leader's any more."""
         if self._fenced(message.leader_epoch, sender):
             return
@@ -799,7 +799,7 @@ class PartitionActor(Answerer):
             self._carry_out(leader)
             self._send_health_flags()
 
-    def receiveMsg_LookAtFollowers(self, message: LookAtFollowers, sender: ActorAddress) -> None:
+    def receiveMsg_CheckFollowers(self, message: CheckFollowers, sender: ActorAddress) -> None:
         """A timer for lagging followers is due."""
         self._look_at = None
         leader = self._leader
@@ -831,7 +831,7 @@ class PartitionActor(Answerer):
         self._take_steps(leader)
         look_at = self._next_look(leader) if leader is self._leader else None
         if look_at is not None:
-            self.send(self._isr_keeper, WatchFollowers(look_at, (self.myAddress,)))
+            self.send(self._isr_keeper, ScheduleFollowerCheck(look_at, (self.myAddress,)))
 
     def _next_look(self, leader: Leader) -> float | None:
         """When it is to be reminded of its followers, if the reminder must be sent now."""

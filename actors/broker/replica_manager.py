@@ -51,7 +51,7 @@ from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ER
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
-from messages.partition import ISR_KEEPER, KeepLogs
+from messages.partition import ISR_KEEPER, MaintainLogs
 from messages.parts import PartitionErrorsPart, entries_of, let_go
 from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, UpdateMetadataRequest
 from messages.vocabulary import Message
@@ -156,7 +156,7 @@ class ReplicaManagerActor(FlowActor):
             case WakeupMessage(payload=RemoveDeletedLogs()):
                 self._maintenance.remove_deleted_logs()
                 return None
-            case WakeupMessage(payload=KeepLogs(what)):
+            case WakeupMessage(payload=MaintainLogs(what)):
                 return self._maintenance.run(what)
             case TopicsConfigured(topics):
                 return self._topics.configured(topics)

@@ -13,7 +13,7 @@ import click
 from actors.cli import overrides
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.wrong_use import check_options, only_action, wrong_use
+from actors.cli.usage_errors import check_options, only_action, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 from actors.core.config_admin import (
     BROKERS,

@@ -49,7 +49,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
     lines = asyncio.StreamReader(LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    stage = Stage()
+    stage = FixtureCluster()
     try:
         while line := await lines.readline():
             answer(json.dumps(await stage.answered(line)))
@@ -57,7 +57,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
         await stage.stop()
 
 
-class Stage:
+class FixtureCluster:
     """The running cluster, if any, and the actions that the test program can request."""
 
     def __init__(self) -> None:
@@ -159,10 +159,10 @@ class Stage:
 
 
 ACTIONS: dict[str, Action] = {
-    "start": Stage.start,
-    "stop": Stage.stop,
-    "sight": Stage.sight,
-    "state_of": Stage.state_of,
+    "start": FixtureCluster.start,
+    "stop": FixtureCluster.stop,
+    "sight": FixtureCluster.sight,
+    "state_of": FixtureCluster.state_of,
     "create_topic": lambda self, topic, partitions=1, replication_factor=3, config=None: self.cluster.create_topic(
         topic, partitions, replication_factor, config
     ),
@@ -170,11 +170,11 @@ ACTIONS: dict[str, Action] = {
     "fault": lambda self, number: self.cluster.fault_counts(number),
     "remove_fault": lambda self, number: self.cluster.remove_fault(number),
     "clear_faults": lambda self: self.cluster.clear_faults(),
-    "faults_never_met": Stage.faults_never_met,
-    "flush_traces": Stage.flush_traces,
+    "faults_never_met": FixtureCluster.faults_never_met,
+    "flush_traces": FixtureCluster.flush_traces,
     "delete_topic": lambda self, topic: self.cluster.delete_topic(topic),
-    "add_broker": Stage.add_broker,
-    "restart": Stage.restart,
+    "add_broker": FixtureCluster.add_broker,
+    "restart": FixtureCluster.restart,
     "start_broker": lambda self, broker_id: self.cluster.start_broker(broker_id),
     "stop_broker": lambda self, broker_id: self.cluster.stop_broker(broker_id),
     "kill": lambda self, broker_id: self.cluster.kill(broker_id),

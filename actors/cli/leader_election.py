@@ -16,7 +16,7 @@ import click
 from actors.cli.admin_client import AdminClient, brokers, places_of
 from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
-from actors.cli.wrong_use import given, wrong_use
+from actors.cli.usage_errors import given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
 from actors.core.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused

@@ -14,7 +14,7 @@ from actors.cli.admin_client import brokers
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.reassignment_admin import ReassignmentAdmin
-from actors.cli.wrong_use import check_options, only_action
+from actors.cli.usage_errors import check_options, only_action
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
 from actors.core.refusal import Refused
 

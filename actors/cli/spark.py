@@ -22,8 +22,8 @@ def prepared() -> int:
     The archive is stored in this Python environment and is valid for the current version of Java.
     """
     need("spark", "spark prepare")
-    from spark.apart import ChildEnded, apart
     from spark.archive import prepare
+    from spark.child_process import ChildEnded, apart
     from spark.errors import SparkUnavailable
     from spark.java import archive, home
 

@@ -57,7 +57,7 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 """The figure that is 1 where a node records nothing any more; its label says why."""
 
 
-class Scraped(NamedTuple):
+class NodeMetrics(NamedTuple):
     """The metrics of a node that `status` prints: its queue lengths, and why tracing is off ("" if it is on).
 
     `failed_events` are events that its controller cannot handle, and how often each has raised; `missing` says in
@@ -70,7 +70,7 @@ class Scraped(NamedTuple):
     missing: str = ""
 
 
-class Partitions(NamedTuple):
+class PartitionStateCounts(NamedTuple):
     """The number of partitions in each state; an under-replicated partition also counts as online."""
 
     online: int
@@ -91,9 +91,9 @@ class Status(NamedTuple):
     nodes: tuple[NodeRegistration, ...]
     topics: int
     topics_to_delete: int
-    partitions: Partitions
+    partitions: PartitionStateCounts
     unreadable: tuple[str, ...]
-    scraped: dict[int, Scraped]
+    scraped: dict[int, NodeMetrics]
 
     @property
     def problems(self) -> list[str]:
@@ -123,7 +123,7 @@ class Status(NamedTuple):
             "topics_to_delete": self.topics_to_delete,
             "partitions": {
                 "online": self.partitions.online,
-                **{name: _names(getattr(self.partitions, name)) for name in Partitions._fields[1:]},
+                **{name: _names(getattr(self.partitions, name)) for name in PartitionStateCounts._fields[1:]},
             },
             "brokers": [
                 {"id": broker.id, "endpoints": _endpoints(broker), "rack": broker.rack, "epoch": broker.epoch}
@@ -212,10 +212,10 @@ def look(ask: Callable[[Question[Any]], Any]) -> Status:
 
 def _partitions(
     ask: Callable[[Question[Any]], Any], topics: tuple[str, ...], alive: set[int]
-) -> tuple[Partitions, tuple[str, ...]]:
+) -> tuple[PartitionStateCounts, tuple[str, ...]]:
     """The partitions by state, and the topics that cannot be read."""
     if not topics:
-        return Partitions(0, (), (), ()), ()
+        return PartitionStateCounts(0, (), (), ()), ()
     assignments = ask(GetAssignments(topics, watch=False))
     assigned = {
         TopicPartition(topic, number): assignment.replicas
@@ -233,30 +233,30 @@ def _partitions(
             online += 1
             if len(state.isr) < len(assigned[partition]):
                 under_replicated.append(partition)
-    found = Partitions(online, tuple(offline), tuple(new), tuple(under_replicated))
+    found = PartitionStateCounts(online, tuple(offline), tuple(new), tuple(under_replicated))
     return found, assignments.unreadable
 
 
 # ------------------------------------------------------------------------------------------------ metrics
 
 
-def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> Scraped:
+def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
     """What the node's metrics tell."""
     if not may_be_asked(node, brokers):
-        return Scraped(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
+        return NodeMetrics(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
     try:
         with closing(http.client.HTTPConnection(node.metrics_host, node.metrics_port, SCRAPE_SECONDS)) as link:
             link.request("GET", "/metrics")
             answer = link.getresponse()
             if answer.status != http.HTTPStatus.OK:
-                return Scraped(missing=f"{_metrics(node)} answers {answer.status}")
+                return NodeMetrics(missing=f"{_metrics(node)} answers {answer.status}")
             text = answer.read(SCRAPE_BYTES).decode()
         samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     except (http.client.HTTPException, OSError, ValueError) as error:
-        return Scraped(missing=f"{_metrics(node)} does not answer: {error}")
+        return NodeMetrics(missing=f"{_metrics(node)} does not answer: {error}")
     failed = [sample.labels.get("reason") for sample in samples if sample.name == TRACE_FAILED and sample.value]
     events = [(sample.labels["event"], int(sample.value)) for sample in samples if sample.name == FAILED_EVENTS]
-    return Scraped(
+    return NodeMetrics(
         tuple(_queues(samples)), (failed[0] or "it records nothing, as its log says") if failed else "", tuple(events)
     )
 
@@ -331,5 +331,5 @@ def _metrics(node: NodeRegistration) -> str:
     return f"http://{host}:{node.metrics_port}/metrics"
 
 
-def _waiting(scraped: Scraped) -> str:
+def _waiting(scraped: NodeMetrics) -> str:
     return scraped.missing or ", ".join(f"{what}: {length:g}" for what, length in scraped.queues)

@@ -27,13 +27,13 @@ from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
 from messages.trace.errors import TraceError
 from messages.trace.schema import INPUTS
-from spark.answers import Summary
-from spark.apart import ChildEnded, apart
-from spark.choices import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
+from spark.child_process import ChildEnded, apart
 from spark.errors import Incomplete, SparkUnavailable
+from spark.formatting import heads, rows
 from spark.headline import headline
 from spark.java import Java, archive, find_java, home
-from spark.shown import heads, rows
+from spark.results import Summary
+from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 
 MOST_ROWS = 60
 """Maximum number of rows of a table; the JSON has all."""

@@ -14,7 +14,7 @@ import click
 from actors.cli.app import FAILED
 from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
-from actors.cli.wrong_use import given, wrong_use
+from actors.cli.usage_errors import given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")

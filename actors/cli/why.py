@@ -12,7 +12,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.wrong_use import wrong_use
+from actors.cli.usage_errors import wrong_use
 from actors.explain import cluster_history, transaction_history
 from actors.explain.explanations import QUESTIONS as OF_ONE
 from actors.explain.explanations import Line

@@ -28,9 +28,9 @@ from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.failures import Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS, gauges, samples
 from actors.core.controller.instructions import (
-    Awaited,
     CloseAllChannels,
     CloseChannel,
+    DelayedResponse,
     Enqueue,
     OpenChannel,
     RedirectChannel,
@@ -226,9 +226,9 @@ class ControllerActor(FlowActor):
         flow = self._checked(forwarded, served.flow(self.context, request))
         return self._observed(forwarded, served.state, self._answer(forwarded, flow))
 
-    def _answer(self, forwarded: Forwarded, flow: Flow[Message | Awaited]) -> Flow[None]:
+    def _answer(self, forwarded: Forwarded, flow: Flow[Message | DelayedResponse]) -> Flow[None]:
         result = yield from flow
-        if isinstance(result, Awaited):
+        if isinstance(result, DelayedResponse):
             waiting = AwaitTopics(forwarded, result.response, result.expected, result.timeout_ms)
             self.send(self._start.metadata_cache, waiting)
         else:

@@ -5,7 +5,7 @@ Kafka: `TopicDeletionManager`.
 
 from __future__ import annotations
 
-from actors.core.controller.topic_deletion import DeletionRecord
+from actors.core.controller.topic_deletion import TopicDeletions
 from actors.runtime import FlowActor, UnknownMessage
 from messages.conversation import Answer, Ask, Failure, Flow
 from messages.vocabulary import Message
@@ -20,7 +20,7 @@ class TopicDeletionActor(FlowActor):
 
     def __init__(self) -> None:
         super().__init__()
-        self.record = DeletionRecord()
+        self.record = TopicDeletions()
 
     def flow(self, message: Message) -> Flow[None]:
         """A question of the controller's running flow."""

@@ -5,8 +5,8 @@ Rule 1: a group belongs to one partition of __consumer_offsets, and its coordina
 Rule 2: a partition that comes to be led here is read to its end, by a child for that partition; its groups are being
         loaded until then. When it is led elsewhere its groups are unloaded: waiting requests fail, and all is
         forgotten.
-Rule 3: a request passes the gates of `actors.core.coordinator.gates`, then goes to the group's actor. Where there is no
-        such group it is answered here; a first JoinGroup makes it, and a commit of a client outside a group.
+Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then goes to the group's actor. Without
+        such a group this actor responds; a first JoinGroup creates it, and a commit of a client outside a group.
 Rule 4: what is asked of several groups goes to each, and is answered when all have answered.
 Rule 5: the end of a transaction goes to the groups of the marked partition that have offsets of its producer; while
         they are loaded it waits, for the loader may have read the partition before the marker was there.
@@ -23,10 +23,17 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.coordinator.group import GroupActor
 from actors.coordinator.group_loader import GroupLoaderActor
-from actors.core.coordinator.gates import NOBODYS, Places, is_nameless_sync, makes_group, session_verdict, verdict
-from actors.core.coordinator.gathering import Gathering
+from actors.core.coordinator.gathering import PendingGroupsRequest
 from actors.core.coordinator.group_metadata_records import written_format
 from actors.core.coordinator.group_states import GroupState
+from actors.core.coordinator.request_checks import (
+    NOBODYS,
+    LedPartitions,
+    is_nameless_sync,
+    makes_group,
+    session_verdict,
+    verdict,
+)
 from actors.core.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
@@ -106,7 +113,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._group_settings: GroupSettings
         self._metadata_cache: ActorAddress
         self._finder: ActorAddress
-        self._places = Places()
+        self._places = LedPartitions()
         self._logs: dict[int, ActorAddress] = {}
         """The actors of the partitions that are led here."""
         self._groups: dict[str, _Hosted] = {}
@@ -116,7 +123,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._numbers = 0
         self._asked: dict[int, Forwarded] = {}
         """Requests of which the metadata cache is asked something."""
-        self._gathered: dict[int, tuple[Forwarded, Gathering, int]] = {}
+        self._gathered: dict[int, tuple[Forwarded, PendingGroupsRequest, int]] = {}
         """By question: the request, and the place in it."""
 
     def receiveMsg_StartGroupCoordinator(self, message: StartGroupCoordinator, sender: ActorAddress) -> None:
@@ -220,7 +227,7 @@ class GroupCoordinatorActor(Dispatcher):
     def _gather(self, forwarded: Forwarded) -> None:
         """Ask each of the groups (rule 4)."""
         request = forwarded.request.request
-        gathering = Gathering(request)
+        gathering = PendingGroupsRequest(request)
         for place, group in enumerate(request.groups):
             code = verdict(type(request), group, self._places)
             if code is not None:

@@ -23,8 +23,8 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
 
 from actors.coordinator.transaction_markers import TransactionMarkersActor
 from actors.coordinator.transactions import TransactionsActor
-from actors.core.coordinator.gates import Places
 from actors.core.coordinator.placement import slot
+from actors.core.coordinator.request_checks import LedPartitions
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.core.transaction.decisions import init_verdict, is_half_pair, is_valid_id
 from actors.core.transaction.transactions import unknown_states
@@ -89,7 +89,7 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 
 
 @attrs.define
-class _LedIds:
+class _LedPartition:
     """A partition of __transaction_state that this broker leads: its actor, and when it began to load."""
 
     actor: ActorAddress
@@ -97,7 +97,7 @@ class _LedIds:
 
 
 @attrs.define
-class _Gathering:
+class _SplitRequest:
     """A client request that was sent to several partitions, with the responses so far.
 
     `results` are by place.
@@ -117,8 +117,8 @@ class TransactionCoordinatorActor(Dispatcher):
         self._start: StartTransactionCoordinator
         self._transaction_settings: TransactionSettings
         self._markers: ActorAddress
-        self._places = Places()
-        self._hosted: dict[int, _LedIds] = {}
+        self._places = LedPartitions()
+        self._hosted: dict[int, _LedPartition] = {}
         self._counting: set[str] = set()
         """The topics whose partitions the finder is counting."""
         self._groups_count = 0
@@ -128,7 +128,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._numbers = 0
         self._asked: dict[int, Forwarded] = {}
         """Requests of whose partitions the metadata cache is asked."""
-        self._gathered: dict[int, tuple[_Gathering, int]] = {}
+        self._gathered: dict[int, tuple[_SplitRequest, int]] = {}
         """By question: the request, and the place in it."""
         self._load_ms = (0, 0, 0)
         """Loads of partitions: their number, the sum and the longest of their times."""
@@ -252,7 +252,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
     def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
         """Ask for each id (rule 4)."""
-        gathering = _Gathering(forwarded, [None] * len(request.transactional_ids), 0)
+        gathering = _SplitRequest(forwarded, [None] * len(request.transactional_ids), 0)
         for place, name in enumerate(request.transactional_ids):
             code = self._verdict(name)
             if code != NONE:
@@ -264,7 +264,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
     def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
         """Ask for each id of a broker's request (rules 4, 5)."""
-        gathering = _Gathering(forwarded, [None] * len(request.transactions), 0)
+        gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
             code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST
             if code != NONE:
@@ -281,7 +281,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._respond(forwarded, ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS))
             return
         places = sorted(self._places.serving)
-        gathering = _Gathering(forwarded, [None] * len(places), 0)
+        gathering = _SplitRequest(forwarded, [None] * len(places), 0)
         question = ListPartitionTransactions(
             request.state_filters, request.producer_id_filters, request.duration_filter
         )
@@ -289,7 +289,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._ask(gathering, place, self._hosted[partition].actor, question)
         self._answer_gathered(gathering)
 
-    def _ask(self, gathering: _Gathering, place: int, actor: ActorAddress, question: Message) -> None:
+    def _ask(self, gathering: _SplitRequest, place: int, actor: ActorAddress, question: Message) -> None:
         self._numbers += 1
         gathering.outstanding += 1
         self._gathered[self._numbers] = gathering, place
@@ -304,7 +304,7 @@ class TransactionCoordinatorActor(Dispatcher):
         gathering.outstanding -= 1
         self._answer_gathered(gathering)
 
-    def _answer_gathered(self, gathering: _Gathering) -> None:
+    def _answer_gathered(self, gathering: _SplitRequest) -> None:
         if gathering.outstanding:
             return
         forwarded, results = gathering.forwarded, gathering.results
@@ -345,7 +345,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._count(TRANSACTION_STATE)
         self._places.loading.add(partition)
         actor = self.createActor(TransactionsActor)
-        self._hosted[partition] = _LedIds(actor, self.now)
+        self._hosted[partition] = _LedPartition(actor, self.now)
         self.send(
             actor,
             StartTransactions(

@@ -28,7 +28,7 @@ from messages.transactions import (
     LeadersFound,
     StartTransactionVerifier,
     TransactionVerified,
-    Verification,
+    VerificationRequest,
     Verify,
 )
 
@@ -42,11 +42,11 @@ class TransactionVerifierActor(BrokerSenders):
     def __init__(self) -> None:
         super().__init__()
         self._start: StartTransactionVerifier
-        self._due: list[Verification] = []
+        self._due: list[VerificationRequest] = []
         """Questions whose coordinators are to be found."""
         self._finding = False
         """Whether coordinators are being found: the number of partitions of __transaction_state, then their leaders."""
-        self._asked: dict[TopicPartition, list[Verification]] = {}
+        self._asked: dict[TopicPartition, list[VerificationRequest]] = {}
         """Questions whose coordinators are being found, by the partition of __transaction_state that has the id."""
         self._questions = 0
 
@@ -82,7 +82,7 @@ class TransactionVerifierActor(BrokerSenders):
         """Which brokers coordinate: divide the questions among the senders (rules 1, 2)."""
         asked, self._asked, self._finding = self._asked, {}, False
         leaders = message.result.leaders if isinstance(message.result, LeadersFound) else ()
-        by_broker: dict[tuple[int, Endpoint], list[Verification]] = {}
+        by_broker: dict[tuple[int, Endpoint], list[VerificationRequest]] = {}
         for its, leader in zip_longest(asked.values(), leaders):
             if leader is None or leader.endpoint is None:
                 self._refuse(its)
@@ -92,7 +92,7 @@ class TransactionVerifierActor(BrokerSenders):
             self.send(self.sender_to(*broker), Verify(tuple(its)))
         self._find()
 
-    def _refuse(self, verifications: Iterable[Verification]) -> None:
+    def _refuse(self, verifications: Iterable[VerificationRequest]) -> None:
         """Answer what has no live coordinator (rule 2)."""
         for each in verifications:
             refusal = TransactionVerified(each.number, each.producer_id, COORDINATOR_NOT_AVAILABLE)

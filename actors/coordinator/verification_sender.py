@@ -20,11 +20,11 @@ from messages.error_codes import NETWORK_EXCEPTION, NONE, UNKNOWN_SERVER_ERROR
 from messages.probes import probe
 from messages.requests import ApiVersionsRequest, ApiVersionsResponse
 from messages.transaction_requests import AddPartitionsToTxnResponse
-from messages.transactions import TransactionVerified, Verification, Verify
+from messages.transactions import TransactionVerified, VerificationRequest, Verify
 from messages.vocabulary import Message
 
 
-class VerificationSenderActor(RequestSender[Verification]):
+class VerificationSenderActor(RequestSender[VerificationRequest]):
     """This actor asks one broker whether partitions are in open transactions, one request at a time."""
 
     CLIENT = "add-partitions-to-txn"
@@ -46,7 +46,7 @@ class VerificationSenderActor(RequestSender[Verification]):
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 
-    def responded(self, entries: list[Verification], response: Message) -> None:
+    def responded(self, entries: list[VerificationRequest], response: Message) -> None:
         """Answer the partitions."""
         if isinstance(response, ApiVersionsResponse):
             self._verifies = supports_verification(response)
@@ -57,14 +57,14 @@ class VerificationSenderActor(RequestSender[Verification]):
         elif isinstance(response, AddPartitionsToTxnResponse):
             self._answer(entries, error_codes(response), response.error_code or UNKNOWN_SERVER_ERROR)
 
-    def failed(self, entries: list[Verification], sent: int, reason: str) -> None:
+    def failed(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
         """Answer that there is no response (rule 2)."""
         probe("a verification gets no response")
         self._verifies = False
         self._answer(entries, {}, NETWORK_EXCEPTION)
 
     def _answer(
-        self, entries: Iterable[Verification], codes: Mapping[tuple[str, TopicPartition], int], otherwise: int
+        self, entries: Iterable[VerificationRequest], codes: Mapping[tuple[str, TopicPartition], int], otherwise: int
     ) -> None:
         for each in entries:
             code = codes.get((each.transactional_id, each.partition), otherwise)

@@ -320,7 +320,7 @@ class _Pass:
             pend(self.facts.deletions, Deletion(place, "deleted", tuple(question["topics"])))
         elif name == "QueueDeletions":
             pend(self.facts.deletions, Deletion(place, "queued", tuple(each["topic"] for each in question["topics"])))
-        elif name == "ForgetReassignments":
+        elif name == "RemoveReassignments":
             requests = [(TopicPartition(*partition), tuple(replicas)) for partition, replicas in question["requests"]]
             pend(self.facts.dropped, *(Dropped(place, *request) for request in requests))
         elif desk is not None and name == "StopWatching" and events.BrokerChange.__name__ in question["events"]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from actors.gateway.limits import Allowance, MemoryPool, PeerLog
+from actors.gateway.limits import MemoryPool, PeerLog, TraceRateLimit
 from actors.gateway.request_faults import (
     BLACKHOLE,
     DELAY,
@@ -30,8 +30,8 @@ from actors.gateway.request_faults import (
     RequestFaults,
     throttled,
 )
+from actors.gateway.sliced_tasks import SlicedTaskQueue, letting_go
 from actors.gateway.stream import Data, Piece, Stream
-from actors.gateway.workbench import Workbench, letting_go
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
 from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
@@ -59,7 +59,7 @@ class Gateway(Protocol):
     """The interface of the listener gateway that a connection uses."""
 
     settings: NodeSettings
-    bench: Workbench
+    bench: SlicedTaskQueue
     memory: MemoryPool
     log: PeerLog
     paused: bool
@@ -86,7 +86,7 @@ class Gateway(Protocol):
         """Pass a request on to the actors, several of Produce that came together, or a part that goes ahead of one."""
 
 
-class _UnderWay:
+class _PendingResponse:
     """A pending request, or a response that waits until earlier responses are written."""
 
     __slots__ = "fault", "header", "pieces", "size", "taken"
@@ -127,10 +127,10 @@ class Connection:
         self._exempt = _OF_THE_CLUSTER_TOO if self._trusted else _OF_RECORDS
         """APIs of any size: the cluster's own, and those of whose records only headers go to the record."""
         self._gateway = gateway
-        self._allowance = Allowance(settings.trace_client_bytes_per_second)
+        self._allowance = TraceRateLimit(settings.trace_client_bytes_per_second)
         port = connected.getpeername()[1]
         self._peer, self._host = f"{address}:{port}", f"/{address}"
-        self._under_way: deque[_UnderWay] = deque()
+        self._under_way: deque[_PendingResponse] = deque()
         self._bytes_under_way = 0
         self._only_produce = True
         """Whether all of them are Produce requests."""
@@ -340,7 +340,7 @@ class Connection:
             self._give_memory_back()
         self._decoding = False
         header, parts, request = read
-        under_way = _UnderWay(header, self._size)
+        under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
@@ -424,7 +424,7 @@ class Connection:
             self._answering = False
         self._send_answers()
 
-    def _unanswered(self, correlation_id: int, place: int) -> _UnderWay | None:
+    def _unanswered(self, correlation_id: int, place: int) -> _PendingResponse | None:
         """The request under way with that id; most often they are answered in their order."""
         under_way = self._under_way
         if place < len(under_way):
@@ -434,7 +434,7 @@ class Connection:
         waiting = (each for each in under_way if not each.taken)
         return next((each for each in waiting if each.header.correlation_id == correlation_id), None)
 
-    def _encoded(self, answered: _UnderWay, parts: list[Part], pieces: Sequence[Piece]) -> None:
+    def _encoded(self, answered: _PendingResponse, parts: list[Part], pieces: Sequence[Piece]) -> None:
         """The bytes of an answer are there."""
         answered.pieces = pieces
         if parts:

@@ -43,7 +43,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
     return changed(transmit, request=following, correlation_id=transmit.correlation_id + 1)
 
 
-class _Rest:
+class _IdleFetchSession:
     """A fetch session without new data, whose fetches the listener answers."""
 
     __slots__ = "epoch", "held", "polls", "stood", "timer", "used_at", "wait"
@@ -63,7 +63,7 @@ class _Rest:
         self.timer: Any = None
 
 
-class IdlePolls:
+class IdleFetchSessions:
     """The fetch sessions without new data of a node; the listener answers their fetches.
 
     `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
@@ -81,12 +81,12 @@ class IdlePolls:
         self._now = now
         self._answer = answer
         self._tell = tell
-        self._resting: dict[int, _Rest] = {}
+        self._resting: dict[int, _IdleFetchSession] = {}
 
     def rest(self, answer: ClientResponse) -> None:
         """The session that this answers rests."""
         session_id: int = answer.response.session_id
-        self._resting[session_id] = rest = _Rest(answer.rest, self._now())
+        self._resting[session_id] = rest = _IdleFetchSession(answer.rest, self._now())
         self._await(session_id, rest)
 
     def takes(self, request: ClientRequest) -> bool:
@@ -155,20 +155,20 @@ class IdlePolls:
             self._come_to_date(rest)
         self._resting.clear()
 
-    def _come_to_date(self, rest: _Rest) -> None:
+    def _come_to_date(self, rest: _IdleFetchSession) -> None:
         """The held poll is an ordinary poll again: as if it had been made when the last one would have been."""
         stood, rest.stood = rest.stood, None
         if stood is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait
             stood()
 
-    def _time_is_up(self, session_id: int, rest: _Rest) -> None:
+    def _time_is_up(self, session_id: int, rest: _IdleFetchSession) -> None:
         held, rest.held = rest.held, None
         assert held is not None
         rest.epoch = next_epoch(rest.epoch)
         self._await(session_id, rest)
         self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), NONE, session_id)))
 
-    def _await(self, session_id: int, rest: _Rest) -> None:
+    def _await(self, session_id: int, rest: _IdleFetchSession) -> None:
         """Rule 3."""
         rest.timer = self._call_later(SILENCE, partial(self.wake, session_id))

@@ -34,7 +34,7 @@ MAX_LOG_FILES = 10_000
 LINES_PER_SECOND = 10
 
 
-class Files(NamedTuple):
+class FileLimit(NamedTuple):
     """The number of files that a process may open, divided between log files and connections.
 
     `all`: connections of all listeners. `protected`: connections, with those of the protected listener beyond `all`.
@@ -47,23 +47,23 @@ class Files(NamedTuple):
     limit: int = 0
 
     @staticmethod
-    def of_process() -> Files:
+    def of_process() -> FileLimit:
         """Divide what this process may open now."""
-        return Files.of(os.sysconf("SC_OPEN_MAX"))
+        return FileLimit.of(os.sysconf("SC_OPEN_MAX"))
 
     @staticmethod
-    def of(limit: int) -> Files:
+    def of(limit: int) -> FileLimit:
         """Divide a limit: a reserve, then half for logs and the rest for connections."""
         reserve = min(RESERVED_FILES, limit // 2)
         logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
         connections = limit - reserve - logs
-        return Files(connections, connections + reserve // 4, logs, limit)
+        return FileLimit(connections, connections + reserve // 4, logs, limit)
 
 
 class ConnectionCount:
     """The number of open connections, in total and for each client address."""
 
-    def __init__(self, settings: NodeSettings, files: Files) -> None:
+    def __init__(self, settings: NodeSettings, files: FileLimit) -> None:
         several = len(settings.listeners) > 1
         self._protected = settings.inter_broker_listener_name if several else None
         self._most = settings.max_connections
@@ -146,7 +146,7 @@ class MemoryPool:
             retry()
 
 
-class Allowance:
+class TraceRateLimit:
     """The limit on the trace bytes of one connection: `rate` bytes per second, with a burst of one second."""
 
     def __init__(self, rate: int) -> None:

@@ -30,11 +30,11 @@ from typing import ClassVar
 from thespian.actors import ActorAddress
 
 from actors.gateway.connection import Connection
-from actors.gateway.idle_polls import IdlePolls
-from actors.gateway.limits import ConnectionCount, Files, MemoryPool, PeerLog
+from actors.gateway.idle_polls import IdleFetchSessions
+from actors.gateway.limits import ConnectionCount, FileLimit, MemoryPool, PeerLog
 from actors.gateway.request_faults import RequestFault, RequestFaults
-from actors.gateway.request_figures import RequestFigures
-from actors.gateway.workbench import Workbench
+from actors.gateway.request_metrics import RequestMetrics
+from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
@@ -76,11 +76,11 @@ class ListenerGateway:
     def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
         self._base = base
         self.settings = settings
-        self.bench = Workbench(TURN_SECONDS)
+        self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
         self.log = PeerLog(_log)
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
-        self._count = ConnectionCount(settings, Files.of_process())
+        self._count = ConnectionCount(settings, FileLimit.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()
         """By id, the one first that was quiet longest."""
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
@@ -96,9 +96,9 @@ class ListenerGateway:
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
         self._logs: ActorAddress | None = None
-        self.figures: RequestFigures | None = None
+        self.figures: RequestMetrics | None = None
         """Who counts requests, if anybody does."""
-        self._idle = IdlePolls(_call_later, base.clock.now, self._respond, self._tell)
+        self._idle = IdleFetchSessions(_call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     @property

@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
-from actors.gateway.idle_polls import IdlePolls, poll_again
-from actors.gateway.request_figures import RequestFigures
+from actors.gateway.idle_polls import IdleFetchSessions, poll_again
+from actors.gateway.request_metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.conversation import Answer, Ask
@@ -65,7 +65,7 @@ class Wire(Protocol):
         """Is nothing wrong between the two, and will `disturbed` be called when something is?"""
 
 
-class Watcher(Protocol):
+class NetworkObserver(Protocol):
     """The interface of an observer that sees all requests and responses on the in-memory network.
 
     `connection` is the number of a connection.
@@ -105,15 +105,15 @@ class MemoryNetwork:
         self.heard = heard
         self.answered: Callable[[Message, Message | None], None] | None = None
         """Called with a request and its response when the response leaves a host."""
-        self.watcher: Watcher | None = None
+        self.watcher: NetworkObserver | None = None
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Who listens at a place, and the listener's name."""
         self.connections = 0
         """How many there ever were."""
 
-        self.under_way: dict[int, _Exchange] = {}
+        self.under_way: dict[int, _InFlightRequest] = {}
         """The pending requests, by connection."""
-        self._standing: dict[tuple[str, str], dict[int, _Exchange]] = {}
+        self._standing: dict[tuple[str, str], dict[int, _InFlightRequest]] = {}
         """The representing polls: by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
@@ -126,10 +126,10 @@ class MemoryNetwork:
 
     def begin(
         self, host: str, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()
-    ) -> _Exchange:
+    ) -> _InFlightRequest:
         """Send a request from a host; `tell` is called once, with Received or TransmitFailed."""
         self.connections += 1
-        exchange = _Exchange(self, self.connections, host, transmit, parts, tell)
+        exchange = _InFlightRequest(self, self.connections, host, transmit, parts, tell)
         self.under_way[exchange.connection] = exchange
         exchange.wait()
         if self.heard is not None:
@@ -149,7 +149,7 @@ class MemoryNetwork:
         for exchange in list(self._standing.get(_pair(one, other), {}).values()):
             exchange.wake()
 
-    def held(self, exchange: _Exchange, polls: IdlePolls) -> None:
+    def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
         """An idle poll has arrived, and is held."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
@@ -164,7 +164,7 @@ class MemoryNetwork:
                 standing[exchange.connection] = exchange
                 exchange.stand(lambda: polls.part(session_id))
 
-    def _arrived(self, exchange: _Exchange) -> None:
+    def _arrived(self, exchange: _InFlightRequest) -> None:
         endpoint = exchange.transmit.endpoint
         listener, name = self.listeners.get((endpoint.host, endpoint.port), (None, ""))
         if listener is None:
@@ -173,7 +173,7 @@ class MemoryNetwork:
             listener.connected(exchange, name)
 
 
-class _Exchange:
+class _InFlightRequest:
     """A request in flight: the actor that sent it, its connection and its timeout."""
 
     def __init__(
@@ -222,7 +222,7 @@ class _Exchange:
         if self._part is not None:
             self._part()
 
-    def carry(self, deliver: Callable[[_Exchange], None], back: bool = True) -> None:
+    def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
         """Let something travel: `back` from the listener's host to the caller's, or there."""
         there = self.transmit.endpoint.host
         source, target = (there, self.host) if back else (self.host, there)
@@ -260,7 +260,7 @@ class MemoryGateway:
         self._base = base
         self._network = network
         self._host = host
-        self._under_way: dict[str, _Exchange] = {}
+        self._under_way: dict[str, _InFlightRequest] = {}
         self._parts: dict[str, list[Message]] = {}
         """What has come ahead of a channel's next request."""
         self._repeated: set[str] = set()
@@ -329,14 +329,14 @@ class MemoryListener:
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
-        self.figures: RequestFigures | None = None
+        self.figures: RequestMetrics | None = None
         """Who counts requests, if anybody does."""
-        self._waiting: list[tuple[_Exchange, str]] = []
-        self._exchanges: dict[int, _Exchange] = {}
+        self._waiting: list[tuple[_InFlightRequest, str]] = []
+        self._exchanges: dict[int, _InFlightRequest] = {}
         """Requests that are not answered, by connection."""
         self._parts: dict[int, list[Message]] = {}
         """What has come ahead of an answer."""
-        self._idle = IdlePolls(network.timers.call_later, base.clock.now, self._respond, self._tell)
+        self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
@@ -411,12 +411,12 @@ class MemoryListener:
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
 
-    def _answer(self, connection: int, deliver: Callable[[_Exchange], None]) -> None:
+    def _answer(self, connection: int, deliver: Callable[[_InFlightRequest], None]) -> None:
         exchange = self._exchanges.pop(connection, None)
         if exchange is not None:
             exchange.carry(deliver)
 
-    def connected(self, exchange: _Exchange, listener: str) -> None:
+    def connected(self, exchange: _InFlightRequest, listener: str) -> None:
         """A request arrives; it waits until clients are served."""
         self._exchanges[exchange.connection] = exchange
         if self._handler is None:
@@ -424,7 +424,7 @@ class MemoryListener:
         else:
             self._submit(exchange, listener)
 
-    def _submit(self, exchange: _Exchange, listener: str) -> None:
+    def _submit(self, exchange: _InFlightRequest, listener: str) -> None:
         transmit, connection = exchange.transmit, exchange.connection
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
         to = self._records if type(transmit.request) in CARRIERS else self._handler

@@ -36,7 +36,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 """(the labels' values, the gauges' values)"""
 
 
-class _Reason(Collector):
+class _LabelGauge(Collector):
     """A gauge whose label value is computed at each scrape, such as a reason."""
 
     def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
@@ -138,7 +138,7 @@ class MetricsGateway:
 
     def watch_reason(self, name: str, documentation: str, read: Callable[[], str]) -> None:
         """A gauge that is 1, with why as its label `reason`, where `read` says something; else 0, without a reason."""
-        self._registry.register(_Reason(name, documentation, read))
+        self._registry.register(_LabelGauge(name, documentation, read))
 
     def watch_table(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         """Gauges that are read all together when they are asked for: rows of (values of the labels, of the gauges)."""

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from thespian.actors import ActorAddress
 
 from actors.gateway.idle_polls import poll_again
-from actors.gateway.workbench import Workbench
+from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
 from messages.cluster import Endpoint
 from messages.conversation import Answer, Ask
@@ -50,7 +50,7 @@ async def _within(seconds: float, what: str) -> AsyncIterator[None]:
 class Channel:
     """A connection to another node, with its name, its endpoint and the request in flight."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: SlicedTaskQueue) -> None:
         self._bench = bench
         self.endpoint: Endpoint | None = None
         self.reader: asyncio.StreamReader | None = None
@@ -122,7 +122,7 @@ class NetworkGateway:
         self._reachable = reachable
         self._passage = passage
         self._channels: dict[str, Channel] = {}
-        self._bench = Workbench(TURN_SECONDS)
+        self._bench = SlicedTaskQueue(TURN_SECONDS)
         self.address: ActorAddress = base.external_endpoint("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:

@@ -18,21 +18,21 @@ from typing import Any, Protocol
 from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
-from actors.gateway.limits import Files
+from actors.gateway.limits import FileLimit
 from actors.gateway.metric_help import COUNTERS, help_of
 from actors.gateway.metrics import MetricsGateway, Row
-from actors.gateway.request_figures import RequestFigures
+from actors.gateway.request_metrics import RequestMetrics
 from actors.gateway.store import StoreGateway
+from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor
-from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.node.settings import ANY_ADDRESS
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
 from actors.runtime.flight_recorder import FlightRecorder
-from actors.runtime.recorder import Recorder, Unrecorded
+from actors.runtime.recorder import NullRecorder, Recorder
 from actors.runtime.turns import MINUTE
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
-from actors.storage.log_manager import LogsPort
+from actors.storage.log_manager import LogManager
 from messages.events import CONTROLLER_EVENTS
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.partition import last_stable_offset
@@ -70,7 +70,7 @@ class Listener(Protocol):
     """The interface of incoming connections, real or in memory."""
 
     address: ActorAddress
-    figures: RequestFigures | None
+    figures: RequestMetrics | None
     """Who counts requests."""
 
     def connection_counts(self) -> Iterable[Row]:
@@ -133,15 +133,15 @@ class Node:
         scheduler: Scheduler,
         ports: Mapping[str, Any] | None = None,
         tell: Callable[[Message], None] | None = None,
-        recorder: Recorder | FlightRecorder | Unrecorded | None = None,
+        recorder: Recorder | FlightRecorder | NullRecorder | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder = _recorder(settings, clock) if recorder is None else recorder
-        self.base = base = LocalBase(clock=clock, observer=None if isinstance(recorder, Unrecorded) else recorder)
+        self.base = base = LocalBase(clock=clock, observer=None if isinstance(recorder, NullRecorder) else recorder)
         self.metrics = MetricsGateway(base)
         self.network = network(base)
         self.listener = listener(base, settings)
-        self.listener.figures = RequestFigures(self.metrics, clock.now)
+        self.listener.figures = RequestMetrics(self.metrics, clock.now)
         self.ready: NodeReady | None = None
         self.ended: NodeFailed | NodeStopped | None = None
         """How it ended, or that it cannot go on; `stop` is still to be called."""
@@ -151,10 +151,10 @@ class Node:
         self._process = base.external_endpoint("process", self._process_received)
         self._store_gateway = StoreGateway(base, store, self._process)
         self._actor: ActorAddress | None = None
-        own = {"time": TimePort(), "disk": DiskPort(), **(ports or {})}
+        own = {"time": TimeAdapter(), "disk": DiskAdapter(), **(ports or {})}
         if "logs" not in own:
-            flusher, open_files = ThreadPoolExecutor(1, "fsync"), Files.of_process().logs
-            own["logs"] = LogsPort(
+            flusher, open_files = ThreadPoolExecutor(1, "fsync"), FileLimit.of_process().logs
+            own["logs"] = LogManager(
                 *(own["time"].wall_ms, self.listener.region_from, flusher, open_files),
                 settings.producer_id_expiration_ms,
             )
@@ -175,8 +175,8 @@ class Node:
         await self.listener.bind()
         base = self.base
         base.ports |= {
-            "random": RandomPort(),
-            "process": ProcessPort(*self.metrics_address),
+            "random": RandomAdapter(),
+            "process": ProcessAdapter(*self.metrics_address),
             **self.ports,
         }
         self._actor = self._system.createActor(NodeActor)

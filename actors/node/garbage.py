@@ -31,7 +31,7 @@ def tame() -> None:
     gc.set_threshold(YOUNG, OFTEN, NEVER)
 
 
-class Collections:
+class GarbageCollectionSchedule:
     """A schedule of garbage collections, which run after a turn of the event loop."""
 
     def __init__(self) -> None:

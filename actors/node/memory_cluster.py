@@ -86,7 +86,7 @@ class UnknownPartition(ClusterError):
     """The partition does not exist, or never had a leader."""
 
 
-class Place(NamedTuple):
+class NodePorts(NamedTuple):
     """The ports of a node: `port` for clients and `internal` for other nodes; both may be equal."""
 
     port: int
@@ -138,7 +138,7 @@ class MemoryCluster:
             **internal_topic_settings(len(ports)),
             **(overrides or {}),
         }
-        self._places: list[Place] = []
+        self._places: list[NodePorts] = []
         self._settings: list[NodeSettings] = []
         self._add(ports)
         self._faults: dict[int, RequestFault | NodeFault] = {}
@@ -172,11 +172,11 @@ class MemoryCluster:
     def _add(self, ports: Sequence[int]) -> None:
         """Give more nodes settings, for these ports of clients."""
         internal = ports if self._is_local() else free_ports(len(ports), besides=ports)
-        for place in map(Place, ports, internal):
+        for place in map(NodePorts, ports, internal):
             self._settings.append(self._settings_of(len(self._settings), place))
             self._places.append(place)
 
-    def _listeners(self, place: Place) -> dict[str, str]:
+    def _listeners(self, place: NodePorts) -> dict[str, str]:
         internal = f"PLAINTEXT://{HOST}:{place.internal}"
         if self._is_local():
             return {"listeners": internal}
@@ -186,7 +186,7 @@ class MemoryCluster:
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CLIENTS}:PLAINTEXT",
         }
 
-    def _settings_of(self, id: int, place: Place) -> NodeSettings:
+    def _settings_of(self, id: int, place: NodePorts) -> NodeSettings:
         own = {
             "broker.id": str(id),
             "broker.id.generation.enable": "false",

@@ -16,8 +16,8 @@ from collections.abc import Callable
 import attrs
 
 from actors.gateway.request_faults import FaultError
+from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
-from actors.node.ports import TimePort
 from actors.storage.disk_faults import FAILING, FULL, SLOW, DiskFaults, FaultyAdapter
 
 PAUSE, MUTE, SESSION_EXPIRY = "pause", "mute", "session_expiry"
@@ -89,7 +89,7 @@ class _Disks(DiskFaults):
         self.delays = dict.fromkeys(self.names, seconds) if seconds else {}
 
 
-class _WallClock(TimePort):
+class _WallClock(TimeAdapter):
     """The wall clock of a node of the cluster."""
 
     def __init__(self, met: Callable[[str], None]) -> None:
@@ -119,7 +119,7 @@ class NodeFaults:
         self._active: list[NodeFault] = []
         self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
 
-    def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimePort:
+    def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
         """The wall clock of a node, which has these disks."""
         if id not in self._machines:
             disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))

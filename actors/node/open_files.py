@@ -7,7 +7,7 @@ import logging
 import resource
 from collections.abc import Sequence
 
-from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, Files
+from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.storage.log_manager import number_of_logs
 
 MINIMUM = 64
@@ -24,7 +24,7 @@ def raise_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def check_limit(files: Files, log_dirs: Sequence[str]) -> bool:
+def check_limit(files: FileLimit, log_dirs: Sequence[str]) -> bool:
     """Log how a limit fits the partitions in the log directories. Return whether a node can start with it."""
     if files.limit < MINIMUM:
         _log.error(

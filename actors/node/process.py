@@ -11,12 +11,12 @@ import asyncio
 import logging
 import signal
 
-from actors.gateway.limits import Files
+from actors.gateway.limits import FileLimit
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node import garbage, open_files
+from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
-from actors.node.ports import TimePort
 from actors.runtime import LoopScheduler, RealClock
 from actors.storage.log_manager import recover
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
@@ -62,7 +62,7 @@ class NodeProcess:
         else:
             self._whereabouts = _whereabouts(node)
             node.recorder.attach(loop)
-            node.base.loop.after_turn = garbage.Collections()
+            node.base.loop.after_turn = garbage.GarbageCollectionSchedule()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._leave, node)
             loop.add_signal_handler(signal.SIGUSR1, node.dump)
@@ -129,11 +129,11 @@ def run_node(settings: NodeSettings) -> int:
     """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
     garbage.tame()
     open_files.raise_limit()
-    files = Files.of_process()
+    files = FileLimit.of_process()
     if not open_files.check_limit(files, settings.log_dirs):
         return 1
     if "broker" in settings.roles:
-        recover(settings.log_dirs, TimePort().wall_ms, files.logs)
+        recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
     try:
         process = NodeProcess(settings)
     except ZooKeeperUnavailable as error:

@@ -49,7 +49,7 @@ from actors.runtime.inline import InlineDriver
 from actors.runtime.kernel import Kernel, Observer, describe
 from actors.runtime.loop import LoopDriver
 from actors.runtime.reference import ActorRef
-from actors.runtime.register import Register
+from actors.runtime.register import ActorRegistry
 from actors.runtime.sources import Sources
 from actors.runtime.thespian_status import actor_status
 from messages.modules import class_name
@@ -87,7 +87,7 @@ class LocalBase(Kernel):
         self.capabilities.update(_CAPABILITIES)
         self.dead_letters = 0
         self.failures = 0
-        self.register = Register()
+        self.register = ActorRegistry()
         self.on_wake: Callable[[], None] | None = None
         """Called instead of the drivers' bells, for a driver of many bases that skips idle ones."""
         self._global_names: dict[str, ActorRef] = {}

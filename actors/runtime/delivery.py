@@ -22,7 +22,7 @@ DEAD_LETTER = "dead letter"
 """Delivery.error of a message whose receiver is no more."""
 
 
-class PortCall(NamedTuple):
+class AdapterCall(NamedTuple):
     """A recorded call of an I/O adapter, with its arguments and its result.
 
     They contain only str, int, bool, None and tuples.
@@ -65,5 +65,5 @@ class Delivery(NamedTuple):
     queued_at: float
     taken_at: float
     finished_at: float
-    effects: tuple[PortCall, ...]
+    effects: tuple[AdapterCall, ...]
     error: str | None

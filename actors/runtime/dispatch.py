@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest
 
-from actors.runtime.ports import Port
+from actors.runtime.adapters import Adapter
 from actors.runtime.reference import ActorRef
 
 Handler = Callable[[Any, Any, ActorAddress], Any]
@@ -88,7 +88,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         if isinstance(self._myRef, ActorRef):
             self._myRef.base.note_error(error)
 
-    def port(self, name: str) -> Port:
+    def port(self, name: str) -> Adapter:
         """The port `name` of the base. Raises LookupError where the base has no such port, or is not a LocalBase."""
         ref = self._myRef
         if not isinstance(ref, ActorRef):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from actors.runtime.base import LocalBase
-from actors.runtime.delivery import OUTSIDE, TIMER, Envelope, PortCall
+from actors.runtime.delivery import OUTSIDE, TIMER, AdapterCall, Envelope
 from actors.runtime.replay_report import Divergence
 from actors.runtime.snapshots import system_lines
 from actors.runtime.state import shown
@@ -49,7 +49,7 @@ def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> N
         )
 
 
-def compare_outcome(record: TraceRecord, effects: tuple[PortCall, ...], error: str | None, actor_class: str) -> None:
+def compare_outcome(record: TraceRecord, effects: tuple[AdapterCall, ...], error: str | None, actor_class: str) -> None:
     """What the handler did beside sending, and how it ended, is as recorded. Raises Diverged."""
     at = f"while {record.receiver} handled {record.type}"
     for recorded, made in zip(record.effects, effects, strict=False):
@@ -122,9 +122,9 @@ def encoded(message: object) -> tuple[str, bytes]:
         return type(message).__name__, _json(unencodable(error)).encode()
 
 
-def recorded_effect(effect: RecordedEffect) -> PortCall:
+def recorded_effect(effect: RecordedEffect) -> AdapterCall:
     """The recorded effect with tuples where JSON has lists."""
-    return PortCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
+    return AdapterCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
 
 
 def _tuples(value: Any) -> Any:

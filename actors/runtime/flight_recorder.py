@@ -26,9 +26,9 @@ from typing import Any, NamedTuple, get_args
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.aside import Aside
 from actors.runtime.base import LocalBase
 from actors.runtime.delivery import Delivery
+from actors.runtime.forked_work import ForkedWork
 from actors.runtime.recorder import FRAME_BYTES, header_of
 from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
@@ -56,7 +56,7 @@ _INCONSISTENT = "Inconsistent"
 """How the error of an actor begins that found a contradiction in what it knows (validate.state)."""
 
 
-class Stretch(NamedTuple):
+class RecordedSegment(NamedTuple):
     """A part of the flight recorder's memory: a snapshot of the actor system, and the deliveries that followed it.
 
     No pieces: the node had just begun, or it never rested.
@@ -97,15 +97,15 @@ class FlightRecorder:
         self._slow = slow_seconds
         self._kept: deque[tuple[Any, ...] | TraceRecord] = deque()
         self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
-        self._stretches = deque((Stretch(0, ()),))
+        self._stretches = deque((RecordedSegment(0, ()),))
         self._looked = 0
         self._epoch = 0
         self._rest_at = -math.inf
         self._dump_at = -math.inf
         self._base: LocalBase | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reading: Aside | None = None
-        self._writing: Aside | None = None
+        self._reading: ForkedWork | None = None
+        self._writing: ForkedWork | None = None
 
     @property
     def failed(self) -> bool:
@@ -172,7 +172,7 @@ class FlightRecorder:
                 pieces += system_pieces(base)
                 self._begin(n, pieces, "")
             else:
-                self._reading = Aside(
+                self._reading = ForkedWork(
                     partial(read_out, base), self._loop, pieces.append, partial(self._begin, n, pieces)
                 )
         except Exception as error:
@@ -186,7 +186,7 @@ class FlightRecorder:
             self._rest_at = self._now() + DUMP_SECONDS
             self._bound(n)
             return
-        self._stretches.append(Stretch(n, tuple(pieces)))
+        self._stretches.append(RecordedSegment(n, tuple(pieces)))
         if len(self._stretches) > 2:
             self._stretches.popleft()
             self._let_go(self._stretches[0].begins)
@@ -197,7 +197,7 @@ class FlightRecorder:
         while n - stretches[0].begins > 4 * self._deliveries:
             stretches.popleft()
             if not stretches:
-                stretches.append(Stretch(n - self._deliveries, ()))
+                stretches.append(RecordedSegment(n - self._deliveries, ()))
             self._let_go(stretches[0].begins)
 
     def _let_go(self, n: int) -> None:
@@ -222,7 +222,7 @@ class FlightRecorder:
                 write()
                 self._dumped("")
             else:
-                self._writing = Aside(lambda tell: write(), self._loop, lambda piece: None, self._dumped)
+                self._writing = ForkedWork(lambda tell: write(), self._loop, lambda piece: None, self._dumped)
         except Exception as error:
             self._dumped(f"{type(error).__name__}: {error}")
 

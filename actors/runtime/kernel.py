@@ -37,13 +37,13 @@ from typing import Any, ClassVar, Protocol
 
 from thespian.actors import ActorAddress
 
+from actors.runtime.adapters import Adapters
 from actors.runtime.clock import Clock, RealClock, VirtualClock
-from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, Delivery, Envelope, PortCall
+from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, AdapterCall, Delivery, Envelope
 from actors.runtime.external_endpoint import ExternalEndpoint
-from actors.runtime.ports import Ports
 from actors.runtime.reference import ActorRef, System
 from actors.runtime.timers import Timer, Timers
-from messages.runtime import KernelState, WaitingMail, WaitingTimer
+from messages.runtime import KernelState, QueuedMessage, WaitingTimer
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Kernel(ABC):
         self.clock: Clock = RealClock() if clock is None else clock
         self._clock_now = self.clock.now
         self.observer = observer
-        self.ports = Ports(ports)
+        self.ports = Adapters(ports)
         self._effects = self.ports.made
         self.n = 0
         self.now = self.clock.now()
@@ -230,7 +230,7 @@ class Kernel(ABC):
 
     def state(self) -> KernelState:
         """What waits, as one value that the trace's codec encodes. Read it between two deliveries."""
-        queue = (WaitingMail(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue)
+        queue = (QueuedMessage(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue)
         return KernelState(
             self.n,
             self.now,
@@ -332,7 +332,7 @@ class Kernel(ABC):
                 return Envelope._make(_mail_of(timer))
         return None
 
-    def deliver(self, envelope: Envelope, now: float, effects: Iterable[PortCall] | None = None) -> Delivery:
+    def deliver(self, envelope: Envelope, now: float, effects: Iterable[AdapterCall] | None = None) -> Delivery:
         """Hand out one message at the time `now` and give the account of it.
 
         With `effects`, ports answer from them instead of being called; raises EffectDiverged at a call that differs.
@@ -439,7 +439,7 @@ class Kernel(ABC):
                 self._effects.clear()
             return 0.0
         finished = self._clock_now()
-        effects: tuple[PortCall, ...] = ()
+        effects: tuple[AdapterCall, ...] = ()
         if self._effects:
             effects = tuple(self._effects)
             self._effects.clear()

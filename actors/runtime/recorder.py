@@ -31,10 +31,10 @@ from typing import Any
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.aside import Aside
 from actors.runtime.base import LocalBase
 from actors.runtime.code_version import code_version
 from actors.runtime.delivery import Delivery
+from actors.runtime.forked_work import ForkedWork
 from actors.runtime.reference import ActorRef
 from actors.runtime.snapshots import read_out, system_pieces
 from messages.modules import class_name
@@ -74,7 +74,7 @@ MOST_WAITING = 1 << 16
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Unrecorded:
+class NullRecorder:
     """A recorder that discards everything, for a node without a trace."""
 
     run = reason = ""
@@ -180,7 +180,7 @@ class Recorder:
         """The segment in which the next snapshot is due."""
         self._rest_at = 0.0
         """The time of the next check for idle actors: there may be a hundred thousand."""
-        self._aside: Aside | None = None
+        self._aside: ForkedWork | None = None
         try:
             self._writer = RunWriter(self.folder, header, segment_bytes, max_bytes, free_bytes)
         except OSError as error:
@@ -330,7 +330,7 @@ class Recorder:
             return
         try:
             take = partial(self._take_piece, base.n)
-            self._aside = Aside(partial(read_out, base), self._loop, take, self._snapshot_done)
+            self._aside = ForkedWork(partial(read_out, base), self._loop, take, self._snapshot_done)
         except OSError as error:
             self._snapshot_done(f"{type(error).__name__}: {error}")
 

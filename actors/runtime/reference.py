@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from thespian.actors import Actor, ActorAddress, WakeupMessage
 
-from actors.runtime.ports import Ports
+from actors.runtime.adapters import Adapters
 
 Period = timedelta | float
 
@@ -31,7 +31,7 @@ class System(Protocol):
     n: int
     now: float
     queue: deque[tuple[Any, Any, Any, int, float, str]]
-    ports: Ports
+    ports: Adapters
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
         """Send from outside."""

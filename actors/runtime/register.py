@@ -16,7 +16,7 @@ LONGEST = 20
 """Digits. What comes out of a trace may be as long as it likes, and Python refuses to read some lengths."""
 
 
-class Register:
+class ActorRegistry:
     """The live actors by number; `created` is the highest number assigned so far."""
 
     def __init__(self) -> None:

@@ -32,6 +32,7 @@ from typing import Protocol
 
 from thespian.actors import Actor
 
+from actors.runtime.adapters import EffectDiverged
 from actors.runtime.base import LocalBase, class_name
 from actors.runtime.clock import VirtualClock
 from actors.runtime.code_version import code_version
@@ -49,7 +50,6 @@ from actors.runtime.divergence import (
     route,
     state_difference,
 )
-from actors.runtime.ports import EffectDiverged
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
 from actors.runtime.snapshots import restore_lines, system_lines
@@ -155,7 +155,7 @@ class Replay:
         """When the deliveries from `_times_from` on were taken from the queue."""
         self._times_from = 0
         self._entered = (0, 0)
-        self._encoded_last = _Encoded()
+        self._encoded_last = _EncodingCache()
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
@@ -480,7 +480,7 @@ class Replay:
         return (_step(self._run.header, found[number]) for number in wanted if number in found)
 
 
-class _Encoded:
+class _EncodingCache:
     """The last encoded message and its bytes; actors often send one message to many receivers."""
 
     def __init__(self) -> None:

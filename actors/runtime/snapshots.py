@@ -1,8 +1,8 @@
 """Take a snapshot of an actor system, without stopping its event loop, and restore a system from one.
 
-Rule 1: a snapshot is what was so between two deliveries. Of a system that a loop drives it is read out by a child of
-        this process (`actors.runtime.aside`): however much there is, the node's turns are not longer by it. Elsewhere
-        it is read out at once.
+Rule 1: a snapshot is what was so between two deliveries. A forked child writes it
+        (`actors.runtime.forked_work`) if an event loop drives the system, so that no turn of the loop waits for it.
+        Otherwise it is written at once.
 Rule 2: a trace is not a program: only our own actor classes, or those named by the caller, are restored.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 
 from thespian.actors import Actor
 
-from actors.runtime.aside import Tell
 from actors.runtime.base import LocalBase, class_name
+from actors.runtime.forked_work import Tell
 from actors.runtime.state import actor_class, restore, state_of
 from messages.runtime import SystemState
 from messages.state import ActorState
@@ -22,7 +22,11 @@ from messages.trace.snapshots import Piece, line, message_of, pieces
 
 
 def system_lines(base: LocalBase) -> Iterator[bytes]:
-    """All that a system holds, line by line (`messages.trace.snapshots`). Raises ValueError, NoForm, TraceError."""
+    """Yield the state of an actor system as lines (`messages.trace.snapshots`).
+
+    Raises:
+        ValueError, UnstorableValue, TraceError: The state cannot be stored.
+    """
     yield line(base.system_state())
     for ref in base.living():
         yield line(state_of(ref.actor))

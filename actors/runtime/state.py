@@ -21,16 +21,16 @@ from typing import Any
 
 from thespian.actors import Actor, ActorAddress
 
-from actors.runtime.ports import Port
+from actors.runtime.adapters import Adapter
 from messages.modules import PREFIX, class_name, short_name
 from messages.state import (
     ActorState,
+    StateBackReference,
     StateItems,
     StateName,
     StateObject,
-    StateOwn,
     StatePart,
-    StateSeen,
+    StateRuntimeReference,
     StateSuspended,
     StateTable,
 )
@@ -53,7 +53,7 @@ Where = str | tuple[Any, str, Any]
 """The way to a thing: the actor's class, or (the way to what holds it, "." or "[" or "key", under which key)."""
 
 
-class NoForm(TypeError):
+class UnstorableValue(TypeError):
     """A value in an actor's state cannot be stored; the exception's message names its path and type."""
 
 
@@ -62,8 +62,8 @@ class NotAtRest(RuntimeError):
 
 
 def state_of(actor: Any) -> ActorState:
-    """All that the actor holds. Raises NoForm."""
-    walk = _Freezing(actor)
+    """All that the actor holds. Raises UnstorableValue."""
+    walk = _Encoder(actor)
     parts = tuple(
         StatePart(name, walk.frozen(value, (type(actor).__name__, ".", name)))
         for name, value in sorted(vars(actor).items())
@@ -74,7 +74,7 @@ def state_of(actor: Any) -> ActorState:
 
 def restore(actor: Any, state: ActorState) -> None:
     """Let a fresh actor hold what the state says, and nothing else. Raises NotAtRest, LookupError."""
-    thawing = _Thawing(actor)
+    thawing = _Decoder(actor)
     held = {part.key: thawing.thawed(part.value) for part in state.parts}
     shell = vars(actor).get(_SHELL)
     vars(actor).clear()
@@ -91,7 +91,7 @@ def actor_class(name: str) -> type[Actor]:
     raise LookupError(f"the trace names the class {name}, which is not an actor class")
 
 
-class _Freezing:
+class _Encoder:
     """Converts an actor's attributes to values that a trace can store."""
 
     def __init__(self, actor: Any) -> None:
@@ -107,19 +107,19 @@ class _Freezing:
             return value
         if cls in _COMPOUND or isinstance(value, tuple):
             seen = self._numbers.get(id(value))
-            return self._compound(value, cls, where) if seen is None else StateSeen(seen)
+            return self._compound(value, cls, where) if seen is None else StateBackReference(seen)
         if isinstance(value, Enum):
             return StateName(f"{_name_of(cls)}.{value.name}")
         if isinstance(value, type | FunctionType | BuiltinFunctionType):
             return StateName(_name_of(value, _path_text(where)))
         if isinstance(value, MethodType) and value.__self__ is self._actor:
-            return StateOwn(value.__name__)
-        if cls is Port:
-            return StateOwn(f"port:{value._name}")
+            return StateRuntimeReference(value.__name__)
+        if cls is Adapter:
+            return StateRuntimeReference(f"port:{value._name}")
         if isinstance(value, GeneratorType):
             return StateSuspended(value.__qualname__)
         if id(value) in self._numbers:
-            return StateSeen(self._numbers[id(value)])
+            return StateBackReference(self._numbers[id(value)])
         return self._compound(value, cls, where)
 
     def _compound(self, value: Any, cls: type, where: Where) -> Any:
@@ -145,7 +145,9 @@ class _Freezing:
             bound = getattr(value, "maxlen", None)
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if not _is_ours(cls.__module__):
-            raise NoForm(f"{_path_text(where)} cannot be stored: its type is {cls.__module__}.{cls.__qualname__}")
+            raise UnstorableValue(
+                f"{_path_text(where)} cannot be stored: its type is {cls.__module__}.{cls.__qualname__}"
+            )
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
         fields = zip(value._fields, value, strict=True) if isinstance(value, tuple) else _attributes(value)  # type: ignore[attr-defined]
@@ -165,11 +167,11 @@ class _Freezing:
 
 def shown(state: ActorState) -> dict[str, Any]:
     """The state for people: plain values of JSON, by attribute. A shared value is shown once, then its place."""
-    showing = _Showing()
+    showing = _Formatter()
     return {name: showing.shown(value, f".{name}") for name, value in state.parts}
 
 
-class _Showing:
+class _Formatter:
     """Converts a stored state to text for display."""
 
     def __init__(self) -> None:
@@ -178,9 +180,9 @@ class _Showing:
     def shown(self, form: Any, place: str) -> Any:
         """What one form looks like."""
         match form:
-            case StateSeen(number):
+            case StateBackReference(number):
                 return {"same as": self._seen_at.get(number, "")}
-            case StateName(name) | StateOwn(name):
+            case StateName(name) | StateRuntimeReference(name):
                 return name
             case StateSuspended(name):
                 return {"suspended in": name}
@@ -209,7 +211,7 @@ class _Showing:
         return text if isinstance(text, str) else json.dumps(text)
 
 
-class _Thawing:
+class _Decoder:
     """Converts a stored state back to an actor's attributes."""
 
     def __init__(self, actor: Any) -> None:
@@ -219,11 +221,11 @@ class _Thawing:
     def thawed(self, form: Any) -> Any:
         """The thing that has this form."""
         match form:
-            case StateSeen(number):
+            case StateBackReference(number):
                 return self._things[number]
             case StateName(name):
                 return _named(name)
-            case StateOwn(name):
+            case StateRuntimeReference(name):
                 port = name.removeprefix("port:")
                 return self._actor.port(port) if port != name else getattr(self._actor, name)
             case StateSuspended(name):
@@ -296,14 +298,16 @@ def _path_text(where: Where) -> str:
 
 @cache
 def _name_of(thing: Any, where: str = "") -> str:
-    """Class or function as "module:name". Raises NoForm where the name does not lead back to it."""
+    """Class or function as "module:name". Raises UnstorableValue where the name does not lead back to it."""
     name = class_name(thing)
     try:
         if _named(name) is thing:
             return name
     except LookupError:
         pass
-    raise NoForm(f"{where or name} cannot be stored: {name} is not a class, function or enum member of this project")
+    raise UnstorableValue(
+        f"{where or name} cannot be stored: {name} is not a class, function or enum member of this project"
+    )
 
 
 @cache

@@ -22,7 +22,7 @@ from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import Cluster, host_of
-from actors.simulation.swarm import Surroundings, draw_config, draw_surroundings, draw_weights
+from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.disk_faults import FAILING, FULL
 from messages.admin_requests import (
@@ -1009,7 +1009,7 @@ def invent(
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
     kinds = [kind for kind in KINDS if kind.part in parts]
     weights = [kind.weight for kind in kinds]
-    drawn = draw_surroundings(chance, brokers) if swarm else Surroundings(brokers or 3)
+    drawn = draw_surroundings(chance, brokers) if swarm else ClusterParameters(brokers or 3)
     if swarm:
         weights = draw_weights(chance, weights)
         every *= chance.choice((0.5, 1.0, 2.0))

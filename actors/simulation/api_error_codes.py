@@ -135,7 +135,11 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     GROUPS: (
         *("actors.coordinator.group_coordinator", VERIFICATION),
-        *("actors.core.coordinator.gates", "actors.core.coordinator.group", "actors.core.coordinator.membership"),
+        *(
+            "actors.core.coordinator.request_checks",
+            "actors.core.coordinator.group",
+            "actors.core.coordinator.membership",
+        ),
         *(
             "actors.core.coordinator.group_states",
             "actors.core.coordinator.offsets",

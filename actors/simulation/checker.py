@@ -19,10 +19,10 @@ from actors.controller.channel import BrokerChannelActor
 from actors.controller.controller import ControllerActor
 from actors.coordinator.group import GroupActor
 from actors.node.assembly import Node
-from actors.runtime import DEAD_LETTER, Delivery, PortCall
+from actors.runtime import DEAD_LETTER, AdapterCall, Delivery
 from actors.simulation.exchanges import Exchanges, ResponseSent
 from actors.simulation.members import AssignmentReceived
-from actors.simulation.moves import StateChanged, StateChanges
+from actors.simulation.recorded_changes import StateChanged, StateChanges
 from actors.simulation.replicas import Committed, Replicas
 from actors.simulation.simulated_cluster import CLIENT, Cluster, host_of, node_of
 from actors.simulation.simulated_transactions import (
@@ -564,7 +564,7 @@ class Checker:
             if handled.controller.context.active:
                 self._look(handled)
 
-    def _log_touched(self, node: int, effect: PortCall, following: bool) -> None:
+    def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
         """A partition did something to its log: what matters is whether it wrote, and a leader's high watermark."""
         if effect.method in _FILLING:
             self.filled[effect.args[0].rpartition("/")[2]] = None

@@ -73,7 +73,6 @@ from messages.group_requests import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
-    ForgottenPartition,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinProtocol,
@@ -81,6 +80,7 @@ from messages.group_requests import (
     LeavingMember,
     ListGroupsRequest,
     OffsetCommitRequest,
+    OffsetDeletePartition,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetFetchTopic,
@@ -129,7 +129,7 @@ ANY = 0, 0, 0, 0
 ZSTD_ATTRIBUTES = 4
 
 
-class About(NamedTuple):
+class RequestTarget(NamedTuple):
     """The target of a client request: a node that receives it, a partition, and a consumer group."""
 
     cluster: Cluster
@@ -184,8 +184,8 @@ class About(NamedTuple):
         return UNKNOWN_BROKER_EPOCH if node is None else node.czxid
 
 
-Make = Callable[[About], Message | None]
-Wanted = Callable[[About], Message | tuple[Message, ...] | list[Message] | None]
+Make = Callable[[RequestTarget], Message | None]
+Wanted = Callable[[RequestTarget], Message | tuple[Message, ...] | list[Message] | None]
 
 GAP = 1.0
 """Seconds between the requests of a list."""
@@ -193,7 +193,7 @@ GAP = 1.0
 # ---------------------------------------------------------------------------------------------------- records
 
 
-def _batch(about: About, **header: int) -> Records:
+def _batch(about: RequestTarget, **header: int) -> Records:
     """A batch of one record; of its header, these fields are otherwise."""
     batch = batch_of([(b"key", b"asked")], about.cluster.wall_ms())
     if not header:
@@ -203,13 +203,13 @@ def _batch(about: About, **header: int) -> Records:
 
 
 def _produce(
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     acks: int = ACKS_ALL,
     version: int = 8,
     value: bytes = b"",
     **header: int,
 ) -> Make:
-    def make(about: About) -> Message:
+    def make(about: RequestTarget) -> Message:
         batch = batch_of([(b"key", value)], about.cluster.wall_ms()) if value else _batch(about, **header)
         return ProduceRequest(version, None, acks, TIMEOUT_MS, (ProducePartition(partition(about), batch),))
 
@@ -218,13 +218,13 @@ def _produce(
 
 def _fetch(
     offset: int = 0,
-    epoch: Callable[[About], int] = lambda about: -1,
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    epoch: Callable[[RequestTarget], int] = lambda about: -1,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     version: int = 11,
     session: tuple[int, int] = (0, -1),
     replica: int = CONSUMER,
 ) -> Make:
-    def make(about: About) -> Message:
+    def make(about: RequestTarget) -> Message:
         part = FetchPartition(partition(about), offset, 1 << 16, epoch(about))
         return FetchRequest(version, replica, 0, 0, (part,), 1 << 16, session_id=session[0], session_epoch=session[1])
 
@@ -233,8 +233,8 @@ def _fetch(
 
 def _offsets(
     timestamp: int = LATEST,
-    epoch: Callable[[About], int] = lambda about: -1,
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    epoch: Callable[[RequestTarget], int] = lambda about: -1,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     version: int = 5,
 ) -> Make:
     return lambda about: ListOffsetsRequest(
@@ -243,31 +243,31 @@ def _offsets(
 
 
 def _epoch_end(
-    epoch: Callable[[About], int] = lambda about: -1,
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    epoch: Callable[[RequestTarget], int] = lambda about: -1,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
 ) -> Make:
     return lambda about: OffsetForLeaderEpochRequest(
         3, CONSUMER, (EpochQuery(partition(about), about.leader_epoch, epoch(about)),)
     )
 
 
-def _trim(offset: int, partition: Callable[[About], TopicPartition] = lambda about: about.partition) -> Make:
+def _trim(offset: int, partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition) -> Make:
     return lambda about: DeleteRecordsRequest(2, (TrimmedPartition(partition(about), offset),), TIMEOUT_MS)
 
 
-def _absent(about: About) -> TopicPartition:
+def _absent(about: RequestTarget) -> TopicPartition:
     return about.absent
 
 
-def _internal(about: About) -> TopicPartition:
+def _internal(about: RequestTarget) -> TopicPartition:
     return TopicPartition(GROUP_METADATA, 0)
 
 
-def _old(about: About) -> int:
+def _old(about: RequestTarget) -> int:
     return about.leader_epoch - 1
 
 
-def _coming(about: About) -> int:
+def _coming(about: RequestTarget) -> int:
     return about.leader_epoch + 1
 
 
@@ -326,7 +326,7 @@ def _create(*topics: CreatableTopic, validate_only: bool = True) -> Make:
 def _grow(
     by: int, *replicas: tuple[int, ...], topic: str = "", twice: bool = False, validate_only: bool = True
 ) -> Make:
-    def make(about: About) -> Message:
+    def make(about: RequestTarget) -> Message:
         wanted = tuple(map(WantedReplicas, replicas)) if replicas else None
         growing = GrowingTopic(topic or about.topic, about.partitions + by, wanted)
         return CreatePartitionsRequest(1, (growing,) * (2 if twice else 1), TIMEOUT_MS, validate_only)
@@ -355,7 +355,7 @@ def _describe(kind: int, name: str | None = None) -> Make:
 def _configure(
     kind: int, name: str | None, key: str, value: str, whole: bool = False, validate_only: bool = True
 ) -> Make:
-    def make(about: About) -> Message:
+    def make(about: RequestTarget) -> Message:
         changed = ChangedResource(kind, about.topic if name is None else name, (ConfigChange(key, value),))
         request = AlterConfigsRequest if whole else IncrementalAlterConfigsRequest
         return request(1, (changed,), validate_only)
@@ -363,7 +363,7 @@ def _configure(
     return make
 
 
-def _log_dirs(about: About) -> Message:
+def _log_dirs(about: RequestTarget) -> Message:
     return DescribeLogDirsRequest(2, (DescribableLogDirTopic(about.topic, (about.number,)),))
 
 
@@ -373,11 +373,11 @@ LATE = "late"
 """A topic whose only replica is on a broker that does not exist: it never has a leader."""
 
 
-def _create_late(about: About) -> Message:
+def _create_late(about: RequestTarget) -> Message:
     return CreateTopicsRequest(5, (CreatableTopic(LATE, assignments=(CreatableAssignment(0, (90,)),)),), 1)
 
 
-def _own_topic(about: About) -> list[Message]:
+def _own_topic(about: RequestTarget) -> list[Message]:
     """The life of a topic whose client waits for nothing."""
     name, brokers = f"own-{about.number}", sorted(about.cluster.machines)
     one = tuple(CreatableAssignment(number, (brokers[0],)) for number in range(2))
@@ -394,7 +394,7 @@ def _own_topic(about: About) -> list[Message]:
     ]
 
 
-def _moving_topic(about: About) -> tuple[Message, ...]:
+def _moving_topic(about: RequestTarget) -> tuple[Message, ...]:
     """A topic cannot grow while one of its partitions is being reassigned."""
     brokers = sorted(about.cluster.machines)
     moved = ReassignableTopic(about.topic, (ReassignablePartition(about.number, tuple(brokers)),))
@@ -405,7 +405,7 @@ def _moving_topic(about: About) -> tuple[Message, ...]:
     )
 
 
-def _late_topic(about: About) -> list[Message]:
+def _late_topic(about: RequestTarget) -> list[Message]:
     """Nothing is elected for a partition that never has a leader; its deletion waits for the absent broker."""
     elections = [
         ElectLeadersRequest(1, (ElectableTopic(LATE, (0,)),), TIMEOUT_MS, kind) for kind in (PREFERRED, UNCLEAN)
@@ -483,7 +483,7 @@ ADMIN: Mapping[str, Wanted] = {
 
 def _commit(
     group: str = OWN_GROUP,
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     generation: int = NO_GENERATION,
     member: str = NO_MEMBER,
     metadata: str = "",
@@ -496,7 +496,7 @@ def _commit(
 
 def _commit_in_transaction(
     group: str = OWN_GROUP,
-    partition: Callable[[About], TopicPartition] = lambda about: about.partition,
+    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     member: str = NO_MEMBER,
     metadata: str = "",
 ) -> Make:
@@ -524,14 +524,14 @@ def _join(
     )
 
 
-def _forget(group: str, partition: Callable[[About], TopicPartition] = lambda about: about.partition) -> Make:
-    return lambda about: OffsetDeleteRequest(0, group or about.group, (ForgottenPartition(partition(about)),))
+def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition) -> Make:
+    return lambda about: OffsetDeleteRequest(0, group or about.group, (OffsetDeletePartition(partition(about)),))
 
 
-def _as_member(make: Callable[[About, str, int], Message], leads: bool = True) -> Wanted:
+def _as_member(make: Callable[[RequestTarget, str, int], Message], leads: bool = True) -> Wanted:
     """A request in the name of a member of the group; `leads`: also of the one that assigns the parts."""
 
-    def made(about: About) -> Message | None:
+    def made(about: RequestTarget) -> Message | None:
         group = about.cluster.members.groups.get(about.group)
         members = [] if group is None else [each for _, each in sorted(group.living.items()) if each.id]
         members = [each for each in members if leads or not each.leads]
@@ -540,12 +540,12 @@ def _as_member(make: Callable[[About, str, int], Message], leads: bool = True) -
     return made
 
 
-def _commit_as(about: About, member: str, generation: int) -> Message:
+def _commit_as(about: RequestTarget, member: str, generation: int) -> Message:
     committed = (CommittedPartition(about.partition, 1),)
     return OffsetCommitRequest(7, about.group, generation, member, committed)
 
 
-def _join_static(about: About) -> Message | None:
+def _join_static(about: RequestTarget) -> Message | None:
     """A static member joins a group that has members, or takes the place of the one that joined before."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
@@ -555,7 +555,7 @@ def _join_static(about: About) -> Message | None:
     return JoinGroupRequest(5, about.group, 6000, NO_MEMBER, "consumer", protocols, 5000, "another")
 
 
-def _own_group(about: About) -> tuple[Message, ...]:
+def _own_group(about: RequestTarget) -> tuple[Message, ...]:
     """A group is deleted while requests about it are under way."""
     deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
     return (
@@ -572,7 +572,7 @@ def _own_group(about: About) -> tuple[Message, ...]:
     )
 
 
-def _delete_busy_group(about: About) -> Message | None:
+def _delete_busy_group(about: RequestTarget) -> Message | None:
     """Its members' commits are no longer expected: they may all have left when the request arrives."""
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
@@ -660,29 +660,29 @@ GROUPS: Mapping[str, Wanted] = {
 
 
 def _orders(
-    epoch: Callable[[About], tuple[int, int]] = lambda about: (about.controller[1], about.broker_epoch),
+    epoch: Callable[[RequestTarget], tuple[int, int]] = lambda about: (about.controller[1], about.broker_epoch),
     topic: str = "",
     leader_epoch: int = 0,
 ) -> tuple[Make, Make, Make]:
     """LeaderAndIsr, StopReplica and UpdateMetadata about one partition, by controller and broker epoch."""
 
-    def partition(about: About) -> TopicPartition:
+    def partition(about: RequestTarget) -> TopicPartition:
         return TopicPartition(topic or about.topic, about.number)
 
-    def lead(about: About) -> Message:
+    def lead(about: RequestTarget) -> Message:
         controller_epoch, broker_epoch = epoch(about)
         state = LeaderAndIsrPartitionState(
             *(partition(about), controller_epoch, 90, about.leader_epoch + leader_epoch, (90,), 0, (90,))
         )
         return LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
 
-    def stop(about: About) -> Message | None:
+    def stop(about: RequestTarget) -> Message | None:
         if leader_epoch and not about.leader_epoch:
             return None
         state = StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
         return StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
 
-    def publish(about: About) -> Message:
+    def publish(about: RequestTarget) -> Message:
         return UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
 
     return lead, stop, publish
@@ -694,7 +694,7 @@ def _of_old_state(leads: bool) -> Make:
     None for a topic that is queued for deletion: a broker that has deleted its replica creates it again, as Kafka's.
     """
 
-    def make(about: About) -> Message | None:
+    def make(about: RequestTarget) -> Message | None:
         brokers = about.replicas
         if about.node not in brokers or paths.delete_topic(about.topic) in about.cluster.zookeeper.nodes:
             return None
@@ -708,11 +708,11 @@ def _of_old_state(leads: bool) -> Make:
     return make
 
 
-def _old_controller(about: About) -> tuple[int, int]:
+def _old_controller(about: RequestTarget) -> tuple[int, int]:
     return about.controller[1] - 1, about.broker_epoch
 
 
-def _old_registration(about: About) -> tuple[int, int]:
+def _old_registration(about: RequestTarget) -> tuple[int, int]:
     return about.controller[1], max(about.broker_epoch - 1, 0)
 
 
@@ -767,7 +767,7 @@ def send(
 ) -> None:
     """Send the request of this name to these nodes, by default to all (rule 1); their responses change nothing."""
     for node in cluster.machines if nodes is None else nodes:
-        about = About(cluster, node, topic, number, group)
+        about = RequestTarget(cluster, node, topic, number, group)
         made = REQUESTS[request](about)
         requests = made if isinstance(made, tuple | list) else () if made is None else (made,)
         for place, each in enumerate(requests):
@@ -778,7 +778,7 @@ def send(
                 ask()
 
 
-def _go_on(about: About, response: Message | None) -> None:
+def _go_on(about: RequestTarget, response: Message | None) -> None:
     """Go on with a fetch session in an epoch that the session does not have."""
     if isinstance(response, FetchResponse) and response.session_id:
         session = response.session_id, 9

@@ -34,7 +34,7 @@ from actors.simulation.actions import ACTIONS, KINDS
 from actors.simulation.api_error_codes import ANSWERS
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
-from actors.simulation.moves import StateChanged
+from actors.simulation.recorded_changes import StateChanged
 from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion

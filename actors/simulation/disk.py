@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.disk_faults import SLOW, DiskFaults, FaultyAdapter
 from actors.storage.log_directories import unlock_directories
-from actors.storage.log_manager import RECOVERY_POINTS, LogsPort
+from actors.storage.log_manager import RECOVERY_POINTS, LogManager
 from messages.wire.record_batch import whole_batches
 
 
@@ -32,8 +32,8 @@ class Disks(DiskFaults):
         """Directories whose fault nothing repairs."""
         self.hurt = False
         """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
-        self._disk = DiskPort()
-        self._logs: LogsPort | None = None
+        self._disk = DiskAdapter()
+        self._logs: LogManager | None = None
         self._root = root
         self._wall_ms = wall_ms
         root.mkdir(parents=True, exist_ok=True)
@@ -44,9 +44,9 @@ class Disks(DiskFaults):
 
     def ports(self) -> dict[str, Any]:
         """The ports "disk" and "logs" of a new process."""
-        self._logs = LogsPort(self._wall_ms)
+        self._logs = LogManager(self._wall_ms)
         adapters = {"disk": self._disk, "logs": self._logs}
-        return {name: FaultyAdapter(_Port(self, adapter), self) for name, adapter in adapters.items()}
+        return {name: FaultyAdapter(_PathAdapter(self, adapter), self) for name, adapter in adapters.items()}
 
     def path(self, name: str) -> str:
         """Where that lies which a node calls so."""
@@ -96,7 +96,7 @@ class Disks(DiskFaults):
                         os.truncate(segments[-1], chance.randint(0, size))
 
 
-class _Port:
+class _PathAdapter:
     """An I/O adapter that maps file paths into the simulation's folder."""
 
     def __init__(self, disks: Disks, port: Any) -> None:

@@ -32,7 +32,6 @@ from actors.simulation.checker import (
 )
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
-from actors.simulation.moves import VALID_PREVIOUS_STATES, StateChanged
 from actors.simulation.producer_invariants import (
     groups_are_what_their_log_says,
     input_is_processed_once,
@@ -44,6 +43,7 @@ from actors.simulation.producer_invariants import (
     zombies_are_fenced,
 )
 from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
+from actors.simulation.recorded_changes import VALID_PREVIOUS_STATES, StateChanged
 from actors.simulation.replicas import Committed, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,

@@ -9,7 +9,7 @@ from actors.core.coordinator.loading import Loading
 from actors.core.coordinator.offsets import Offsets
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.simulation.reachability import can_receive_markers
-from actors.simulation.simulated_transactions import Fate, StableOffsetSeen, TransactionBroken
+from actors.simulation.simulated_transactions import KnownOutcome, StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from actors.storage.log.key_values import key_values
@@ -72,7 +72,7 @@ def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iter
         found = {tp: [value for value in values if value in visible[tp]] for tp, values in judged.items()}
         if any(found.values()) and not each.may_be_visible:
             yield f"{each.name} is {each.fate.value}, and readers of committed data see {found}"
-        elif each.fate is Fate.COMMITTED or any(found.values()):
+        elif each.fate is KnownOutcome.COMMITTED or any(found.values()):
             whole = {tp: values for tp, values in judged.items() if can_receive_markers(law, tp)}
             for partition, values in whole.items():
                 order = [visible[partition].get(value, -1) for value in values]

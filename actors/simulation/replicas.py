@@ -13,16 +13,16 @@ from typing import Any
 
 import attrs
 
-from actors.runtime import PortCall
+from actors.runtime import AdapterCall
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.cluster import TopicPartition
-from messages.partition import Reconcile, Replicate, Restart
+from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd
 
 MEMORY = 60.0
 """Seconds for which earlier log ends are remembered: more than twice any replica.lag.time.max.ms."""
 
-FOLLOWING = (Replicate, Reconcile, Restart)
+FOLLOWING = (Replicate, TruncateToEpochEnd, TruncateFullyAndStartAt)
 """The messages by which a follower changes its log."""
 
 
@@ -79,7 +79,7 @@ class Replicas:
         """The nodes whose logs reach this offset."""
         return [node for node, view in self.logs.get(str(partition), {}).items() if view.end >= offset]
 
-    def touched(self, node: int, effect: PortCall, message: Any, now: float) -> Committed | None:
+    def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> Committed | None:
         """A partition called the port "logs". Returns the move of a leader's high watermark, if that is what it did."""
         method, result = effect.method, effect.result
         if effect.error or not effect.args or not isinstance(effect.args[0], str):

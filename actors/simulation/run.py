@@ -30,9 +30,9 @@ from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from actors.simulation.simulated_producers import IdempotentProducers
-from actors.simulation.story import Story
 from actors.simulation.transaction_reader import TransactionReader
 from actors.simulation.transactional_producers import TransactionalProducers
+from actors.simulation.transcript import TranscriptWriter
 from messages.probes import collecting
 from messages.requests import MetadataRequest
 from messages.vocabulary import Message
@@ -101,7 +101,7 @@ def run(
         schedule: The cluster, the actions, and the seed.
         keep: A folder that receives the disks and the trace of each node.
         invariants: The checked invariants.
-        story: Receives the lines of the transcript (`actors.simulation.story`).
+        story: Receives the lines of the transcript (`actors.simulation.transcript`).
         covered: Whether the outcome counts what the run reached (`actors.simulation.coverage`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
@@ -151,7 +151,7 @@ class _Run:
             clocks=schedule.clocks,
             distances=schedule.distances,
         )
-        self.story = None if story is None else Story(checker, story)
+        self.story = None if story is None else TranscriptWriter(checker, story)
         if self.coverage is not None:
             self.cluster.network.answered = self.coverage.answered
         self.cluster.members.tell = checker.dealt

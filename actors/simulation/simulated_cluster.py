@@ -26,7 +26,7 @@ from actors.gateway.memory_network import MemoryNetwork
 from actors.node.assembly import Node, recorder_of
 from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualScheduler
 from actors.runtime.flight_recorder import FlightRecorder
-from actors.runtime.recorder import Recorder, Unrecorded
+from actors.runtime.recorder import NullRecorder, Recorder
 from actors.simulation.disk import Disks
 from actors.simulation.members import Members
 from actors.simulation.wire import LATENCY, Wires
@@ -294,9 +294,9 @@ class Cluster:
         if machine.node is not None and machine.state != PAUSED:
             self.scheduler.hold(machine.node.base, seconds)
 
-    def _recorder(self, machine: Machine) -> Recorder | Unrecorded:
+    def _recorder(self, machine: Machine) -> Recorder | NullRecorder:
         if not self._recorded:
-            return Unrecorded()
+            return NullRecorder()
         folder = machine.disks.path(machine.settings.trace_dir)
         started = EPOCH_MS / 1000 + machine.clock.now()
         return recorder_of(machine.settings, machine.clock, folder, started, machine.starts)
@@ -440,8 +440,8 @@ class _MachinePorts:
 class _BothObservers:
     """An observer that passes each delivered message to two other observers."""
 
-    def __init__(self, recorder: Recorder | FlightRecorder | Unrecorded, show: Callable[[Delivery], None]) -> None:
-        self._recorder = None if isinstance(recorder, Unrecorded) else recorder
+    def __init__(self, recorder: Recorder | FlightRecorder | NullRecorder, show: Callable[[Delivery], None]) -> None:
+        self._recorder = None if isinstance(recorder, NullRecorder) else recorder
         self._show = show
 
     def delivered(self, delivery: Delivery) -> None:

@@ -21,7 +21,7 @@ from messages.wire.record_batch import whole_batches
 ABORT_MARKER = 0
 
 
-class Fate(enum.Enum):
+class KnownOutcome(enum.Enum):
     """The outcome of a transaction as its producer knows it: committed, aborted or unknown."""
 
     OPEN = "open"
@@ -38,7 +38,7 @@ class SimulatedTransaction:
     """
 
     name: str
-    fate: Fate = Fate.OPEN
+    fate: KnownOutcome = KnownOutcome.OPEN
     offset: int = -1
     values: dict[TopicPartition, list[bytes]] = attrs.field(factory=dict)
     born: dict[str, int] = attrs.field(factory=dict)
@@ -46,7 +46,7 @@ class SimulatedTransaction:
     @property
     def may_be_visible(self) -> bool:
         """Whether a reader of committed data may see it."""
-        return self.fate in (Fate.COMMITTING, Fate.COMMITTED)
+        return self.fate in (KnownOutcome.COMMITTING, KnownOutcome.COMMITTED)
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ import attrs
 
 
 @attrs.frozen
-class Drawn:
+class SettingChoice:
     """A setting, and the values from which a seed selects one; the first is the default."""
 
     name: str
@@ -34,37 +34,37 @@ DISTANCES = (0.01, 0.1, 0.3)
 DRIFTS = (0.99, 0.999, 1.001, 1.02)
 """Factors by which a clock runs too fast or too slow."""
 
-NODE_SETTINGS: tuple[Drawn, ...] = (
-    Drawn("replica_lag_time_max_ms", (10_000, 10_000, 4_000, 16_000)),
-    Drawn("zookeeper_session_timeout_ms", (6_000, 6_000, 4_000, 12_000)),
-    Drawn("min_insync_replicas", (1, 1, 2)),
-    Drawn("unclean_leader_election_enable", (0, 0, 0, 0, 1)),
-    Drawn("auto_leader_rebalance_enable", (1, 1, 1, 0)),
-    Drawn("leader_imbalance_check_interval_seconds", (15, 15, 5, 40)),
-    Drawn("controller_socket_timeout_ms", (10_000, 10_000, 3_000)),
-    Drawn("controlled_shutdown_max_retries", (3, 3, 1)),
-    Drawn("num_replica_fetchers", (1, 1, 2)),
-    Drawn("replica_fetch_max_bytes", (1_048_576, 1_048_576, 2_048)),
-    Drawn("replica_fetch_response_max_bytes", (10_485_760, 10_485_760, 8_192)),
-    Drawn("replica_fetch_wait_max_ms", (500, 500, 100, 2_000)),
-    Drawn("replica_high_watermark_checkpoint_interval_ms", (5_000, 5_000, 1_000)),
-    Drawn("log_flush_offset_checkpoint_interval_ms", (10_000, 10_000, 3_000)),
-    Drawn("log_segment_bytes", (1_073_741_824, 1_073_741_824, 4_096)),
-    Drawn("log_segment_delete_delay_ms", (10_000, 10_000, 1_000)),
-    Drawn("group_initial_rebalance_delay_ms", (500, 500, 0, 3_000)),
-    Drawn("max_incremental_fetch_session_cache_slots", (1_000, 1_000, 1)),
+NODE_SETTINGS: tuple[SettingChoice, ...] = (
+    SettingChoice("replica_lag_time_max_ms", (10_000, 10_000, 4_000, 16_000)),
+    SettingChoice("zookeeper_session_timeout_ms", (6_000, 6_000, 4_000, 12_000)),
+    SettingChoice("min_insync_replicas", (1, 1, 2)),
+    SettingChoice("unclean_leader_election_enable", (0, 0, 0, 0, 1)),
+    SettingChoice("auto_leader_rebalance_enable", (1, 1, 1, 0)),
+    SettingChoice("leader_imbalance_check_interval_seconds", (15, 15, 5, 40)),
+    SettingChoice("controller_socket_timeout_ms", (10_000, 10_000, 3_000)),
+    SettingChoice("controlled_shutdown_max_retries", (3, 3, 1)),
+    SettingChoice("num_replica_fetchers", (1, 1, 2)),
+    SettingChoice("replica_fetch_max_bytes", (1_048_576, 1_048_576, 2_048)),
+    SettingChoice("replica_fetch_response_max_bytes", (10_485_760, 10_485_760, 8_192)),
+    SettingChoice("replica_fetch_wait_max_ms", (500, 500, 100, 2_000)),
+    SettingChoice("replica_high_watermark_checkpoint_interval_ms", (5_000, 5_000, 1_000)),
+    SettingChoice("log_flush_offset_checkpoint_interval_ms", (10_000, 10_000, 3_000)),
+    SettingChoice("log_segment_bytes", (1_073_741_824, 1_073_741_824, 4_096)),
+    SettingChoice("log_segment_delete_delay_ms", (10_000, 10_000, 1_000)),
+    SettingChoice("group_initial_rebalance_delay_ms", (500, 500, 0, 3_000)),
+    SettingChoice("max_incremental_fetch_session_cache_slots", (1_000, 1_000, 1)),
 )
 """Settings of all nodes."""
 
-TOPIC_CONFIGS: tuple[Drawn, ...] = (
-    Drawn("retention.ms", ("604800000", "700000000")),
-    Drawn("min.insync.replicas", ("1", "2")),
-    Drawn("unclean.leader.election.enable", ("false", "false", "true")),
-    Drawn("segment.bytes", ("1073741824", "2048")),
-    Drawn("message.timestamp.type", ("CreateTime", "LogAppendTime")),
-    Drawn("compression.type", ("producer", "gzip", "uncompressed")),
-    Drawn("max.message.bytes", ("1048588", "4096")),
-    Drawn("index.interval.bytes", ("4096", "256")),
+TOPIC_CONFIGS: tuple[SettingChoice, ...] = (
+    SettingChoice("retention.ms", ("604800000", "700000000")),
+    SettingChoice("min.insync.replicas", ("1", "2")),
+    SettingChoice("unclean.leader.election.enable", ("false", "false", "true")),
+    SettingChoice("segment.bytes", ("1073741824", "2048")),
+    SettingChoice("message.timestamp.type", ("CreateTime", "LogAppendTime")),
+    SettingChoice("compression.type", ("producer", "gzip", "uncompressed")),
+    SettingChoice("max.message.bytes", ("1048588", "4096")),
+    SettingChoice("index.interval.bytes", ("4096", "256")),
 )
 """Overrides that `configure` sets."""
 
@@ -73,7 +73,7 @@ WEIGHTS = (0, 1, 1, 2, 6)
 
 
 @attrs.frozen
-class Surroundings:
+class ClusterParameters:
     """The size and the settings of a cluster, which a seed selects."""
 
     brokers: int
@@ -84,7 +84,7 @@ class Surroundings:
     distances: tuple[tuple[int, int, float], ...] = ()
 
 
-def draw_surroundings(chance: random.Random, brokers: int | None) -> Surroundings:
+def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterParameters:
     """Draw the cluster (`brokers` if that is given), its network, its clocks and its settings."""
     drawn, racks = chance.choice(CLUSTERS)
     brokers = drawn if brokers is None else brokers
@@ -94,7 +94,7 @@ def draw_surroundings(chance: random.Random, brokers: int | None) -> Surrounding
     if brokers > 1 and chance.random() < 0.25:
         one, other = sorted(chance.sample(range(brokers), 2))
         distances.append((one, other, chance.choice(DISTANCES)))
-    return Surroundings(
+    return ClusterParameters(
         brokers,
         racks,
         chance.choice(LATENCIES),

@@ -22,7 +22,7 @@ from actors.simulation.checker import Checker
 from actors.simulation.response_codes import codes_of
 from actors.simulation.scripts import Script, run_script
 from actors.simulation.simulated_producers import RETRIABLE
-from actors.simulation.simulated_transactions import Fate, SimulatedTransaction, TransactionBroken, committed
+from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken, committed
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     ACKS_ALL,
@@ -257,13 +257,13 @@ class Incarnation:
 
     def _end(self, running: SimulatedTransaction, commit: bool) -> Generator[Any, Any, bool]:
         """Commit or abort; False if the incarnation is over."""
-        running.fate = Fate.COMMITTING if commit else Fate.ABORTED
+        running.fate = KnownOutcome.COMMITTING if commit else KnownOutcome.ABORTED
         request = EndTxnRequest(1, self.id, self.producer_id, self.epoch, commit)
         response = yield from self._coordinate(request)
         if not isinstance(response, EndTxnResponse) or response.error_code != NONE:
             return False
         if commit:
-            running.fate = Fate.COMMITTED
+            running.fate = KnownOutcome.COMMITTED
         return True
 
 

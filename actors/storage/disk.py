@@ -14,10 +14,10 @@ from pathlib import Path
 from actors.storage.log import opening
 
 
-class DiskPort:
+class DiskAdapter:
     """An I/O adapter for directories, small text files and lock files of this machine."""
 
-    _locked: dict[str, tuple[DiskPort, int]] = {}  # noqa: RUF012
+    _locked: dict[str, tuple[DiskAdapter, int]] = {}  # noqa: RUF012
     """Of the process, as fcntl's locks are: path -> who holds it, descriptor."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:

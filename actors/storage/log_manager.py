@@ -37,7 +37,7 @@ from pathlib import Path
 
 import attrs
 
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log import (
     LIMIT,
     NO_DESCRIPTORS,
@@ -110,7 +110,7 @@ Failures = tuple[tuple[str, str], ...]
 """(directory, what the disk said) of the directories that could not be written."""
 
 
-class _Points:
+class _CheckpointFile:
     """A checkpoint file of a log directory, which is written after changes.
 
     The lines of the file are kept: to make those of a hundred thousand logs anew takes a tenth of a second.
@@ -174,9 +174,9 @@ class _Directory:
         self.clean = False
         """Whether it was closed in order; known from `take_over` on."""
         self._taken_over = False
-        self.recovery_points = _Points(path, RECOVERY_POINTS)
-        self.log_starts = _Points(path, LOG_STARTS)
-        self.high_watermarks = _Points(path, HIGH_WATERMARKS)
+        self.recovery_points = _CheckpointFile(path, RECOVERY_POINTS)
+        self.log_starts = _CheckpointFile(path, LOG_STARTS)
+        self.high_watermarks = _CheckpointFile(path, HIGH_WATERMARKS)
         self.points = self.recovery_points, self.log_starts, self.high_watermarks
         listed = set().union(*self.points)
         folders = {entry.name for entry in Path(path).iterdir()} if listed else set()
@@ -204,7 +204,7 @@ class _Directory:
                 points.write()
 
 
-class LogsPort:
+class LogManager:
     """The I/O adapter for the logs in all log directories of the process; `wall_ms` returns the time in ms.
 
     What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
@@ -718,7 +718,7 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
     gigabyte. A directory that is not there yet, is in use, or that the disk cannot read, is left as it is, to whoever
     takes it over.
     """
-    disk, logs = DiskPort(), LogsPort(wall_ms, open_files=open_files)
+    disk, logs = DiskAdapter(), LogManager(wall_ms, open_files=open_files)
     locks = []
     for directory in filter(os.path.isdir, directories):
         lock = f"{directory}/{LOCK_FILE}"

@@ -21,7 +21,7 @@ class NotATrace(TraceError):
     """The folder contains no traces, or a file has the name of a trace file but not its format."""
 
 
-class WrongSchema(TraceError):
+class UnsupportedSchema(TraceError):
     """This program does not support the version of the trace's record schema."""
 
 

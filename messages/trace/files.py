@@ -36,19 +36,19 @@ def manifest_name(run: str) -> str:
     return f"{run}{MANIFEST_SUFFIX}"
 
 
-class Named(NamedTuple):
+class TraceFileName(NamedTuple):
     """The run and the segment number in the name of a trace file; the number is None for the manifest."""
 
     run: str
     segment: int | None
 
 
-def parse_name(name: str) -> Named | None:
+def parse_name(name: str) -> TraceFileName | None:
     """What the name says; None for a file that is none of ours."""
     if name.endswith(MANIFEST_SUFFIX):
-        return Named(name.removesuffix(MANIFEST_SUFFIX), None)
+        return TraceFileName(name.removesuffix(MANIFEST_SUFFIX), None)
     match = _SEGMENT.fullmatch(name)
-    return None if match is None else Named(match["run"], int(match["number"]))
+    return None if match is None else TraceFileName(match["run"], int(match["number"]))
 
 
 def make_folder(folder: Path) -> None:

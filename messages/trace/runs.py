@@ -23,7 +23,7 @@ import msgspec
 
 from messages.trace import files
 from messages.trace.endings import DAMAGED, KILLED, RUNNING
-from messages.trace.errors import Damaged, NotATrace, Torn, TraceError, WrongSchema
+from messages.trace.errors import Damaged, NotATrace, Torn, TraceError, UnsupportedSchema
 from messages.trace.frames import ENTRY, HEADER, RECORDS, START, Frame, chained, is_framed, last_frame, read_frames
 from messages.trace.schema import (
     CREATED,
@@ -64,7 +64,7 @@ class Run:
     faults: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class RunList(NamedTuple):
     """The runs below a folder, by node and start time, and the files that have a trace's name but are not traces."""
 
     runs: tuple[Run, ...]
@@ -81,7 +81,7 @@ class _Version(msgspec.Struct):
 # ------------------------------------------------------------------------------------------------ finding
 
 
-def find_runs(folder: Path) -> Found:
+def find_runs(folder: Path) -> RunList:
     """The runs below a folder. Raises NotATrace if there is no such folder."""
     if not folder.is_dir():
         raise NotATrace(f"{folder}: no such folder" if not folder.exists() else f"{folder} is a file, not a folder")
@@ -95,7 +95,7 @@ def find_runs(folder: Path) -> Found:
         except OSError as error:
             unreadable.append(_denied(error))
     runs.sort(key=lambda run: (run.header.node, run.header.started_ms, run.header.run))
-    return Found(tuple(_without_twin(run, runs) for run in runs), tuple(unreadable))
+    return RunList(tuple(_without_twin(run, runs) for run in runs), tuple(unreadable))
 
 
 _Named = dict[int | None, Path]
@@ -141,7 +141,7 @@ def _find_run(folder: Path, named: _Named) -> Run:
 
 
 def read_header(path: Path) -> tuple[Header, bytes]:
-    """The header of one file of a trace, and the digest of its frame. Raises NotATrace, WrongSchema, OSError."""
+    """The header of one file of a trace, and the digest of its frame. Raises NotATrace, UnsupportedSchema, OSError."""
     with path.open("rb") as stream:
         return _read_header(stream, path)
 
@@ -164,13 +164,15 @@ def _read_header(stream: BinaryIO, path: Path) -> tuple[Header, bytes]:
     try:
         version, code_version = msgspec.structs.astuple(msgspec.json.decode(text, type=_Version))
         if version not in READABLE:
-            raise WrongSchema(
+            raise UnsupportedSchema(
                 f"{path} was written with schema version {version}, and this is version {SCHEMA_VERSION}: "
                 f"it takes the code that wrote it, {code_version}"
             )
         header = msgspec.json.decode(text, type=Header)
         if header.detail not in DETAILS:
-            raise WrongSchema(f"{path} holds records of the detail {header.detail!r}, which this version does not know")
+            raise UnsupportedSchema(
+                f"{path} holds records of the detail {header.detail!r}, which this version does not know"
+            )
         return header, digest
     except msgspec.MsgspecError as error:
         raise NotATrace(f"{path} has no valid trace header: {error}") from error
@@ -504,7 +506,7 @@ def slice_lines(slice: Slice) -> Iterator[bytes]:
 # ------------------------------------------------------------------------------------------------ judging
 
 
-class Survey(NamedTuple):
+class RunCheck(NamedTuple):
     """How a run ended, and the errors in its files.
 
     The ending is one of REASONS, KILLED, RUNNING and DAMAGED.
@@ -521,15 +523,15 @@ def ending(run: Run) -> str:
     return RUNNING if run.running else KILLED
 
 
-def survey(run: Run) -> Survey:
+def survey(run: Run) -> RunCheck:
     """Check all of a run's frames, without looking into them."""
     if run.faults:
-        return Survey(DAMAGED, run.faults)
+        return RunCheck(DAMAGED, run.faults)
     try:
         for _ in RunRecords(run).frames():
             pass
     except Damaged as damage:
-        return Survey(DAMAGED, (str(damage),))
+        return RunCheck(DAMAGED, (str(damage),))
     except OSError as error:
-        return Survey(DAMAGED, (_denied(error),))
-    return Survey(ending(run), ())
+        return RunCheck(DAMAGED, (_denied(error),))
+    return RunCheck(ending(run), ())

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 5
-READABLE = (5,)
-"""Schema versions that are read. In versions 2 to 4 nine messages had other names."""
+SCHEMA_VERSION = 6
+READABLE = (6,)
+"""Schema versions that are read. Messages had other names in versions 2 to 5."""
 
 FULL = "full"
 INPUTS = "inputs"

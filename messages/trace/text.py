@@ -216,7 +216,7 @@ class FrameText(MessageEncoder):
 _INLINE = MessageEncoder()
 
 
-class Sent(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Consecutive records without payloads, numbered from `first`, stored by column.
 
     Effects and errors are stored only where there are any.
@@ -298,7 +298,7 @@ def decompress(content: bytes) -> bytes:
 _decode = msgspec.json.Decoder(TraceRecord).decode
 _decode_all = msgspec.json.Decoder(list[TraceRecord]).decode
 _decode_rows = msgspec.json.Decoder(PartRows).decode
-_decode_sent = msgspec.json.Decoder(dict[str, Sent]).decode
+_decode_sent = msgspec.json.Decoder(dict[str, RecordColumns]).decode
 
 
 def records_of(line: bytes) -> tuple[TraceRecord, ...]:

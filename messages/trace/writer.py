@@ -28,7 +28,7 @@ _SEGMENTS_AT_LEAST = 4
 """Minimum number of segments within `max_bytes`."""
 
 
-class _Chain:
+class _OpenTraceFile:
     """A trace file that is being written, frame by frame; each frame has the digest of the previous one."""
 
     def __init__(self, file: BinaryIO, digest: bytes) -> None:
@@ -57,10 +57,10 @@ class _Chain:
         self.file.close()
 
 
-def _begun(path: Path, header: Header, digest: bytes) -> _Chain:
+def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
     """A file that begins with the header, after the frame with that digest; it has its name once that is written."""
     unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
-    chain = _Chain(files.create(unnamed), digest)
+    chain = _OpenTraceFile(files.create(unnamed), digest)
     try:
         files.hold(chain.file)
         chain.append_line(HEADER, msgspec.json.encode(header))
@@ -115,7 +115,7 @@ class RunWriter:
         self._closed_segments: deque[_Segment] = deque()
         self.segment = -1
         """The number of the one that is being written."""
-        self._segment: _Chain | None = None
+        self._segment: _OpenTraceFile | None = None
         self.records = 0
         """How many are in the files."""
         self._manifest = _begun(folder / files.manifest_name(header.run), header, START)
@@ -159,12 +159,12 @@ class RunWriter:
             segment.close()
         self._manifest.close()
 
-    def _current(self) -> _Chain:
+    def _current(self) -> _OpenTraceFile:
         if self._segment is None:
             raise OSError(errno.EBADF, "the trace is closed")
         return self._segment
 
-    def _open(self, digest: bytes) -> _Chain:
+    def _open(self, digest: bytes) -> _OpenTraceFile:
         """Begin the next segment, after the frame with that digest."""
         self._evict()
         number = self.segment + 1
@@ -173,7 +173,7 @@ class RunWriter:
         self._tell(Opened(number, begun.digest.hex()))
         return begun
 
-    def _close_segment(self, segment: _Chain) -> None:
+    def _close_segment(self, segment: _OpenTraceFile) -> None:
         segment.close()
         self._closed_segments.append(_Segment(self.segment, self._path(self.segment), segment.size, segment.digest))
 

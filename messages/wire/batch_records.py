@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from messages.data_requests import ProduceRequest, produce_partition, produce_request
 from messages.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
-from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, Fault, Records
+from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, InvalidRecordsReason, Records
 from messages.wire.compiler import LongSteps
 from messages.wire.compression import (
     CHUNK,
@@ -250,7 +250,7 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
     return produce_request(*fields, tuple(found))
 
 
-def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[int, ...]]]:
+def _judging(records: Records) -> LongSteps[tuple[InvalidRecordsReason | None, tuple[int, ...]]]:
     """What is wrong with the records of the only batch, and which have no key."""
     [header] = records.batches
     data, count = memoryview(records.body.data)[HEADER.size :], header.record_count
@@ -261,13 +261,13 @@ def _judging(records: Records) -> LongSteps[tuple[Fault | None, tuple[int, ...]]
     try:
         return None, (yield from checking(data, header.codec, header.record_count))
     except TooManyBytes as error:
-        return Fault(MESSAGE_TOO_LARGE, str(error)), ()
+        return InvalidRecordsReason(MESSAGE_TOO_LARGE, str(error)), ()
     except (CannotDecompress, UnexpectedOffsets) as error:
-        return Fault(UNKNOWN_SERVER_ERROR, str(error)), ()
+        return InvalidRecordsReason(UNKNOWN_SERVER_ERROR, str(error)), ()
     except LongLength as error:
-        return Fault(INVALID_RECORD if header.codec else UNKNOWN_SERVER_ERROR, str(error)), ()
+        return InvalidRecordsReason(INVALID_RECORD if header.codec else UNKNOWN_SERVER_ERROR, str(error)), ()
     except InvalidRecords as error:
-        return Fault(INVALID_RECORD, str(error)), ()
+        return InvalidRecordsReason(INVALID_RECORD, str(error)), ()
 
 
 def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:

@@ -51,7 +51,7 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work in slices, with a result."""
 LongSteps = Generator[Callable[[], None] | None, None, T]
-"""The same, where a slice may be a call for another thread (`actors.gateway.workbench`, rule 2)."""
+"""The same, where a slice may be a call for another thread (`actors.gateway.sliced_tasks`, rule 2)."""
 
 _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _FIXED["uuid"] = "16s"
@@ -103,7 +103,7 @@ def compile_writer(
     return _Writer(layout, version, bindings).compile(kind)
 
 
-class RowsCode(NamedTuple):
+class EntryCodec(NamedTuple):
     """The generated functions that encode and decode one entry of the list that a large message splits into parts.
 
     * write(elements): their `Rows` by topic. Raises as `compile_writer` says.
@@ -116,10 +116,10 @@ class RowsCode(NamedTuple):
     lacks: Mapping[str, object]
 
 
-def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> RowsCode:
+def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> EntryCodec:
     """Rows of a message's parts. Raises ValueError if this version's rows depend on other fields."""
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
-    return RowsCode(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
+    return EntryCodec(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
 
 class _Class:

@@ -4,7 +4,7 @@ Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators t
         kinds of errors. The tests of all APIs hold every version to an independent codec and to hostile bytes.
 Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
         bytes among its pieces, or the regions of files in which they lie. Who has no use for pieces joins them, and is
-        given no regions (`LogsPort`).
+        given no regions (`LogManager`).
 Rule 3: a Produce for one partition, and its answer, is read or written in one go: of small ones there are many. What is
         not quite that, or is damaged, goes the way of all others.
 Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.

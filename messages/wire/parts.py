@@ -11,7 +11,7 @@ from messages.apis import API_BY_REQUEST, APIS
 from messages.parts import KEEP_ROWS, Part
 from messages.wire.bindings import BINDINGS
 from messages.wire.codec import UNENCODABLE, UNREADABLE
-from messages.wire.compiler import RowsCode, compile_rows
+from messages.wire.compiler import EntryCodec, compile_rows
 from messages.wire.layout import Schema
 from messages.wire.rows import keep_rows, kept_rows, kept_version, rows_table
 
@@ -76,7 +76,7 @@ def entries_of(rows: PartRows) -> list[Any]:
 
 
 @cache
-def _code(message: type, version: int) -> RowsCode:
+def _code(message: type, version: int) -> EntryCodec:
     api = API_BY_REQUEST.get(message) or _API_BY_RESPONSE[message]
     if not api.min_version <= version <= api.max_version:
         raise ValueError(f"{api.name} has no version {version}")

@@ -48,8 +48,8 @@ from messages.zookeeper.configs import (
     TopicConfigs,
 )
 from messages.zookeeper.controller import (
-    ControllerEpochIs,
-    ControllerIs,
+    ControllerEpochRead,
+    ControllerRead,
     Elect,
     Elected,
     GetController,
@@ -58,7 +58,7 @@ from messages.zookeeper.controller import (
     ResignController,
 )
 from messages.zookeeper.leader_elections import (
-    ForgetPreferredElections,
+    DeletePreferredElections,
     GetPreferredElections,
     PreferredElections,
 )
@@ -86,15 +86,15 @@ from messages.zookeeper.partition_states import (
 )
 from messages.zookeeper.question import BridgeQuestion
 from messages.zookeeper.reassignments import (
-    ForgetReassignments,
     GetReassignments,
     Reassignments,
+    RemoveReassignments,
     RequestedReassignment,
     RequestReassignments,
 )
 from messages.zookeeper.topic_deletion import (
+    DeleteTopicDeletionRequests,
     DeleteTopics,
-    ForgetTopicDeletions,
     GetTopicDeletions,
     RequestTopicDeletion,
     TopicAlreadyMarkedForDeletion,
@@ -121,7 +121,7 @@ __all__ = [
     "Brokers",
     "ClusterId",
     "ConfigChanges",
-    "ControllerIs",
+    "ControllerRead",
     "CreatePartitionStates",
     "CreateTopic",
     "DeleteConfigChanges",
@@ -132,9 +132,9 @@ __all__ = [
     "Elected",
     "EnsurePaths",
     "FindClusterId",
-    "ForgetPreferredElections",
-    "ForgetReassignments",
-    "ForgetTopicDeletions",
+    "DeletePreferredElections",
+    "RemoveReassignments",
+    "DeleteTopicDeletionRequests",
     "GetAssignments",
     "GetBroker",
     "GetBrokerConfigs",
@@ -143,7 +143,7 @@ __all__ = [
     "GetConfigChanges",
     "GetController",
     "GetControllerEpoch",
-    "ControllerEpochIs",
+    "ControllerEpochRead",
     "GetIsrChangeNotifications",
     "GetLogDirEvents",
     "GetNodes",

@@ -8,8 +8,8 @@ from messages.zookeeper.question import BridgeQuestion
 
 
 @message
-class GetController(BridgeQuestion["ControllerIs"]):
-    """A request to read /controller, and to watch it if `watch` is set; the reply is ControllerIs.
+class GetController(BridgeQuestion["ControllerRead"]):
+    """A request to read /controller, and to watch it if `watch` is set; the reply is ControllerRead.
 
     The watch sends ControllerChange (created, data changed) and Reelect (deleted).
     """
@@ -18,7 +18,7 @@ class GetController(BridgeQuestion["ControllerIs"]):
 
 
 @message
-class ControllerIs:
+class ControllerRead:
     """The reply to GetController: the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if
     absent).
 
@@ -31,8 +31,8 @@ class ControllerIs:
 
 
 @message
-class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
-    """A request to read the current /controller_epoch, after a sync; the reply is ControllerEpochIs.
+class GetControllerEpoch(BridgeQuestion["ControllerEpochRead"]):
+    """A request to read the current /controller_epoch, after a sync; the reply is ControllerEpochRead.
 
     The sync is an empty transaction.
 
@@ -41,7 +41,7 @@ class GetControllerEpoch(BridgeQuestion["ControllerEpochIs"]):
 
 
 @message
-class ControllerEpochIs:
+class ControllerEpochRead:
     """The reply to GetControllerEpoch: the epoch in /controller_epoch."""
 
     epoch: int

@@ -25,7 +25,7 @@ class PreferredElections:
 
 
 @message
-class ForgetPreferredElections(BridgeQuestion[Done]):
+class DeletePreferredElections(BridgeQuestion[Done]):
     """The controller's request to delete /admin/preferred_replica_election; the reply is Done.
 
     It is fenced; an absent znode is no error.

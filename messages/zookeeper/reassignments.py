@@ -45,7 +45,7 @@ class RequestReassignments(BridgeQuestion[Done | Reassignments]):
 
 
 @message
-class ForgetReassignments(BridgeQuestion[Reassignments]):
+class RemoveReassignments(BridgeQuestion[Reassignments]):
     """The controller's request to remove these partitions from /admin/reassign_partitions.
 
     It is fenced. A partition stays if it now has other target replicas.

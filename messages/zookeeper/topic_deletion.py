@@ -34,7 +34,7 @@ class TopicAlreadyMarkedForDeletion:
 
 
 @message
-class ForgetTopicDeletions(BridgeQuestion[Done]):
+class DeleteTopicDeletionRequests(BridgeQuestion[Done]):
     """The controller's request to delete /admin/delete_topics/T for these topics; the reply is Done.
 
     It is fenced; absent znodes are no error.

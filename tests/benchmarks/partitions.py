@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 
 from actors.node import garbage
-from actors.node.ports import TimePort
+from actors.node.adapters import TimeAdapter
 from actors.runtime import RealClock
-from actors.storage.log_manager import LogsPort
+from actors.storage.log_manager import LogManager
 from messages.error_codes import NONE
 from tests.benchmarks.report import report
 from tests.broker.harness import Broker, order
@@ -28,7 +28,7 @@ LIMIT_MEGABYTES = 600.0
 TMPFS = Path("/dev/shm")
 
 
-class TimedLogs(LogsPort):
+class TimedLogs(LogManager):
     """The logs, with a stopwatch on their opening."""
 
     seconds = 0.0
@@ -44,7 +44,7 @@ class TimedLogs(LogsPort):
 def main() -> None:
     """Make the partitions, then announce them all again, and print the rows."""
     here = Path(tempfile.mkdtemp(prefix="partitions-", dir=TMPFS if TMPFS.is_dir() else None))
-    logs = TimedLogs(TimePort().wall_ms)
+    logs = TimedLogs(TimeAdapter().wall_ms)
     try:
         broker = Broker(here / "data", clock=RealClock(), validate_state=False)
         broker.base.ports["logs"] = logs

@@ -38,9 +38,9 @@ from messages.trace.runs import RunRecords, find_runs
 from messages.trace.schema import Header
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
-from spark.choices import MASTER
 from spark.columns import planned
 from spark.pack import MANIFEST, pack_slice, tell
+from spark.section_names import MASTER
 from spark.session import fit, open_session
 from spark.source import SCHEMA
 from spark.summary import ask

@@ -24,11 +24,11 @@ from actors.broker.partition_requests import PartitionRequestsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.gateway.listener import ListenerGateway
-from actors.node.ports import TimePort
+from actors.node.adapters import TimeAdapter
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
-from actors.storage.log_manager import LogsPort
+from actors.storage.log_manager import LogManager
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges
@@ -62,7 +62,7 @@ from messages.requests import (
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import (
-    ControllerEpochIs,
+    ControllerEpochRead,
     GetControllerEpoch,
     GetTopicConfigs,
     TopicConfig,
@@ -88,7 +88,7 @@ class CountingRandom:
         return f"{next(self._counter):032x}"
 
 
-class FaultyDisk(DiskPort):
+class FaultyDisk(DiskAdapter):
     """The disk, with paths below which it fails: `faults[prefix] = errno`."""
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class FaultyDisk(DiskPort):
         return super().list_directories(path)
 
 
-class FaultyLogs(LogsPort):
+class FaultyLogs(LogManager):
     """The logs on that disk: to open one fails where the disk does, to write to one below the `faults` of its own."""
 
     def __init__(self, disk: FaultyDisk) -> None:
-        super().__init__(TimePort().wall_ms)
+        super().__init__(TimeAdapter().wall_ms)
         self._disk = disk
         self.faults: dict[str, int] = {}
 
@@ -196,7 +196,7 @@ class Broker:
             "disk": self.disk,
             "logs": self.logs,
             "random": CountingRandom(),
-            "time": TimePort(),
+            "time": TimeAdapter(),
         }
         self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
@@ -295,7 +295,7 @@ class Broker:
             self.base.inject(sender, Answer(message.id, TopicConfigs(tuple(configs))), self._bridge)
         elif isinstance(message.question, GetControllerEpoch):
             away = Failure("ConnectionLoss", "ZooKeeper is away")
-            result = away if self.elected is None else ControllerEpochIs(self.elected)
+            result = away if self.elected is None else ControllerEpochRead(self.elected)
             self.base.inject(sender, Answer(message.id, result), self._bridge)
         else:
             self.questions.append(message.question)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP, LogsPort
+from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP, LogManager
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
 from messages.error_codes import MESSAGE_TOO_LARGE, NONE
@@ -56,7 +56,7 @@ def test_others_are_answered_while_a_bomb_is_checked(broker: ServedBroker, codec
 
 def test_a_search_by_time_in_a_bomb_is_done_in_parts(tmp_path: Path) -> None:
     """A bomb may be in a log from before: its first record is taken for all. No part takes long or much memory."""
-    logs, path = LogsPort(lambda: 0), f"{tmp_path}/t-0"
+    logs, path = LogManager(lambda: 0), f"{tmp_path}/t-0"
     logs.open(path, True, (1 << 30, 1 << 40, 10 << 20, 4096, -1, -1))
     data = bad_batches.batch(bomb(ZSTD), 2, ZSTD)
     assert logs.replicate(path, body_of(data))[0] == NONE

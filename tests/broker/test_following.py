@@ -28,7 +28,7 @@ from messages.data_requests import (
 from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import ShuttingDown
-from messages.partition import Reconcile, Replicate, Replicated, Restart, Unfollow
+from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd, Unfollow
 from messages.vocabulary import Message
 from messages.wire.record_batch import body_of
 from tests.broker.harness import Broker, alive, codes, known, order
@@ -190,8 +190,8 @@ def test_fetchers_of_many_new_leaders_are_stopped_in_batches(broker: Broker) -> 
 
 LATE = {
     "Replicate": lambda epoch, end: Replicate(epoch, end, body_of(batch(b"late", base_offset=end)), 9, 0),
-    "Reconcile": lambda epoch, end: Reconcile(epoch, -1, 0, 0),
-    "Restart": lambda epoch, end: Restart(epoch, 50),
+    "TruncateToEpochEnd": lambda epoch, end: TruncateToEpochEnd(epoch, -1, 0, 0),
+    "TruncateFullyAndStartAt": lambda epoch, end: TruncateFullyAndStartAt(epoch, 50),
 }
 """What a fetcher sends to a partition: each would change the log."""
 

@@ -26,7 +26,7 @@ from messages.data_requests import (
     ProduceRequest,
 )
 from messages.error_codes import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
-from messages.partition import SearchOn
+from messages.partition import ContinueSearch
 from messages.records import CODECS
 from messages.trace.runs import RunRecords, find_runs
 from messages.wire.batch_records import records
@@ -108,7 +108,9 @@ def test_recompression_and_searches_by_time_replay_exactly(tmp_path: Path) -> No
     recorder.close()
     shutil.rmtree(tmp_path / "data")
     [recorded] = find_runs(tmp_path / "trace").runs
-    assert sum(record.type == SearchOn.__name__ for record in RunRecords(recorded)) >= 4, "two slices of two searches"
+    assert sum(record.type == ContinueSearch.__name__ for record in RunRecords(recorded)) >= 4, (
+        "two slices of two searches"
+    )
     (run,) = replay_directory(tmp_path / "trace", ACTORS).runs
     assert run.ok, run.divergence
     assert not (tmp_path / "data").exists()

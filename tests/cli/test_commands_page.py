@@ -11,11 +11,11 @@ import pytest
 
 from actors.cli.app import COMMANDS
 from actors.cli.local_cluster import LocalCluster
-from actors.cli.status import Partitions, Scraped, Status
+from actors.cli.status import NodeMetrics, PartitionStateCounts, Status
 from actors.cli.topics import ACTIONS
 from messages.cluster import Broker
 from messages.zookeeper import NodeRegistration
-from spark.answers import Summary
+from spark.results import Summary
 from tests.layering import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
@@ -40,7 +40,9 @@ def test_commands_and_their_options(name: str) -> None:
 
 def test_keys_of_the_json(tmp_path: Path) -> None:
     node = NodeRegistration(1, (), "h", 1, 1)
-    status = Status(1, 1, (Broker(1, ()),), (node,), 1, 1, Partitions(0, (), (), ()), (), {1: Scraped()}).as_dict()
+    status = Status(
+        1, 1, (Broker(1, ()),), (node,), 1, 1, PartitionStateCounts(0, (), (), ()), (), {1: NodeMetrics()}
+    ).as_dict()
     up = LocalCluster(tmp_path, [1], "h:1").description(1)
     nested = (up["brokers"][0], status["partitions"], status["brokers"][0], status["nodes"][0])
     keys = {key for each in (up, status, *nested) for key in each}

@@ -44,7 +44,7 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
-from spark.answers import QueryResult, Summary
+from spark.results import QueryResult, Summary
 from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
 from zk_bridge.client import Client

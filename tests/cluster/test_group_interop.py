@@ -17,7 +17,6 @@ from messages.group_requests import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
-    ForgottenPartition,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinProtocol,
@@ -26,6 +25,7 @@ from messages.group_requests import (
     ListGroupsRequest,
     MemberAssignment,
     OffsetCommitRequest,
+    OffsetDeletePartition,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetFetchTopic,
@@ -111,7 +111,7 @@ def a_groups_life(talk: Talk) -> None:
             talk.call(OffsetCommitRequest(version, group, generation, member, parts))
     for version in (0, 3, 5):
         talk.call(DescribeGroupsRequest(version, (group, "nobody", ""), include_authorized_operations=False))
-    talk.call(OffsetDeleteRequest(0, group, (ForgottenPartition(T0), ForgottenPartition(NOWHERE))))
+    talk.call(OffsetDeleteRequest(0, group, (OffsetDeletePartition(T0), OffsetDeletePartition(NOWHERE))))
     talk.call(DeleteGroupsRequest(2, (group, "nobody", "")))
     talk.call(LeaveGroupRequest(4, group, (LeavingMember("nobody"), LeavingMember(me), LeavingMember("", "i"))))
     talk.call(HeartbeatRequest(4, group, 1, me))
@@ -121,7 +121,7 @@ def a_groups_life(talk: Talk) -> None:
     talk.call(OffsetFetchRequest(7, group, None))
     talk.call(DescribeGroupsRequest(5, (group,)))
     talk.call(OffsetCommitRequest(8, group, -1, "", (CommittedPartition(T0, 9),)))
-    talk.call(OffsetDeleteRequest(0, group, (ForgottenPartition(T0), ForgottenPartition(T1))))
+    talk.call(OffsetDeleteRequest(0, group, (OffsetDeletePartition(T0), OffsetDeletePartition(T1))))
     talk.call(DeleteGroupsRequest(2, (group,)))
     talk.call(DescribeGroupsRequest(5, (group,)))
 
@@ -160,7 +160,7 @@ def what_is_refused(talk: Talk) -> None:
     talk.call(OffsetCommitRequest(8, "x", 3, "somebody", (CommittedPartition(T0, 1),)))
     talk.call(OffsetFetchRequest(7, "x", None))
     talk.call(OffsetFetchRequest(1, "x", (OffsetFetchTopic("grouped", (0,)),)))
-    talk.call(OffsetDeleteRequest(0, "x", (ForgottenPartition(T0),)))
+    talk.call(OffsetDeleteRequest(0, "x", (OffsetDeletePartition(T0),)))
     talk.call(DeleteGroupsRequest(0, ()))
     talk.call(DescribeGroupsRequest(3, ("x",), True))
     talk.call(ListGroupsRequest(4, ("Dead",)))

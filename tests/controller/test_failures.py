@@ -110,7 +110,7 @@ def test_a_client_is_answered_once_when_its_request_raises(world: World, monkeyp
         yield from announce(context)
         raise RuntimeError("bug")
 
-    monkeypatch.setitem(events.REQUESTS, ControlledShutdownRequest, events.Served(served.state, raising))
+    monkeypatch.setitem(events.REQUESTS, ControlledShutdownRequest, events.ClientRequestHandler(served.state, raising))
     world.expected_failures = 1
     response = world.shut_down(node, 1)
     assert response.error_code == -1 and len(world.responses) == 1

@@ -30,9 +30,9 @@ from messages.group_requests import (
     CommittedPartition,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    ForgottenPartition,
     ListGroupsRequest,
     OffsetCommitRequest,
+    OffsetDeletePartition,
     OffsetDeleteRequest,
 )
 from messages.state import ActorState
@@ -217,7 +217,7 @@ def test_offsets_are_deleted(world: World) -> None:
     world.coordinate(*range(4))
     world.commit()
     nowhere = T0._replace(topic="nowhere")
-    response = world.ask(OffsetDeleteRequest(0, "g", (ForgottenPartition(T0), ForgottenPartition(nowhere))))
+    response = world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0), OffsetDeletePartition(nowhere))))
     assert [each.error_code for each in response.partitions] == [NONE, UNKNOWN_TOPIC_OR_PARTITION]
     assert world.fetch() == {}
     assert world.ask(OffsetDeleteRequest(0, "nobody", ())).error_code == GROUP_ID_NOT_FOUND

@@ -49,7 +49,7 @@ JSON = (
     ("actors/cli/status.py", "as_dict"),
     ("actors/cli/local_cluster.py", "description"),
     ("actors/cli/local_cluster.py", "_brokers"),
-    ("spark/answers.py", "as_dict"),
+    ("spark/results.py", "as_dict"),
 )
 """Functions whose dict literals have the keys of the printed JSON."""
 
@@ -295,10 +295,10 @@ def json_keys() -> Iterator[Text]:
                         for key in inner.keys:
                             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                                 yield Text("JSON keys", place(file, key), key.value)
-    from actors.cli.status import Partitions
-    from spark.choices import BRIEF, COMPARED
+    from actors.cli.status import PartitionStateCounts
+    from spark.section_names import BRIEF, COMPARED
 
-    for key in (*Partitions._fields, *BRIEF, COMPARED):
+    for key in (*PartitionStateCounts._fields, *BRIEF, COMPARED):
         yield Text("JSON keys", "status, summary", key)
     for file in sorted((ROOT / "spark").rglob("*.py")):
         for node in nodes(file):

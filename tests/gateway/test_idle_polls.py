@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.gateway.idle_polls import SILENCE, TRUSTED, IdlePolls
+from actors.gateway.idle_polls import SILENCE, TRUSTED, IdleFetchSessions
 from actors.runtime import VirtualScheduler
 from messages.data_requests import FetchRequest, FetchResponse
 from messages.network import ClientRequest, ClientResponse, FetchSessionWoken
@@ -24,7 +24,7 @@ class World:
         self.answers: list[ClientResponse] = []
         self.reported: list[Message] = []
         clock = self.time.clock
-        self.polls = IdlePolls(self.time.call_later, clock.now, self.answers.append, self.reported.append)
+        self.polls = IdleFetchSessions(self.time.call_later, clock.now, self.answers.append, self.reported.append)
         self.polls.rest(ClientResponse(CONNECTION, 1, FetchResponse((), 0, SESSION), rest=2))
 
 

@@ -19,11 +19,11 @@ from actors.gateway.limits import (
     LINES_PER_SECOND,
     MAX_LOG_FILES,
     RESERVED_FILES,
-    Allowance,
     ConnectionCount,
-    Files,
+    FileLimit,
     MemoryPool,
     PeerLog,
+    TraceRateLimit,
 )
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import USUAL
@@ -171,8 +171,8 @@ def test_another_broker_gets_its_own_capacity() -> None:
 def test_files_are_kept_in_reserve() -> None:
     one = (Endpoint("A", "h", 1),)
     for files, listeners, protected in (
-        (Files(2, 3, 0, 4), one, 2),
-        (Files(2, 3, 0, 4), (*one, Endpoint("B", "h", 2)), 3),
+        (FileLimit(2, 3, 0, 4), one, 2),
+        (FileLimit(2, 3, 0, 4), (*one, Endpoint("B", "h", 2)), 3),
     ):
         settings = NodeSettings(0, listeners, listeners, (), "none", inter_broker_listener_name="A")
         count = ConnectionCount(settings, files)
@@ -185,19 +185,19 @@ def test_files_are_kept_in_reserve() -> None:
 
 @pytest.mark.parametrize("limit", (64, 256, 1024, 1 << 20))
 def test_logs_and_connections_share_what_the_reserve_leaves(limit: int) -> None:
-    files = Files.of(limit)
+    files = FileLimit.of(limit)
     reserve = limit - files.all - files.logs
     assert reserve == min(RESERVED_FILES, limit // 2)
     assert limit // 4 <= files.all < files.protected < files.all + reserve / 3
     assert min(limit // 4, MAX_LOG_FILES) <= files.logs <= MAX_LOG_FILES
-    assert Files.of_process().limit == os.sysconf("SC_OPEN_MAX")
+    assert FileLimit.of_process().limit == os.sysconf("SC_OPEN_MAX")
 
 
 def test_a_connection_beyond_the_limit_of_files_is_refused(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Connections beyond the limit waited in the socket, without a word, until their clients gave up."""
-    monkeypatch.setattr(Files, "of_process", lambda: Files(2, 3, 2, 8))
+    monkeypatch.setattr(FileLimit, "of_process", lambda: FileLimit(2, 3, 2, 8))
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         serve(gateway, base, seen)
@@ -351,7 +351,7 @@ def test_a_clients_large_request_is_refused_as_soon_as_it_is_announced(caplog: p
 
 
 def test_an_allowance_grows_with_time() -> None:
-    allowance = Allowance(100)
+    allowance = TraceRateLimit(100)
     allowance.use(100, now=10.0)
     assert allowance.delay(10.0) == 0
     allowance.use(150, now=10.0)
@@ -373,7 +373,7 @@ def test_a_client_beyond_its_rate_is_read_later() -> None:
         assert len(seen) == 1
         await modest.ask()
         assert len(seen) == 2, "only the other one's"
-        throttled._allowance = Allowance(1 << 30)
+        throttled._allowance = TraceRateLimit(1 << 30)
         throttled._unthrottle()
         await eventually(lambda: len(seen) == 3)
 

@@ -12,7 +12,7 @@ import pytest
 
 from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway
 from actors.gateway.metrics_server import CONNECTIONS
-from actors.gateway.request_figures import RequestFigures
+from actors.gateway.request_metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.data_requests import FetchRequest
 from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
@@ -158,7 +158,7 @@ def test_counters_count_by_topic_and_of_all_until_they_are_dropped(base: LocalBa
 
 def test_requests_are_counted_and_timed_by_kind(gateway: MetricsGateway) -> None:
     now = [10.0]
-    figures = RequestFigures(gateway, lambda: now[0])
+    figures = RequestMetrics(gateway, lambda: now[0])
     fetch = FetchRequest(11, 2, 500, 1, (), 1 << 20)
     for correlation_id, request in enumerate((ApiVersionsRequest(3), fetch)):
         figures.asked((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))

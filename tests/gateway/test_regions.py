@@ -11,7 +11,7 @@ import pytest
 
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
-from actors.storage.log_manager import LogsPort
+from actors.storage.log_manager import LogManager
 from messages.broker import LogFileFailed
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, FetchResponse
@@ -31,7 +31,7 @@ BATCHES = 40
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     """A log of 8 MB."""
-    writer, path = LogsPort(lambda: 1_000), str(tmp_path / "t-0")
+    writer, path = LogManager(lambda: 1_000), str(tmp_path / "t-0")
     writer.open(path, True, CONFIG)
     for number in range(BATCHES):
         records = batch_of([(bytes([number]), os.urandom(200_000))], 1_000)
@@ -40,8 +40,8 @@ def path(tmp_path: Path) -> str:
     return path
 
 
-def opened(path: str, region_from: int | None) -> LogsPort:
-    port = LogsPort(lambda: 1_000, region_from)
+def opened(path: str, region_from: int | None) -> LogManager:
+    port = LogManager(lambda: 1_000, region_from)
     port.open(path, False, CONFIG)
     return port
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.gateway.workbench import Workbench
+from actors.gateway.sliced_tasks import SlicedTaskQueue
 from messages.wire import LongSteps, MalformedFrame, Steps
 
 
@@ -28,7 +28,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(scenario, 10))
 
 
-class Bench(Workbench):
+class Bench(SlicedTaskQueue):
     """A second of CPU passes whenever somebody looks."""
 
     def __init__(self, turn_seconds: float = 1.0) -> None:
@@ -110,7 +110,7 @@ def test_a_long_call_is_made_on_another_thread_while_the_loop_goes_on() -> None:
             yield None
             return "done"
 
-        bench = Workbench(1.0)
+        bench = SlicedTaskQueue(1.0)
         bench.begin(steps(), done.set_result)
         asyncio.get_running_loop().call_soon(turned.set)
         assert (await done, made) == ("done", [True])

@@ -56,7 +56,7 @@ def test_no_collection_looks_at_much_however_much_there_is() -> None:
 def test_no_collection_runs_python_meanwhile() -> None:
     before = list(gc.callbacks)
     garbage.tame()
-    garbage.Collections()()
+    garbage.GarbageCollectionSchedule()()
     assert gc.callbacks == before, "other threads would run in a callback, and make what nobody looks at"
 
 
@@ -70,7 +70,7 @@ def test_cycles_that_die_young_are_freed() -> None:
 
 
 def test_on_a_loop_cycles_of_turns_that_make_little_are_freed() -> None:
-    collections, knots, most = garbage.Collections(), weakref.WeakSet[Knot](), 0
+    collections, knots, most = garbage.GarbageCollectionSchedule(), weakref.WeakSet[Knot](), 0
     for _ in range(200):
         for _ in range(garbage.MUCH // 4):
             knots.add(Knot())
@@ -80,7 +80,7 @@ def test_on_a_loop_cycles_of_turns_that_make_little_are_freed() -> None:
 
 
 def test_what_a_turn_makes_much_of_is_not_looked_at() -> None:
-    collections = garbage.Collections()
+    collections = garbage.GarbageCollectionSchedule()
     collections()
     before = [each["collections"] for each in gc.get_stats()]
     kept = []

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
+from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor
-from actors.node.ports import ProcessPort, RandomPort, TimePort
 from actors.runtime import Delivery, local_system
-from actors.storage.disk import DiskPort
-from actors.storage.log_manager import LogsPort
+from actors.storage.disk import DiskAdapter
+from actors.storage.log_manager import LogManager
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.conversation import Answer, Ask
 from messages.network import Received, Transmit, TransmitFailed
@@ -56,11 +56,11 @@ class Node:
         self.errors: list[str] = []
         self.base = time.base(observer=self)
         self.base.ports |= {
-            "disk": DiskPort(),
-            "logs": LogsPort(TimePort().wall_ms),
-            "time": TimePort(),
-            "random": RandomPort(),
-            "process": ProcessPort("127.0.0.1", 1),
+            "disk": DiskAdapter(),
+            "logs": LogManager(TimeAdapter().wall_ms),
+            "time": TimeAdapter(),
+            "random": RandomAdapter(),
+            "process": ProcessAdapter("127.0.0.1", 1),
         }
         self.zookeeper = zookeeper
         self.store = MemoryStore(zookeeper)

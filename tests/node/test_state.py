@@ -32,7 +32,7 @@ from actors.coordinator.transaction_markers import TransactionMarkersActor
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.node.assembly import Node
 from actors.node.node import NodeActor
-from actors.runtime import Dispatcher, LocalBase, NoForm, NotAtRest, local_system, restore, state_of
+from actors.runtime import Dispatcher, LocalBase, NotAtRest, UnstorableValue, local_system, restore, state_of
 from messages.state import ActorState, StateName, StatePart
 from messages.trace.codec import Codec, encode
 from messages.zookeeper import RequestTopicDeletion
@@ -175,7 +175,7 @@ def test_what_has_no_form_is_named(thing: Any) -> None:
     base = LocalBase()
     holder = base.instance_of(local_system(base).createActor(Holder))
     holder.table = {"key": [0, thing]}
-    with pytest.raises(NoForm, match=r"Holder\.table\['key'\]\[1\] cannot be stored: "):
+    with pytest.raises(UnstorableValue, match=r"Holder\.table\['key'\]\[1\] cannot be stored: "):
         state_of(holder)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.runtime import OUTSIDE, Dispatcher, EffectDiverged, Port, PortCall
+from actors.runtime import OUTSIDE, Adapter, AdapterCall, Dispatcher, EffectDiverged
 from tests.runtime.actors import World
 
 
@@ -42,8 +42,8 @@ class Clerk(Dispatcher):
         self.port(name)
 
 
-MADE = PortCall("disk", "make_directory", ("a",), 1, "")
-FULL = PortCall("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
+MADE = AdapterCall("disk", "make_directory", ("a",), 1, "")
+FULL = AdapterCall("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
 
 
 def test_live_calls_are_made_and_noted() -> None:
@@ -63,7 +63,7 @@ def test_effects_do_not_pile_up_without_an_observer() -> None:
     assert world.base.ports.made == []
 
 
-def replay(effects: list[PortCall], *paths: str) -> tuple[World, Any]:
+def replay(effects: list[AdapterCall], *paths: str) -> tuple[World, Any]:
     world = World()
     clerk = world.actor(Clerk)
     envelope = world.base.outside(clerk, paths, world.outside)
@@ -82,7 +82,9 @@ def test_in_replay_the_record_answers() -> None:
 
 
 @pytest.mark.parametrize("paths, recorded", [(("b",), MADE), (("full", "a"), None)])
-def test_another_call_than_recorded_ends_the_replay_at_once(paths: tuple[str, ...], recorded: PortCall | None) -> None:
+def test_another_call_than_recorded_ends_the_replay_at_once(
+    paths: tuple[str, ...], recorded: AdapterCall | None
+) -> None:
     with pytest.raises(EffectDiverged) as raised:
         replay([MADE] if recorded else [FULL], *paths)
     assert raised.value.recorded == recorded
@@ -98,4 +100,4 @@ def test_an_unknown_port_is_an_error_with_its_name() -> None:
     world.tell(world.actor(Clerk), "tape")
     assert "'tape'" in (world.journal.deliveries[0].error or "")
     with pytest.raises(AttributeError):
-        Port(world.base, "disk")._private
+        Adapter(world.base, "disk")._private

@@ -123,7 +123,7 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
 
 def _left_behind(patch: pytest.MonkeyPatch) -> None:
     """Completed reassignments stay in /admin/reassign_partitions."""
-    question = "left = yield from ask(ForgetReassignments"
+    question = "left = yield from ask(RemoveReassignments"
     apply(patch, Change("actors.core.controller.reassignment:_forget", question, f"return\n    {question}"))
 
 
@@ -304,7 +304,7 @@ def _forgotten_producers(patch: pytest.MonkeyPatch) -> None:
 
 def _early_list(patch: pytest.MonkeyPatch) -> None:
     """A fetch has the aborted transactions from before it waited, and so none."""
-    log = "actors.storage.log_manager:LogsPort.read_committed"
+    log = "actors.storage.log_manager:LogManager.read_committed"
     apply(patch, Change(log, "for each in aborted", "for each in ()"))
 
 

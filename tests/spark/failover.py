@@ -11,7 +11,7 @@ from typing import Any
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.delivery import Delivery, PortCall
+from actors.runtime.delivery import AdapterCall, Delivery
 from actors.runtime.recorder import Recorder
 from messages.broker import Forwarded
 from messages.channel import StartChannel
@@ -82,7 +82,7 @@ class Node:
         self.seconds += 1
         text = str(receiver.addressDetails)
         actor = "" if text.startswith("outside:") else text.rpartition(".")[0]
-        effects = (PortCall("time", "wall_ms", (), 5, ""),) if actor else ()
+        effects = (AdapterCall("time", "wall_ms", (), 5, ""),) if actor else ()
         times = (self.seconds - 0.5, self.seconds, self.seconds + 0.25)
         self.recorder.delivered(
             Delivery(self.n, "sent", self.n - 1, sender, receiver, actor, message, *times, effects, error)

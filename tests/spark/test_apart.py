@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from messages.trace.errors import NotATrace
-from spark.apart import ChildEnded, apart
+from spark.child_process import ChildEnded, apart
 from tests.waiting import until
 
 

@@ -12,7 +12,7 @@ from thespian.actors import ActorAddress
 from messages.cluster import Endpoint
 from messages.network import ClientRequest, ClientResponse, Received, Transmit
 from messages.requests import LeaderAndIsrRequest, LeaderAndIsrResponse
-from spark.answers import Summary
+from spark.results import Summary
 from spark.summary import summarise
 from tests.spark import working_day
 from tests.spark.failover import CONTROLLER, NETWORK, Node, leader

@@ -20,9 +20,9 @@ from actors.cli.app import run
 from messages.trace.files import SUFFIX
 from messages.trace.runs import find_runs
 from spark.follow import land, only_follower
-from spark.growing import GrowingTraces
 from spark.source import SCHEMA, TraceSource
 from spark.summary import summarise
+from spark.trace_stream import GrowingTraces
 from tests.cluster.processes import OURS, Running, start_up
 from tests.spark import failover
 from tests.waiting import until

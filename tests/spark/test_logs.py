@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from actors.cli.app import run
-from spark.answers import Summary
 from spark.logs import read
+from spark.results import Summary
 from spark.summary import summarise_logs
 
 OLD = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.answers import Summary
-from spark.choices import TITLES
 from spark.questions import traffic
+from spark.results import Summary
+from spark.section_names import TITLES
 from spark.source import SCHEMA
 from spark.summary import QUESTIONS, summarise
 from tests.spark import failover, working_day

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from plotly.offline import get_plotlyjs
 
-from spark.answers import QueryResult, Summary
-from spark.choices import TITLES
 from spark.headline import headline
 from spark.plots import FIGURES, MOST, STEPS
 from spark.report import page
+from spark.results import QueryResult, Summary
+from spark.section_names import TITLES
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from actors.public.simulated import SimulatedCluster
 from messages.admin_requests import ElectLeadersRequest
-from spark.answers import Summary
 from spark.headline import headline
+from spark.results import Summary
 from spark.summary import summarise
 from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process
 

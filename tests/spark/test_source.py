@@ -15,12 +15,12 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThan
 from messages.trace.errors import NotATrace
 from spark.columns import batches
 from spark.errors import BadOption
-from spark.growing import GrowingTraces
 from spark.pack import Packing
 from spark.public import DefaultSource
 from spark.selection import ALL, Selection, selection_of
 from spark.source import FilteringReader, TraceReader
 from spark.summary import ask
+from spark.trace_stream import GrowingTraces
 from tests.layering import ROOT
 from tests.spark import failover
 

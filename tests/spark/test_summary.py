@@ -20,9 +20,9 @@ from messages.trace.runs import RunRecords, find_runs
 from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
 from messages.trace.writer import RunWriter
-from spark.answers import Summary
-from spark.choices import BRIEF
 from spark.pack import Packing, is_packed, manifest
+from spark.results import Summary
+from spark.section_names import BRIEF
 from spark.source import TraceSource
 from spark.summary import summarise
 from tests.spark import failover

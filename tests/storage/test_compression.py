@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.log_settings import log_config
 from actors.storage.log import LogConfig
-from actors.storage.log_manager import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE, RECORD_LIST_TOO_LARGE, LogsPort
+from actors.storage.log_manager import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE, RECORD_LIST_TOO_LARGE, LogManager
 from messages.partition import LogSettings
 from messages.records import CODECS
 from messages.wire.batch_records import records
@@ -21,8 +21,8 @@ from tests.storage.bad_batches import record
 THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k", b"v" * 900, 7)
 
 
-def opened(place: Path, **fields: int) -> tuple[LogsPort, str]:
-    logs, path = LogsPort(lambda: 5_000), f"{place}/t-0"
+def opened(place: Path, **fields: int) -> tuple[LogManager, str]:
+    logs, path = LogManager(lambda: 5_000), f"{place}/t-0"
     logs.open(path, True, attrs.astuple(LogConfig(**fields)))
     return logs, path
 

@@ -16,7 +16,7 @@ from actors.storage.log_manager import (
     NONE,
     OUT_OF_ORDER_SEQUENCE,
     RECOVERY_POINTS,
-    LogsPort,
+    LogManager,
 )
 from messages.records import Body
 from messages.wire import MalformedFrame
@@ -30,18 +30,18 @@ CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 KINDS = ("log", "index", "timeindex", "snapshot", "leader-epoch-checkpoint", *CHECKPOINTS)
 
 
-def port() -> LogsPort:
-    return LogsPort(lambda: 2_000)
+def port() -> LogManager:
+    return LogManager(lambda: 2_000)
 
 
-def append(logs: LogsPort, path: str, number: int) -> int:
+def append(logs: LogManager, path: str, number: int) -> int:
     """Append two records, numbered; the error code."""
     data = batch(b"x" * 30, b"%d" % number, timestamp=1000 + number, producer=7, epoch=0, sequence=2 * number)
     *_, (error_code, *_) = logs.append(path, 1 + number // 5, False, False, body_of(data))
     return error_code
 
 
-def filled(path: Path) -> LogsPort:
+def filled(path: Path) -> LogManager:
     """A log of two dozen records in several segments and three leader epochs, half of it durable; it begins at 2."""
     path.parent.mkdir(parents=True, exist_ok=True)
     logs, name = port(), str(path)
@@ -58,7 +58,7 @@ def filled(path: Path) -> LogsPort:
     return logs
 
 
-def offsets(logs: LogsPort, path: str, start: int, end: int) -> list[int]:
+def offsets(logs: LogManager, path: str, start: int, end: int) -> list[int]:
     """The base offsets of all batches, each read from its own offset, as a consumer goes on, up to one that is none."""
     found: list[int] = []
     with contextlib.suppress(MalformedFrame):

@@ -13,9 +13,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log import Handles, LogConfig, opening
-from actors.storage.log_manager import LogsPort
+from actors.storage.log_manager import LogManager
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 
@@ -41,8 +41,8 @@ def open_files() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-def logs_with_records(place: Path, count: int, **fields: int) -> tuple[LogsPort, list[str]]:
-    port = LogsPort(lambda: 1_000, **fields)
+def logs_with_records(place: Path, count: int, **fields: int) -> tuple[LogManager, list[str]]:
+    port = LogManager(lambda: 1_000, **fields)
     paths = [str(place / f"t-{number}") for number in range(count)]
     for path in paths:
         port.open(path, True, CONFIG)
@@ -60,7 +60,7 @@ def test_logs_give_their_files_back_where_the_process_has_no_descriptor_left(tmp
         assert [port.read(path, 0, 10_000, 9, True)[0] for path in paths] == [0] * 30
         assert port.checkpoint() == () == port.checkpoint_high_watermarks()
         port.close_all()
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert [again.open(path, False, CONFIG)[1] for path in paths] == [4] * 30
     again.close_all()
 
@@ -75,14 +75,14 @@ def test_checkpoints_that_cannot_be_written_for_want_of_a_descriptor_are_no_fail
     assert f"Failed to write the checkpoints of {tmp_path}, retrying: Too many open files" in caplog.text
     port.checkpoint_high_watermarks()
     port.close_all()
-    assert LogsPort(lambda: 1_000).open(paths[0], False, CONFIG)[3] == 1
+    assert LogManager(lambda: 1_000).open(paths[0], False, CONFIG)[3] == 1
 
 
 def test_the_disk_takes_descriptors_from_logs_too(tmp_path: Path) -> None:
     with free_descriptors(8):
         port, _ = logs_with_records(tmp_path / "", 12)
         held = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
-        disk = DiskPort()
+        disk = DiskAdapter()
         disk.write_text(str(tmp_path / "meta"), "text")
         assert disk.read_text(str(tmp_path / "meta")) == "text" and len(disk.list_directories(str(tmp_path))) == 12
         assert disk.lock(str(tmp_path / ".lock"))

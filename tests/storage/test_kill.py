@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.storage.disk import DiskPort
-from actors.storage.log_manager import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogsPort
+from actors.storage.disk import DiskAdapter
+from actors.storage.log_manager import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, NONE, RECOVERY_POINTS, LogManager
 from tests.storage.test_damage import CONFIG, append, offsets, port
 from tests.storage.test_transactions import SMALL, Partition
 
@@ -180,14 +180,14 @@ class Recreation:
         self._delete(logs)
         self._make_again(logs)
 
-    def _delete(self, logs: LogsPort) -> None:
+    def _delete(self, logs: LogManager) -> None:
         logs.close(self.path, True)
         deleted = Path(f"{self.path}.{'0' * 32}-delete")
         shutil.rmtree(deleted, ignore_errors=True)
-        DiskPort().rename(self.path, str(deleted))
+        DiskAdapter().rename(self.path, str(deleted))
         logs.checkpoint_deletions()
 
-    def _make_again(self, logs: LogsPort) -> None:
+    def _make_again(self, logs: LogManager) -> None:
         self.made_again = True
         if not Path(self.path).exists():
             logs.open(self.path, True, CONFIG)
@@ -243,7 +243,7 @@ class TransactionLife:
         self.log = Partition(path.parent, SMALL, is_open=False)
 
     @property
-    def logs(self) -> LogsPort:
+    def logs(self) -> LogManager:
         """The port of the process."""
         return self.log.logs
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import (
     LogDirectories,
     LogDirectoryRefused,
@@ -62,7 +62,7 @@ def test_a_name_is_read_as_it_was_written_and_stays_a_name_when_deleted(topic: s
 
 
 def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> None:
-    disk, data = DiskPort(), tmp_path / "a" / "b"
+    disk, data = DiskAdapter(), tmp_path / "a" / "b"
     mine = directories(data)
     assert mine.load(disk) == []
     lines = (data / "meta.properties").read_text().splitlines()
@@ -73,7 +73,7 @@ def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> N
     ]
     for _ in range(2):
         with pytest.raises(LogDirectoryRefused, match=f"{data} is in use"):
-            directories(data).load(DiskPort())  # and who is refused takes nobody's lock away
+            directories(data).load(DiskAdapter())  # and who is refused takes nobody's lock away
     mine.unlock(disk)
     again = directories(data)
     again.load(disk)
@@ -82,7 +82,7 @@ def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> N
 
 def test_the_lock_holds_against_another_process(tmp_path: Path) -> None:
     script = (
-        "import sys; from actors.storage.disk import DiskPort; d = DiskPort();"
+        "import sys; from actors.storage.disk import DiskAdapter; d = DiskAdapter();"
         "print(d.lock(sys.argv[1]), flush=True); sys.stdin.read()"
     )
     lock = str(tmp_path / ".lock")
@@ -91,7 +91,7 @@ def test_the_lock_holds_against_another_process(tmp_path: Path) -> None:
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "True\n"
-    disk = DiskPort()
+    disk = DiskAdapter()
     assert not disk.lock(lock)
     other.communicate("")
     assert disk.lock(lock)
@@ -112,7 +112,7 @@ def test_the_lock_holds_against_another_process(tmp_path: Path) -> None:
 )
 def test_a_foreign_signature_refuses_and_names_the_file(tmp_path: Path, meta: str, complaint: str) -> None:
     (tmp_path / "meta.properties").write_text(meta)
-    disk = DiskPort()
+    disk = DiskAdapter()
     with pytest.raises(LogDirectoryRefused) as refused:
         directories(tmp_path).load(disk)
     assert str(tmp_path / "meta.properties") in str(refused.value)
@@ -124,7 +124,7 @@ def test_a_foreign_signature_refuses_and_names_the_file(tmp_path: Path, meta: st
 def test_apaches_signature_is_accepted_and_left_alone(tmp_path: Path) -> None:
     text = f"#\n#Sat Nov 21 09:00:00 UTC 2026\nbroker.id=0\nversion=0\ncluster.id={CLUSTER_ID}\ndirectory.id=x\n"
     (tmp_path / "meta.properties").write_text(text)
-    disk = DiskPort()
+    disk = DiskAdapter()
     mine = directories(tmp_path)
     mine.load(disk)
     mine.unlock(disk)
@@ -137,7 +137,7 @@ def test_apaches_signature_is_accepted_and_left_alone(tmp_path: Path) -> None:
 def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str) -> None:
     meta = tmp_path / "meta.properties"
     meta.write_text(text)
-    disk, mine = DiskPort(), directories(tmp_path)
+    disk, mine = DiskAdapter(), directories(tmp_path)
     mine.load(disk)
     mine.unlock(disk)
     signed = parse_properties(meta.read_text())
@@ -150,13 +150,13 @@ def test_a_damaged_signature_refuses_and_stays(tmp_path: Path, junk: bytes) -> N
     meta = tmp_path / "meta.properties"
     meta.write_bytes(junk)
     with pytest.raises(LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start again"):
-        directories(tmp_path).load(DiskPort())
+        directories(tmp_path).load(DiskAdapter())
     assert meta.read_bytes() == junk
 
 
 def test_a_signature_that_is_completed_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "meta.properties").write_text("# Montag, 21. M\xe4rz\nversion=0\nbroker.id=0\n", encoding="latin-1")
-    disk, mine = DiskPort(), directories(tmp_path)
+    disk, mine = DiskAdapter(), directories(tmp_path)
     mine.load(disk)
     mine.unlock(disk)
     assert "meta.properties has no cluster.id: adding it" in caplog.text
@@ -168,7 +168,7 @@ def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "meta.properties.tmp").symlink_to(victim)
-    disk, mine = DiskPort(), directories(data)
+    disk, mine = DiskAdapter(), directories(data)
     mine.load(disk)
     mine.unlock(disk)
     assert victim.read_text() == "precious"
@@ -179,21 +179,21 @@ def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
 def test_what_is_no_log_refuses(tmp_path: Path) -> None:
     (tmp_path / "holiday pictures").mkdir()
     with pytest.raises(LogDirectoryRefused, match="'holiday pictures' does not have the form"):
-        directories(tmp_path).load(DiskPort())
+        directories(tmp_path).load(DiskAdapter())
 
 
 def test_a_log_in_two_directories_refuses(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)
     with pytest.raises(LogDirectoryRefused, match="t-0 exists in two log directories"):
-        directories(tmp_path / "a", tmp_path / "b").load(DiskPort())
+        directories(tmp_path / "a", tmp_path / "b").load(DiskAdapter())
 
 
 def test_a_start_finds_logs_and_leftovers(tmp_path: Path) -> None:
     for name in ("t-0", "u-12", f"v-0.{HEX}-delete", f"w-0.{HEX}-future"):
         (tmp_path / name).mkdir()
     (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
-    disk = DiskPort()
+    disk = DiskAdapter()
     mine = directories(tmp_path)
     assert mine.load(disk) == [f"{tmp_path}/v-0.{HEX}-delete"]
     assert mine.find(("u", 12)) == f"{tmp_path}/u-12"
@@ -203,7 +203,7 @@ def test_a_start_finds_logs_and_leftovers(tmp_path: Path) -> None:
 
 def test_a_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
     (tmp_path / "a" / "t-0").mkdir(parents=True)
-    disk = DiskPort()
+    disk = DiskAdapter()
     mine = directories(tmp_path / "a", tmp_path / "b")
     mine.load(disk)
     placed = [mine.place(("t", number), True) for number in (1, 2, 3)]
@@ -228,7 +228,7 @@ def test_with_a_directory_offline_only_new_logs_are_made(tmp_path: Path) -> None
 
 
 def test_the_port_speaks_only_of_plain_things(tmp_path: Path) -> None:
-    disk, path = DiskPort(), str(tmp_path / "d")
+    disk, path = DiskAdapter(), str(tmp_path / "d")
     assert disk.make_directory(path) is True
     assert disk.make_directory(path) is False
     (tmp_path / "file").write_text("x")

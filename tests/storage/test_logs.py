@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from actors.storage.disk import DiskPort
+from actors.storage.disk import DiskAdapter
 from actors.storage.log import Log, LogConfig
 from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
@@ -27,8 +27,8 @@ from actors.storage.log_manager import (
     NONE,
     OUT_OF_ORDER_SEQUENCE,
     RECOVERY_POINTS,
-    LogsPort,
-    _Points,
+    LogManager,
+    _CheckpointFile,
     recover,
 )
 from messages.wire.control_batch import EndTransactionMarker
@@ -41,11 +41,11 @@ NEVER = attrs.astuple(LogConfig(retention_ms=-1))
 
 
 @pytest.fixture
-def port() -> LogsPort:
-    return LogsPort(lambda: 1_000)
+def port() -> LogManager:
+    return LogManager(lambda: 1_000)
 
 
-def append(port: LogsPort, path: str, value: bytes = b"x" * 60) -> None:
+def append(port: LogManager, path: str, value: bytes = b"x" * 60) -> None:
     data = batch(value)
     assert port.append(path, 0, False, False, body_of(data))[2][0] == 0
 
@@ -56,7 +56,7 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
     """And then there is nothing left to recover; what is in use, or was closed in order, is left alone."""
     for name in ("doubtful", "used", "clean"):
         (tmp_path / name).mkdir()
-        port = LogsPort(lambda: 1_000)
+        port = LogManager(lambda: 1_000)
         filled(port, str(tmp_path / name / "t-0"))
         if name == "clean":
             port.close_all()
@@ -64,7 +64,7 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
             port.abandon()
             with max((tmp_path / name / "t-0").glob("*.log")).open("ab") as file:
                 file.write(b"torn")
-    disk = DiskPort()
+    disk = DiskAdapter()
     disk.lock(str(tmp_path / "used" / LOCK_FILE))
     before = {path: path.stat().st_mtime_ns for name in ("used", "clean") for path in (tmp_path / name).rglob("*")}
     recover([str(tmp_path / name) for name in ("doubtful", "used", "clean", "missing")], lambda: 1_000)
@@ -74,46 +74,48 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
     disk.unlock(str(tmp_path / "doubtful" / LOCK_FILE))
     assert (tmp_path / "doubtful" / CLEAN_MARKER).exists()
     monkeypatch.setattr(Segment, "recover", None)
-    assert LogsPort(lambda: 1_000).open(str(tmp_path / "doubtful" / "t-0"), False, SMALL)[:2] == (0, 3)
+    assert LogManager(lambda: 1_000).open(str(tmp_path / "doubtful" / "t-0"), False, SMALL)[:2] == (0, 3)
 
 
-@pytest.mark.parametrize("ends", [LogsPort.close_all, LogsPort.abandon])
-def test_batches_that_come_again_after_a_new_start_are_known(tmp_path: Path, ends: Callable[[LogsPort], None]) -> None:
+@pytest.mark.parametrize("ends", [LogManager.close_all, LogManager.abandon])
+def test_batches_that_come_again_after_a_new_start_are_known(
+    tmp_path: Path, ends: Callable[[LogManager], None]
+) -> None:
     """All five that are kept, though Apache's snapshots tell of each producer the last alone."""
     path, count = str(tmp_path / "t-0"), KEPT_BATCHES + 1
     batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(count)]
 
-    def tried(port: LogsPort, is_new: bool = False) -> list[int]:
+    def tried(port: LogManager, is_new: bool = False) -> list[int]:
         port.open(path, is_new, SMALL)
         return [port.append(path, 1, False, False, body_of(each))[2][0] for each in batches]
 
-    first = LogsPort(lambda: 1_000)
+    first = LogManager(lambda: 1_000)
     assert tried(first, True) == [NONE] * count
     assert tried(first) == [OUT_OF_ORDER_SEQUENCE] + [NONE] * KEPT_BATCHES
     ends(first)
     recover([str(tmp_path)], lambda: 1_000)
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert tried(again) == [OUT_OF_ORDER_SEQUENCE] + [NONE] * KEPT_BATCHES
     assert again.open(path, False, SMALL)[1] == 2 * count, "nothing is there twice"
 
 
-def filled(port: LogsPort, path: str, count: int = 3) -> None:
+def filled(port: LogManager, path: str, count: int = 3) -> None:
     port.open(path, True, SMALL)
     for _ in range(count):
         append(port, path)
 
 
-def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: LogsPort, tmp_path: Path) -> None:
+def test_a_clean_stop_is_marked_and_the_mark_is_taken_away_at_the_start(port: LogManager, tmp_path: Path) -> None:
     filled(port, f"{tmp_path}/t-0")
     assert not (tmp_path / CLEAN_MARKER).exists()
     port.close_all()
     assert (tmp_path / CLEAN_MARKER).exists()
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert again.open(f"{tmp_path}/t-0", False, SMALL)[:2] == (0, 3)
     assert not (tmp_path / CLEAN_MARKER).exists()
 
 
-def test_a_directory_of_new_logs_is_unchanged_until_an_append(port: LogsPort, tmp_path: Path) -> None:
+def test_a_directory_of_new_logs_is_unchanged_until_an_append(port: LogManager, tmp_path: Path) -> None:
     homes = {name: tmp_path / name for name in ("kept", "lost", "written")}
     for home in homes.values():
         home.mkdir()
@@ -129,7 +131,7 @@ def test_a_directory_of_new_logs_is_unchanged_until_an_append(port: LogsPort, tm
     assert {name for name, home in homes.items() if (home / CLEAN_MARKER).exists()} == {"kept", "written"}
 
 
-def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: LogsPort, tmp_path: Path) -> None:
+def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: LogManager, tmp_path: Path) -> None:
     filled(port, f"{tmp_path}/t-0")
     assert recovery_points(port, tmp_path) == "t 0 2", "a checkpoint came before the stop"
     port.close_all()
@@ -137,7 +139,7 @@ def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: 
 
 
 @pytest.mark.parametrize("was_clean", [True, False])
-def test_an_unopened_log_is_as_sound_as_before(port: LogsPort, tmp_path: Path, was_clean: bool) -> None:
+def test_an_unopened_log_is_as_sound_as_before(port: LogManager, tmp_path: Path, was_clean: bool) -> None:
     """After a kill, a short life that opens one log of two must not vouch for the other."""
     for name in ("t-0", "t-1", f"gone-0.{'0' * 32}-delete"):
         filled(port, f"{tmp_path}/{name}")
@@ -145,18 +147,18 @@ def test_an_unopened_log_is_as_sound_as_before(port: LogsPort, tmp_path: Path, w
         port.close_all()
     with next((tmp_path / "t-1").glob("*2.log")).open("ab") as file:
         file.write(b"torn")
-    short = LogsPort(lambda: 1_000)
+    short = LogManager(lambda: 1_000)
     short.open(f"{tmp_path}/t-0", False, SMALL)
     short.close_all()
     assert (tmp_path / CLEAN_MARKER).exists() is was_clean
-    last = LogsPort(lambda: 1_000)
+    last = LogManager(lambda: 1_000)
     last.open(f"{tmp_path}/t-0", False, SMALL)
     assert last.open(f"{tmp_path}/t-1", False, SMALL)[1] == 3
     last.close_all()
     assert (tmp_path / CLEAN_MARKER).exists()
 
 
-def test_files_of_old_segments_are_removed_at_the_next_look(port: LogsPort, tmp_path: Path) -> None:
+def test_files_of_old_segments_are_removed_at_the_next_look(port: LogManager, tmp_path: Path) -> None:
     path = f"{tmp_path}/t-0"
     filled(port, path)
     assert port.expire(path, 3) == (3, 3)
@@ -165,7 +167,7 @@ def test_files_of_old_segments_are_removed_at_the_next_look(port: LogsPort, tmp_
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
-def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogsPort, tmp_path: Path) -> None:
+def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogManager, tmp_path: Path) -> None:
     for number in range(5):
         filled(port, f"{tmp_path}/t-{number}", count=(3, 1, 3, 0, 1)[number])
     port.configure(f"{tmp_path}/t-1", NEVER)
@@ -191,8 +193,8 @@ def test_a_producer_silent_for_a_week_is_forgotten_when_retention_looks(tmp_path
         [(error_code, *_)] = port.append(path, 0, False, False, body_of(data))[2:]
         return error_code
 
-    def opened() -> LogsPort:
-        port = LogsPort(lambda: now[0])
+    def opened() -> LogManager:
+        port = LogManager(lambda: now[0])
         for name in ("t-0", "idle-0"):
             port.open(f"{tmp_path}/{name}", not (tmp_path / name).exists(), NEVER)
         return port
@@ -234,7 +236,7 @@ def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) ->
 @given(st.lists(st.tuples(st.sampled_from(["set", "forget", "write"]), st.integers(0, 3), st.integers(0, 3))))
 def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tuple[str, int, int]]) -> None:
     with TemporaryDirectory() as folder:
-        points, expected = _Points(folder, "checkpoint"), {}
+        points, expected = _CheckpointFile(folder, "checkpoint"), {}
         for call, partition, offset in [*calls, ("write", 0, 0)]:
             if call == "set":
                 points.set(("t", partition), offset)
@@ -244,33 +246,35 @@ def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tu
                 expected.pop(partition, None)
             else:
                 points.write()
-                again = _Points(folder, "checkpoint")
+                again = _CheckpointFile(folder, "checkpoint")
                 assert [again.get(("t", number)) for number in range(4)] == [expected.get(n, 0) for n in range(4)]
                 points = again if offset == 0 else points
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("how", ["all its records are old", "it begins anew"])
-def test_an_empty_log_goes_on_at_its_offset_after_a_stop(port: LogsPort, tmp_path: Path, how: str, clean: bool) -> None:
+def test_an_empty_log_goes_on_at_its_offset_after_a_stop(
+    port: LogManager, tmp_path: Path, how: str, clean: bool
+) -> None:
     path = f"{tmp_path}/t-0"
     filled(port, path)
     end = port.expire(path, 3)[0] if how == "all its records are old" else port.restart(path, 500)[1]
     if clean:
         port.close_all()
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert again.open(path, False, SMALL)[:2] == (end, end)
     again.close_all()
-    assert LogsPort(lambda: 1_000).open(path, False, SMALL)[:2] == (end, end)
+    assert LogManager(lambda: 1_000).open(path, False, SMALL)[:2] == (end, end)
 
 
-def test_a_closed_segment_has_both_its_indexes(port: LogsPort, tmp_path: Path) -> None:
+def test_a_closed_segment_has_both_its_indexes(port: LogManager, tmp_path: Path) -> None:
     filled(port, f"{tmp_path}/t-0", 2)
     port.close_all()
     for log in (tmp_path / "t-0").glob("*.log"):
         assert log.with_suffix(".index").exists() and log.with_suffix(".timeindex").exists()
 
 
-def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_path: Path) -> None:
+def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogManager, tmp_path: Path) -> None:
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
     good, damaged = batch(b"a", leader_epoch=0), bytearray(batch(b"b", base_offset=1, leader_epoch=0))
@@ -278,14 +282,14 @@ def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogsPort, tmp_pa
     assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1, -1)
 
 
-def test_a_follower_takes_no_message_of_an_old_format(port: LogsPort, tmp_path: Path) -> None:
+def test_a_follower_takes_no_message_of_an_old_format(port: LogManager, tmp_path: Path) -> None:
     """A leader with `message.format.version` below 0.11 sends them; the fetcher backs off."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
     assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1, -1)
 
 
-def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogsPort, tmp_path: Path) -> None:
+def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogManager, tmp_path: Path) -> None:
     """Rule 1: a broker may host a hundred thousand of them; each answers as an open one would."""
     path, other = f"{tmp_path}/t-0", f"{tmp_path}/t-1"
     assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0, -1)
@@ -299,7 +303,7 @@ def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogsPort, tmp_
         append(port, path)
     assert port._log(path).segments == (0,), "the new configuration counts"
     port.close_all()
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert [again.open(each, False, SMALL)[:2] for each in (path, other)] == [(0, 5), (0, 0)]
     assert again._logs[other] == SMALL
     assert isinstance(again._logs[path], Log)
@@ -307,7 +311,7 @@ def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogsPort, tmp_
     assert other not in again._logs
 
 
-def test_row_100_every_log_is_in_the_checkpoint_and_a_truncation_in_the_next(port: LogsPort, tmp_path: Path) -> None:
+def test_row_100_every_log_is_in_the_checkpoint_and_a_truncation_in_the_next(port: LogManager, tmp_path: Path) -> None:
     for number in range(3):
         filled(port, f"{tmp_path}/t-{number}")
 
@@ -338,7 +342,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     event.set()
 
 
-def recovery_points(port: LogsPort, folder: Path) -> str:
+def recovery_points(port: LogManager, folder: Path) -> str:
     """Of t-0, as of another checkpoint."""
     assert port.checkpoint() == ()
     file = folder / RECOVERY_POINTS
@@ -347,7 +351,7 @@ def recovery_points(port: LogsPort, folder: Path) -> str:
 
 def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threading.Event) -> None:
     """The recovery point moves when the segments before it are durable, not before; what came meanwhile, too."""
-    port = LogsPort(lambda: 1_000, None, ThreadPoolExecutor(1))
+    port = LogManager(lambda: 1_000, None, ThreadPoolExecutor(1))
     filled(port, f"{tmp_path}/t-0", 3)
     assert [recovery_points(port, tmp_path) for _ in range(2)] == ["t 0 0"] * 2
     filled_up = port.open(f"{tmp_path}/t-0", False, SMALL)[1]
@@ -362,7 +366,7 @@ def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threadin
 def test_what_is_cut_while_it_is_made_durable_is_not(tmp_path: Path, held: threading.Event) -> None:
     """What is written in its place is other records: the recovery point does not pass them unseen."""
     executor = ThreadPoolExecutor(1)
-    port = LogsPort(lambda: 1_000, None, executor)
+    port = LogManager(lambda: 1_000, None, executor)
     filled(port, f"{tmp_path}/t-0", 3)
     assert recovery_points(port, tmp_path) == "t 0 0"
     port.truncate(f"{tmp_path}/t-0", 1)
@@ -376,7 +380,7 @@ def test_what_is_cut_while_it_is_made_durable_is_not(tmp_path: Path, held: threa
 
 def test_a_disk_that_fails_on_the_thread_costs_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = ThreadPoolExecutor(1)
-    port = LogsPort(lambda: 1_000, None, executor)
+    port = LogManager(lambda: 1_000, None, executor)
     filled(port, f"{tmp_path}/t-0", 3)
 
     def fail(descriptor: int) -> None:
@@ -388,7 +392,7 @@ def test_a_disk_that_fails_on_the_thread_costs_the_directory(tmp_path: Path, mon
     assert (*first, *port.checkpoint()) == ((str(tmp_path), "Input/output error"),)
 
 
-def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: Path) -> None:
+def test_a_time_is_looked_for_from_the_logs_start_on(port: LogManager, tmp_path: Path) -> None:
     """Records of a batch that begins before the start count as little as whole batches there."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
@@ -406,7 +410,7 @@ def test_a_time_is_looked_for_from_the_logs_start_on(port: LogsPort, tmp_path: P
     assert port.find_time(path, 9000, 4)[1:3] == (-1, -1)
 
 
-def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tmp_path: Path) -> None:
+def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogManager, tmp_path: Path) -> None:
     """An unclean election cuts a follower below its log start: the old start in the checkpoint must not cut again."""
     path = f"{tmp_path}/t-0"
     filled(port, path, 6)
@@ -415,7 +419,7 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tm
     assert port.truncate(path, 3) == (3, 3, -1)
     append(port, path)
     port.abandon()
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     assert again.open(path, False, SMALL)[:2] == (3, 4)
     append(again, path)
     again.advance_start(path, 5)
@@ -423,17 +427,17 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogsPort, tm
     assert again.restart(path, 2) == (2, 2, -1)
     append(again, path)
     again.abandon()
-    assert LogsPort(lambda: 1_000).open(path, False, SMALL)[:2] == (2, 3)
+    assert LogManager(lambda: 1_000).open(path, False, SMALL)[:2] == (2, 3)
 
 
-def test_lines_of_logs_without_a_folder_are_forgotten(port: LogsPort, tmp_path: Path) -> None:
+def test_lines_of_logs_without_a_folder_are_forgotten(port: LogManager, tmp_path: Path) -> None:
     """A kill came between the deletion and the checkpoint; what other logs' lines say stays."""
     for number in range(3):
         filled(port, f"{tmp_path}/t-{number}")
         port.note_high_watermark(f"{tmp_path}/t-{number}", 3)
     port.close_all()
     (tmp_path / "t-1").rename(tmp_path / f"t-1.{'0' * 32}-delete")
-    again = LogsPort(lambda: 1_000)
+    again = LogManager(lambda: 1_000)
     again.open(f"{tmp_path}/t-3", True, SMALL)
     for name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         assert (tmp_path / name).read_text().splitlines()[2:] == ["t 0 3", "t 2 3"]
@@ -441,7 +445,7 @@ def test_lines_of_logs_without_a_folder_are_forgotten(port: LogsPort, tmp_path: 
 
 
 def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(
-    port: LogsPort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    port: LogManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled(port, f"{tmp_path}/t-0")
     assert recovery_points(port, tmp_path) == "t 0 2"
@@ -452,7 +456,7 @@ def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(
     assert (tmp_path / RECOVERY_POINTS).read_bytes() == before
 
 
-def test_a_leader_epoch_without_records_is_in_the_file_where_the_log_has_some(port: LogsPort, tmp_path: Path) -> None:
+def test_a_leader_epoch_without_records_is_in_the_file_where_the_log_has_some(port: LogManager, tmp_path: Path) -> None:
     """An Apache broker may take the directory over. A log that holds nothing has no file (partition.py, rule 5)."""
     port.open(f"{tmp_path}/t-0", True, SMALL)
     port.begin_epoch(f"{tmp_path}/t-0", 4)

@@ -23,7 +23,7 @@ from actors.storage.log_manager import (
     NONE,
     OUT_OF_ORDER_SEQUENCE,
     TRANSACTION_COORDINATOR_FENCED,
-    LogsPort,
+    LogManager,
 )
 from messages.records import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_BIT
 from messages.wire.batch_records import records
@@ -42,7 +42,7 @@ class Partition:
 
     def __init__(self, folder: Path, config: tuple[int, ...] = CONFIG, is_open: bool = True) -> None:
         self.path, self.config = f"{folder}/t-0", config
-        self.logs = LogsPort(lambda: NOW)
+        self.logs = LogManager(lambda: NOW)
         self.end, self.unstable = 0, -1
         self.sequences: dict[tuple[int, int], int] = {}
         if is_open:
@@ -80,7 +80,7 @@ class Partition:
             self.logs.close_all()
         else:
             self.logs.abandon()
-        self.logs = LogsPort(lambda: NOW)
+        self.logs = LogManager(lambda: NOW)
         self.end = self.logs.open(self.path, False, self.config)[1]
         self.unstable = self.logs.note_high_watermark(self.path, self.end)
         return self
@@ -376,7 +376,7 @@ def test_the_figures_of_transactions(log: Partition) -> None:
 
 def test_a_producer_expires_after_its_setting(log: Partition) -> None:
     """`producer.id.expiration.ms`; a marker counts (KAFKA-9144), and an open transaction keeps its producer."""
-    log.logs = LogsPort(lambda: NOW, producer_expiration_ms=2_000)
+    log.logs = LogManager(lambda: NOW, producer_expiration_ms=2_000)
     log.open()
     log.send(6, b"a", transactional=False)
     log.send(7, b"b")
@@ -427,7 +427,7 @@ def test_a_follower_has_the_same_files(tmp_path: Path) -> None:
         leader.send(6 + number % 3, b"%d" % number)
         if number % 5 == 4:
             leader.mark(6 + number % 3, committed=number % 2 == 0)
-    follower, path, offset = LogsPort(lambda: NOW + 1), f"{tmp_path}/follower/t-0", 0
+    follower, path, offset = LogManager(lambda: NOW + 1), f"{tmp_path}/follower/t-0", 0
     follower.open(path, True, SMALL)
     while offset < leader.end:
         body = leader.logs.read(leader.path, offset, 200, leader.end, True)[1]

@@ -15,7 +15,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher, LocalBase
 from actors.runtime import recorder as recorder_module
-from actors.runtime.delivery import Delivery, PortCall
+from actors.runtime.delivery import AdapterCall, Delivery
 from actors.runtime.recorder import Recorder
 from messages.cluster import TopicPartition
 from messages.conversation import Failure
@@ -52,7 +52,7 @@ def recorder(tmp_path: Path, time: Time) -> Recorder:
 
 
 def delivery(
-    n: int, message: Any, at: float | None = None, effects: tuple[PortCall, ...] = (), error: str | None = None
+    n: int, message: Any, at: float | None = None, effects: tuple[AdapterCall, ...] = (), error: str | None = None
 ) -> Delivery:
     at = 100.0 + n / 8 if at is None else at
     return Delivery(n, "sent", n - 1, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
@@ -69,8 +69,8 @@ def read(folder: Path) -> list[TraceRecord]:
 
 def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     effects = (
-        PortCall("disk", "make_directory", ("/d/t-0",), None, ""),
-        PortCall("disk", "remove", ("/d/t-1",), None, "2 No such file"),
+        AdapterCall("disk", "make_directory", ("/d/t-0",), None, ""),
+        AdapterCall("disk", "remove", ("/d/t-1",), None, "2 No such file"),
     )
     message = Failure("AskFailed", "because")
     recorder.delivered(delivery(1, message, at=100.0, effects=effects, error="ValueError: no"))

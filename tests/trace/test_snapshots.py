@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
-from actors.runtime.aside import Aside
+from actors.runtime.forked_work import ForkedWork
 from actors.runtime.recorder import Recorder
 from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
 from actors.runtime.replayer import Replay, replay_directory, replay_run
@@ -359,7 +359,7 @@ def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
     async def life() -> str:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[str] = loop.create_future()
-        Aside(lambda tell: tell(Piece(b"a piece", 1)), loop, heard.append, done.set_result)
+        ForkedWork(lambda tell: tell(Piece(b"a piece", 1)), loop, heard.append, done.set_result)
         async with asyncio.timeout(30):
             return await done
 

@@ -20,7 +20,6 @@ from messages.group_requests import (
     FetchedOffset,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    ForgottenPartition,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinedMember,
@@ -37,6 +36,7 @@ from messages.group_requests import (
     MemberAssignment,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeletePartition,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
@@ -136,7 +136,7 @@ def samples(int32: Any, int64: Any, texts: Any, ids: Any, codes: Any, partitions
             15: st.builds(DescribeGroupsRequest, this, several(texts), st.booleans()),
             16: st.builds(ListGroupsRequest, this, several(texts)),
             42: st.builds(DeleteGroupsRequest, this, several(texts)),
-            47: st.builds(OffsetDeleteRequest, this, texts, several(st.builds(ForgottenPartition, partitions))),
+            47: st.builds(OffsetDeleteRequest, this, texts, several(st.builds(OffsetDeletePartition, partitions))),
         }
 
     errors = several(st.builds(PartitionError, partitions, codes))

@@ -45,19 +45,18 @@ from messages.zookeeper import (
     BrokerRegistered,
     Brokers,
     ClusterId,
-    ControllerEpochIs,
-    ControllerIs,
+    ControllerEpochRead,
+    ControllerRead,
     CreatePartitionStates,
     CreateTopic,
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
+    DeletePreferredElections,
+    DeleteTopicDeletionRequests,
     DeleteTopics,
     Elect,
     Elected,
     EnsurePaths,
-    ForgetPreferredElections,
-    ForgetReassignments,
-    ForgetTopicDeletions,
     GetAssignments,
     GetBroker,
     GetBrokers,
@@ -84,6 +83,7 @@ from messages.zookeeper import (
     RegisterBroker,
     RegisterNode,
     RegistrationRefused,
+    RemoveReassignments,
     RequestedReassignment,
     RequestTopicDeletion,
     ResignController,
@@ -237,24 +237,24 @@ def _losing(bridged: Bridged, question: object, nth: int) -> int:
 
 
 def test_elections(bridge: Bridged, admin: Bridged) -> None:
-    assert bridge.ask(GetController()) == ControllerIs(-1, 0)
+    assert bridge.ask(GetController()) == ControllerRead(-1, 0)
     assert bridge.ask(Elect(1, 0)) == Elected(1, 1)
     assert admin.ask(Elect(2, 0)) == NotElected(1)
-    assert admin.ask(GetController()) == ControllerIs(1, 1)
-    assert bridge.ask(GetController()) == ControllerIs(1, 1, ours=True)
+    assert admin.ask(GetController()) == ControllerRead(1, 1)
+    assert bridge.ask(GetController()) == ControllerRead(1, 1, ours=True)
     assert admin.ask(ResignController()) == Done()
-    assert admin.ask(GetController()) == ControllerIs(1, 1)
+    assert admin.ask(GetController()) == ControllerRead(1, 1)
     assert bridge.ask(ResignController()) == Done()
     assert admin.ask(Elect(2, 0)) == Elected(2, 2)
     assert bridge.ask(ResignController()) == Done()
-    assert admin.ask(GetController()) == ControllerIs(2, 2, ours=True)
+    assert admin.ask(GetController()) == ControllerRead(2, 2, ours=True)
 
 
 def test_a_resignation_goes_by_the_session_whatever_became_of_the_epoch(bridge: Bridged, admin: Bridged) -> None:
     controlled(bridge)
     bridge.server.write((WriteOp(SET, "/controller_epoch", b"7"),), 0)
     assert bridge.ask(ResignController()) == Done()
-    assert bridge.ask(GetController()) == ControllerIs(-1, 7)
+    assert bridge.ask(GetController()) == ControllerRead(-1, 7)
 
 
 def test_a_resignation_that_another_election_overtakes_deletes_nothing(bridge: Bridged, admin: Bridged) -> None:
@@ -270,7 +270,7 @@ def test_a_resignation_that_another_election_overtakes_deletes_nothing(bridge: B
 
     bridge.store.submit = slowly  # type: ignore[method-assign]
     assert bridge.ask(ResignController()).name == "ControllerMoved"
-    assert admin.ask(GetController()) == ControllerIs(2, 2, ours=True)
+    assert admin.ask(GetController()) == ControllerRead(2, 2, ours=True)
 
 
 def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridged) -> None:
@@ -286,7 +286,7 @@ def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridge
 
     bridge.store.submit = slowly  # type: ignore[method-assign]
     assert bridge.ask(Elect(1, 0)) == NotElected(2)
-    assert admin.ask(GetController()) == ControllerIs(2, 1, ours=True)
+    assert admin.ask(GetController()) == ControllerRead(2, 1, ours=True)
 
 
 def test_a_torn_controller_is_named(bridge: Bridged) -> None:
@@ -328,7 +328,7 @@ def test_a_torn_registration_is_named_and_costs_the_others_nothing(
         SetAssignments((TopicAssignment("t", ()),), 0),
         CreatePartitionStates(led([TopicPartition("t", 0)], 1, 0), 0),
         UpdatePartitionStates(led([TopicPartition("t", 0)], 1, 0, 0), 0),
-        ForgetTopicDeletions(("t",), 0),
+        DeleteTopicDeletionRequests(("t",), 0),
         DeleteTopics(("t",), 0),
         DeleteIsrChangeNotifications(("isr_change_0",), 0),
         DeleteLogDirEvents(("log_dir_event_0",), 0),
@@ -388,10 +388,10 @@ def test_a_request_for_preferred_leaders_is_read_sent_and_removed(bridge: Bridge
         admin.server.write((WriteOp(CREATE, "/admin/preferred_replica_election", data),), 0)
         assert [type(event) for event in bridge.events()] == [PreferredReplicaLeaderElection]
         assert bridge.ask(GetPreferredElections()) == PreferredElections(True, named)
-        assert bridge.ask(ForgetPreferredElections(fence)) == Done()
+        assert bridge.ask(DeletePreferredElections(fence)) == Done()
         assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
-    assert bridge.ask(ForgetPreferredElections(fence)) == Done()
-    assert bridge.ask(ForgetPreferredElections(fence + 1)).name == "ControllerMoved"
+    assert bridge.ask(DeletePreferredElections(fence)) == Done()
+    assert bridge.ask(DeletePreferredElections(fence + 1)).name == "ControllerMoved"
 
 
 def test_requests_for_reassignments_are_taken_out_one_by_one(bridge: Bridged, admin: Bridged) -> None:
@@ -403,19 +403,19 @@ def test_requests_for_reassignments_are_taken_out_one_by_one(bridge: Bridged, ad
     admin.server.write((WriteOp(CREATE, path, znodes.encode_reassignments((other, first, second))),), 0)
     assert bridge.events() == [ZkPartitionReassignment(1)]
     assert bridge.ask(GetReassignments()) == Reassignments(True, (first, second))
-    assert bridge.ask(ForgetReassignments((other,), fence)) == Reassignments(True, (first, second))
-    assert bridge.ask(ForgetReassignments((first,), fence)) == Reassignments(True, (second,))
+    assert bridge.ask(RemoveReassignments((other,), fence)) == Reassignments(True, (first, second))
+    assert bridge.ask(RemoveReassignments((first,), fence)) == Reassignments(True, (second,))
     assert admin.server.read(path).data == znodes.encode_reassignments((second,))
-    assert bridge.ask(ForgetReassignments((second,), fence + 1)).name == "ControllerMoved"
-    assert bridge.ask(ForgetReassignments((second,), fence)) == Reassignments(False)
-    assert bridge.ask(ForgetReassignments((second,), fence)) == Reassignments(False)
+    assert bridge.ask(RemoveReassignments((second,), fence + 1)).name == "ControllerMoved"
+    assert bridge.ask(RemoveReassignments((second,), fence)) == Reassignments(False)
+    assert bridge.ask(RemoveReassignments((second,), fence)) == Reassignments(False)
     admin.server.write((WriteOp(CREATE, path, b"{torn"),), 0)
     assert bridge.ask(GetReassignments()) == Reassignments(True)
 
 
 def test_a_request_that_is_written_meanwhile_is_not_lost() -> None:
     done, new = (RequestedReassignment(TopicPartition("t", n), (7,)) for n in (0, 1))
-    talk = reassignments.forget_reassignments(ForgetReassignments((done,), 3))
+    talk = reassignments.forget_reassignments(RemoveReassignments((done,), 3))
     next(talk)
     before = Znode(OK, znodes.encode_reassignments((done,)), 4)
     delete = talk.send(StoreReply(1, OK, nodes=(before,)))
@@ -645,12 +645,12 @@ def test_the_controllers_epoch_is_read_behind_a_transaction_or_not_at_all(bridge
     assert bridge.ask(GetControllerEpoch()).name == "ZooKeeperRefused", "nobody was ever elected"
     bridge.ask(Elect(1, 0))
     bridge.requests.clear()
-    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochRead(1)
     assert [type(request) for request in bridge.requests] == [StoreWrite, StoreRead]
     bridge.store.disconnect()
     assert bridge.ask(GetControllerEpoch()).name == "ConnectionLoss", "at once"
     bridge.store.reconnect()
-    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochRead(1)
 
 
 def test_an_absent_controller_means_reelect_on_reconnect(bridge: Bridged) -> None:
@@ -718,7 +718,7 @@ def test_changes_are_reported_after_a_second_disconnect(
 
     monkeypatch.setattr(watching.store, "submit", lost)
     watching.store.reconnect()
-    assert isinstance(watching.ask(GetController(watch=False)), ControllerIs)
+    assert isinstance(watching.ask(GetController(watch=False)), ControllerRead)
     watching.store.disconnect()
     monkeypatch.undo()
     assert watching.events() == []
@@ -814,7 +814,7 @@ def test_questions_before_the_first_connection_wait(server: MemoryZooKeeper) -> 
     number = bridge.put(GetController())
     assert bridge.answers == {}
     bridge.start()
-    assert bridge.answers[number].result == ControllerIs(-1, 0)
+    assert bridge.answers[number].result == ControllerRead(-1, 0)
     assert bridge.answers[number].generation == 1
     assert bridge.events(SUBSCRIBER) == [SessionEstablished(1)]
 

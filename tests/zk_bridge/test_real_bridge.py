@@ -27,7 +27,7 @@ from messages.node import StartBridge
 from messages.store import OK
 from messages.zookeeper import (
     BrokerRegistered,
-    ControllerEpochIs,
+    ControllerEpochRead,
     CreatePartitionStates,
     CreateTopic,
     Elect,
@@ -171,7 +171,7 @@ def test_a_cut_link_loses_no_watch(bridge: RealBridge, admin: Client) -> None:
 
 def test_the_controllers_epoch_is_read_behind_a_transaction(bridge: RealBridge, admin: Client) -> None:
     admin.ask(Elect(7, 0))
-    assert bridge.ask(GetControllerEpoch()) == ControllerEpochIs(1)
+    assert bridge.ask(GetControllerEpoch()) == ControllerEpochRead(1)
 
 
 def test_writes_survive_a_flapping_link(bridge: RealBridge, admin: Client) -> None:

@@ -9,7 +9,7 @@ from messages.cluster import Broker, Endpoint
 from messages.protocol_version import at_least
 from zk_bridge.znodes.reading import (
     INT32,
-    TornValue,
+    InvalidValue,
     decimal,
     encode,
     member,
@@ -63,7 +63,7 @@ def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
         broker_id = number(decimal(path.rpartition("/")[2]), "the broker's id", least=0)
         version = number_member(members, "version")
         if version < 1:
-            raise TornValue(f"version {version} is not supported, only 1 and above")
+            raise InvalidValue(f"version {version} is not supported, only 1 and above")
         if version == 1:
             host, port = valid_text(member(members, "host", str), "host"), number_member(members, "port")
             endpoints: tuple[Endpoint, ...] = (Endpoint("PLAINTEXT", host, port),)
@@ -94,12 +94,12 @@ def _endpoints(members: dict[str, Any]) -> tuple[Endpoint, ...]:
     for each in member(members, "endpoints", list):
         match = _ENDPOINT.fullmatch(valid_text(each, "endpoints"))
         if match is None:
-            raise TornValue(f"{shown(each)} is no endpoint, expected LISTENER://host:port")
+            raise InvalidValue(f"{shown(each)} is no endpoint, expected LISTENER://host:port")
         listener, host = match[1].upper(), match[2].strip("[]")
         if given is not None and listener not in protocols:
-            raise TornValue(f"listener {listener} is not in listener_security_protocol_map")
+            raise InvalidValue(f"listener {listener} is not in listener_security_protocol_map")
         protocol = valid_text(protocols.get(listener, listener), f"the protocol of {listener}")
         endpoints.append(Endpoint(listener, host, number(int(match[3]), "a port", -1, 65535), protocol))
     if len({end.listener for end in endpoints}) < len(endpoints):
-        raise TornValue(f"a listener is named twice: {', '.join(end.listener for end in endpoints)}")
+        raise InvalidValue(f"a listener is named twice: {', '.join(end.listener for end in endpoints)}")
     return tuple(endpoints)

@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 from messages.cluster import TopicPartition
 from messages.conversation import BadZnode, all_at_once, slices
-from zk_bridge.znodes.reading import TornValue, encode, member, naming, number_member, parse, shown, valid_text
+from zk_bridge.znodes.reading import InvalidValue, encode, member, naming, number_member, parse, shown, valid_text
 
 
 def encode_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
@@ -29,10 +29,10 @@ def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, 
                 yield
             for each in some:
                 if type(each) is not dict:
-                    raise TornValue(f"partitions holds {shown(each)}, expected objects")
+                    raise InvalidValue(f"partitions holds {shown(each)}, expected objects")
                 name = valid_text(member(each, "topic", str), "topic")
                 found.append(TopicPartition(name, number_member(each, "partition", least=0)))
-    except TornValue as torn:
+    except InvalidValue as torn:
         raise BadZnode(f"{path}: {torn}") from None
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Parse the JSON of a znode field by field, and raise TornValue for invalid values."""
+"""Parse the JSON of a znode field by field, and raise InvalidValue for invalid values."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def encode(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-class TornValue(Exception):
+class InvalidValue(Exception):
     """A znode contains an invalid value; it is reported as BadZnode, with the path."""
 
 
 def parse(data: bytes | None) -> dict[str, Any]:
     """The members of a JSON object."""
     if data is None:
-        raise TornValue("no data")
+        raise InvalidValue("no data")
     try:
         members = json.loads(data)
     except RecursionError:
-        raise TornValue("nested too deeply") from None
+        raise InvalidValue("nested too deeply") from None
     except ValueError as error:
-        raise TornValue(f"no valid JSON: {error}") from None
+        raise InvalidValue(f"no valid JSON: {error}") from None
     if type(members) is not dict:
-        raise TornValue(f"a JSON object is expected, not {shown(members)}")
+        raise InvalidValue(f"a JSON object is expected, not {shown(members)}")
     return members
 
 
@@ -51,19 +51,19 @@ def member(members: dict[str, Any], key: str, kind: type, default: object = _REQ
     value = members.get(key)
     if value is None:
         if default is _REQUIRED:
-            raise TornValue(f"{key} is missing")
+            raise InvalidValue(f"{key} is missing")
         return default
     if type(value) is not kind:
-        raise TornValue(f"{key} is {shown(value)}, expected {kind.__name__}")
+        raise InvalidValue(f"{key} is {shown(value)}, expected {kind.__name__}")
     return value
 
 
 def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32) -> int:
     """An integer in these bounds."""
     if type(value) is not int:
-        raise TornValue(f"{what} is {shown(value)}, expected a number")
+        raise InvalidValue(f"{what} is {shown(value)}, expected a number")
     if not least <= value <= most:
-        raise TornValue(f"{what} is out of range: {shown(value)}")
+        raise InvalidValue(f"{what} is out of range: {shown(value)}")
     return value
 
 
@@ -71,26 +71,26 @@ def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, de
     """An integer member in the bounds of int32, `default` where it is missing."""
     value = members.get(key, default)
     if value is None:
-        raise TornValue(f"{key} is missing")
+        raise InvalidValue(f"{key} is missing")
     return number(value, key, least)
 
 
 def valid_text(value: object, what: str) -> str:
     """Text that can be written as UTF-8."""
     if type(value) is not str:
-        raise TornValue(f"{what} is {shown(value)}, expected text")
+        raise InvalidValue(f"{what} is {shown(value)}, expected text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise TornValue(f"{what} is no valid text: {shown(value)}") from None
+            raise InvalidValue(f"{what} is no valid text: {shown(value)}") from None
     return value
 
 
 def broker_ids(value: object, what: str) -> tuple[int, ...]:
     """A list of broker ids."""
     if type(value) is not list:
-        raise TornValue(f"{what} is {shown(value)}, expected a list of broker ids")
+        raise InvalidValue(f"{what} is {shown(value)}, expected a list of broker ids")
     if value and {*map(type, value)} == {int} and min(value) >= -INT32 - 1 and max(value) <= INT32:
         return tuple(value)
     return tuple(number(each, what) for each in value)
@@ -100,12 +100,12 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
     """What `read` makes of `data`; a Torn becomes the BadZnode that names `path`."""
     try:
         return read(data)
-    except TornValue as torn:
+    except InvalidValue as torn:
         raise BadZnode(f"{path}: {torn}") from None
 
 
 def decimal(text: str) -> int:
     """The number that a name or a key spells in decimals."""
     if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
-        raise TornValue(f"{shown(text)} is no decimal number")
+        raise InvalidValue(f"{shown(text)} is no decimal number")
     return int(text)

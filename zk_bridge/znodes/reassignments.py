@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from messages.cluster import TopicPartition
 from messages.zookeeper import RequestedReassignment
 from zk_bridge.znodes.reading import (
-    TornValue,
+    InvalidValue,
     broker_ids,
     encode,
     member,
@@ -39,7 +39,7 @@ def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassi
         found: dict[TopicPartition, tuple[int, ...]] = {}
         for each in member(parse(data), "partitions", list):
             if type(each) is not dict:
-                raise TornValue(f"partitions holds {shown(each)}, expected objects")
+                raise InvalidValue(f"partitions holds {shown(each)}, expected objects")
             name = valid_text(member(each, "topic", str), "topic")
             partition = TopicPartition(name, number_member(each, "partition", least=0))
             found[partition] = broker_ids(member(each, "replicas", list), f"replicas of {partition}")

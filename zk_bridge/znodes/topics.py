@@ -7,7 +7,7 @@ from collections.abc import Generator
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
 from messages.conversation import BadZnode, all_at_once, chunks, slices
 from zk_bridge.znodes.reading import (
-    TornValue,
+    InvalidValue,
     broker_ids,
     decimal,
     encode,
@@ -60,7 +60,7 @@ def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple
                 for key, value in part:
                     table[number(decimal(key), "a partition")] = broker_ids(value, f"{name} of {key}")
             tables.append(table)
-    except TornValue as torn:
+    except InvalidValue as torn:
         raise BadZnode(f"{path}: {torn}") from None
     replicas, adding, removing = tables
     found: list[PartitionAssignment] = []
@@ -111,7 +111,7 @@ def decode_config_change(path: str, data: bytes | None) -> str:
         if version == 1:
             return "/".join(valid_text(member(members, key, str), key) for key in ("entity_type", "entity_name"))
         if version != 2:
-            raise TornValue(f"version {version} is not supported, only 1 and 2")
+            raise InvalidValue(f"version {version} is not supported, only 1 and 2")
         return valid_text(member(members, "entity_path", str), "entity_path")
 
     entity: str = naming(path, data, read)

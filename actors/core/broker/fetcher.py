@@ -56,7 +56,7 @@ from messages.error_codes import (
     NONE,
     OFFSET_OUT_OF_RANGE,
 )
-from messages.partition import Reconcile, Replicate, Replicated, Restart
+from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 
 FETCH_VERSION = 11
 EPOCH_VERSION = 3
@@ -98,7 +98,7 @@ class Order(NamedTuple):
     """A message that the fetcher sends to the actor of a partition."""
 
     partition: TopicPartition
-    message: Reconcile | Replicate | Restart
+    message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
 
 
 Request = FetchRequest | OffsetForLeaderEpochRequest | ListOffsetsRequest
@@ -195,7 +195,7 @@ class Fetcher:
         for partition in list(self._due[Phase.TRUNCATING]):
             followed = self.partitions[partition]
             if followed.ask_epoch == UNKNOWN_EPOCH:
-                message = Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, -1, followed.high_watermark)
+                message = TruncateToEpochEnd(followed.leader_epoch, UNKNOWN_EPOCH, -1, followed.high_watermark)
                 orders.append(self._order(partition, message))
         return orders
 
@@ -314,7 +314,7 @@ class Fetcher:
             if followed is None:
                 continue
             if error_code == NONE:
-                message = Reconcile(
+                message = TruncateToEpochEnd(
                     followed.leader_epoch, ended.leader_epoch, ended.end_offset, followed.high_watermark
                 )
                 orders.append(self._order(partition, message))
@@ -334,11 +334,13 @@ class Fetcher:
             if error_code != NONE:
                 self._refused(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
-                orders.append(self._order(partition, Reconcile(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset)))
+                orders.append(
+                    self._order(partition, TruncateToEpochEnd(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset))
+                )
             elif followed.phase is Phase.LATEST:
                 self._enter(partition, Phase.EARLIEST)
             elif offset > followed.log_end_offset:
-                orders.append(self._order(partition, Restart(followed.leader_epoch, offset)))
+                orders.append(self._order(partition, TruncateFullyAndStartAt(followed.leader_epoch, offset)))
             else:
                 self._enter(partition, Phase.FETCHING)
         self._asked = {}
@@ -419,7 +421,9 @@ class Fetcher:
             if followed is not None and followed.not_before == not_before and not followed.busy:
                 self._is_due(partition)
 
-    def _order(self, partition: TopicPartition, message: Reconcile | Replicate | Restart) -> Order:
+    def _order(
+        self, partition: TopicPartition, message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
+    ) -> Order:
         """The partition has something to do, and is not asked about meanwhile."""
         self._is_not_due(partition)
         self.partitions[partition].busy = True

@@ -19,7 +19,7 @@ import attrs
 
 from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeadersResponse
-from messages.broker import Expected
+from messages.broker import ExpectedTopicState
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
 from messages.conversation import SLICE
 from messages.error_codes import (
@@ -156,7 +156,7 @@ class ClusterView:
         )
 
 
-def is_as_expected(view: ClusterView, expected: Expected) -> bool:
+def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
     """Whether this view has the expected topic."""
     known = view.topics.get(expected.topic, {})
     if not expected.partitions:
@@ -167,7 +167,7 @@ def is_as_expected(view: ClusterView, expected: Expected) -> bool:
     return all(leader == expected.leader for leader in leaders)
 
 
-def timed_out(response: Message, late: Collection[Expected]) -> Message:
+def timed_out(response: Message, late: Collection[ExpectedTopicState]) -> Message:
     """The response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
@@ -178,7 +178,7 @@ def timed_out(response: Message, late: Collection[Expected]) -> Message:
     return attrs.evolve(response, topics=tuple(results))
 
 
-def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expected]) -> ElectLeadersResponse:
+def _elections_timed_out(response: ElectLeadersResponse, late: Collection[ExpectedTopicState]) -> ElectLeadersResponse:
     waiting = {(each.topic, number) for each in late for number in each.partitions}
     results = []
     for topic in response.topics:

@@ -106,14 +106,14 @@ def _metadata_of(
     )
 
 
-class _RolesPart(NamedTuple):
+class _LeaderAndIsrPart(NamedTuple):
     """A part of a LeaderAndIsr request, and the number of its partitions that each broker leads."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
 
     @classmethod
-    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _RolesPart:
+    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _LeaderAndIsrPart:
         return cls(LeaderAndIsrPart(entries), Counter(map(_LED_BY, entries)))
 
 
@@ -260,7 +260,7 @@ class RequestBatch:
         return role
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
-        context, shared_parts = self._context, list[_RolesPart]()
+        context, shared_parts = self._context, list[_LeaderAndIsrPart]()
         for broker_id, states in self._leader_and_isr.items():
             broker = context.brokers.get(broker_id)
             if broker is None:
@@ -286,10 +286,10 @@ class RequestBatch:
             )
 
     def _roles_parts(
-        self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_RolesPart]
-    ) -> Flow[list[_RolesPart]]:
+        self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_LeaderAndIsrPart]
+    ) -> Flow[list[_LeaderAndIsrPart]]:
         """The states in parts: shared with the broker `before` if equal."""
-        remaining, shared_parts = iter(states), list[_RolesPart]()
+        remaining, shared_parts = iter(states), list[_LeaderAndIsrPart]()
         for shared in chain(before, repeat(None)):
             entries = tuple(islice(remaining, SLICE))
             if not entries:
@@ -299,7 +299,7 @@ class RequestBatch:
             if shared is not None and shared.part.entries == entries:
                 shared_parts.append(shared)
             else:
-                shared_parts.append(_RolesPart.of(entries))
+                shared_parts.append(_LeaderAndIsrPart.of(entries))
         return shared_parts
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:

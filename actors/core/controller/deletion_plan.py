@@ -24,6 +24,8 @@ from messages.conversation import AskFailed, Flow, Question, ask, in_slices, sli
 from messages.events import PartitionModifications
 from messages.topic_deletion import (
     AnnounceDeletion,
+    ChangePartitionStates,
+    ChangeReplicaStates,
     CompleteReplicaDeletions,
     CorrectDeletions,
     DeletingTopic,
@@ -31,14 +33,12 @@ from messages.topic_deletion import (
     DeletionSets,
     FailReplicaDeletions,
     FinishDeletions,
-    MovePartitions,
-    MoveReplicas,
     QueueDeletions,
     ResetDeletions,
     ResumeDeletions,
 )
 from messages.vocabulary import Message
-from messages.zookeeper import DeleteTopics, ForgetTopicDeletions, StopWatching
+from messages.zookeeper import DeleteTopicDeletionRequests, DeleteTopics, StopWatching
 
 log = logging.getLogger("kafka.controller")
 
@@ -162,12 +162,14 @@ def _take_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[
     yield from ()
 
 
-def _move_partitions(context: ControllerContext, step: MovePartitions, imbalanced: dict[str, None]) -> Flow[None]:
+def _move_partitions(
+    context: ControllerContext, step: ChangePartitionStates, imbalanced: dict[str, None]
+) -> Flow[None]:
     partitions = [tp for topic in step.topics for tp in context.topics.get(topic, {}).values()]
     yield from move_partitions(context, partitions, PartitionState(step.state))
 
 
-def _move_replicas(context: ControllerContext, step: MoveReplicas, imbalanced: dict[str, None]) -> Flow[None]:
+def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbalanced: dict[str, None]) -> Flow[None]:
     target = ReplicaState(step.state)
     moving: ReplicasByBroker = {}
     yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
@@ -222,8 +224,8 @@ def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[
 
 _STEPS: dict[type, Callable[[ControllerContext, Message, dict[str, None]], Flow[None]]] = {
     DeletionSets: _take_sets,
-    MovePartitions: _move_partitions,
-    MoveReplicas: _move_replicas,
+    ChangePartitionStates: _move_partitions,
+    ChangeReplicaStates: _move_replicas,
     AnnounceDeletion: _announce,
     FinishDeletions: _finish,
 }
@@ -233,4 +235,4 @@ def forget_requests(context: ControllerContext, topics: Iterable[str]) -> Flow[N
     """Remove requests to delete topics that do not exist, or that may not be deleted here."""
     unwanted = tuple(topics)
     if unwanted:
-        yield from ask(ForgetTopicDeletions(unwanted, context.epoch_zk_version))
+        yield from ask(DeleteTopicDeletionRequests(unwanted, context.epoch_zk_version))

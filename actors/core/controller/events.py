@@ -24,7 +24,7 @@ from actors.core.controller import (
     unclean_election,
 )
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import Awaited
+from actors.core.controller.instructions import DelayedResponse
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
@@ -53,23 +53,27 @@ HANDLERS: dict[type, Handler] = {
 
 
 @attrs.frozen
-class Served:
+class ClientRequestHandler:
     """The handler of a client request that only the controller answers.
 
     `state` is what the gauge ControllerState shows meanwhile.
     """
 
     state: ControllerState
-    flow: Callable[[ControllerContext, Message], Flow[Message | Awaited]]
+    flow: Callable[[ControllerContext, Message], Flow[Message | DelayedResponse]]
 
 
-REQUESTS: dict[type, Served] = {
-    ControlledShutdownRequest: Served(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
-    AlterPartitionReassignmentsRequest: Served(ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter),
-    ListPartitionReassignmentsRequest: Served(ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed),
-    ElectLeadersRequest: Served(ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders),
-    CreateTopicsRequest: Served(ControllerState.IDLE, topic_requests.create_topics),
-    DeleteTopicsRequest: Served(ControllerState.IDLE, topic_requests.delete_topics),
-    CreatePartitionsRequest: Served(ControllerState.IDLE, topic_requests.create_partitions),
+REQUESTS: dict[type, ClientRequestHandler] = {
+    ControlledShutdownRequest: ClientRequestHandler(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
+    AlterPartitionReassignmentsRequest: ClientRequestHandler(
+        ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter
+    ),
+    ListPartitionReassignmentsRequest: ClientRequestHandler(
+        ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed
+    ),
+    ElectLeadersRequest: ClientRequestHandler(ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders),
+    CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
+    DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
+    CreatePartitionsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_partitions),
 }
 """Request -> how it is answered. Those about topics show as idle: Kafka answers them beside the event queue."""

@@ -37,7 +37,7 @@ from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost,
 from messages.events import EVENTS, Reelect
 from messages.probes import probe
 from messages.zookeeper import (
-    ControllerIs,
+    ControllerRead,
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,
     Elect,
@@ -132,7 +132,7 @@ def resign(context: ControllerContext) -> Flow[None]:
     yield from drop(*tables)
 
 
-def _clear(context: ControllerContext, current: ControllerIs) -> Flow[ControllerIs]:
+def _clear(context: ControllerContext, current: ControllerRead) -> Flow[ControllerRead]:
     """Who is in /controller after we have deleted it where our session made it for a term that is over (rule 4)."""
     if context.active or not current.ours:
         return current
@@ -142,7 +142,7 @@ def _clear(context: ControllerContext, current: ControllerIs) -> Flow[Controller
     except ControllerMoved:
         log.warning("%s /controller was already deleted", context.tag)
         return current
-    return ControllerIs(NO_CONTROLLER, current.epoch)
+    return ControllerRead(NO_CONTROLLER, current.epoch)
 
 
 def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from messages.broker import Expected
+from messages.broker import ExpectedTopicState
 from messages.cluster import Endpoint
 from messages.conversation import Instruction
 from messages.events import Event
@@ -56,14 +56,14 @@ class Enqueue(Instruction):
 
 
 @attrs.frozen
-class Awaited:
+class DelayedResponse:
     """A client response that is sent when this node's metadata contains the expected topics, or after a timeout.
 
     It is no instruction: the handler of a request may return it (`messages.broker.AwaitTopics`).
     """
 
     response: Message
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedTopicState, ...]
     timeout_ms: int
 
 

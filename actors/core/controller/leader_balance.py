@@ -22,7 +22,7 @@ from typing import NamedTuple
 from actors.core.controller import elections, log_text
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.elections import Candidates, Strategy
-from actors.core.controller.instructions import Awaited, Enqueue
+from actors.core.controller.instructions import DelayedResponse, Enqueue
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState
@@ -36,7 +36,7 @@ from messages.admin_requests import (
     ElectLeadersResponse,
 )
 from messages.apis import API_BY_REQUEST
-from messages.broker import Expected
+from messages.broker import ExpectedTopicState
 from messages.cluster import TopicPartition
 from messages.conversation import Flow, ask, in_slices
 from messages.error_codes import (
@@ -51,7 +51,7 @@ from messages.error_codes import (
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
 from messages.probes import probe
 from messages.vocabulary import Message
-from messages.zookeeper import ForgetPreferredElections, GetPreferredElections
+from messages.zookeeper import DeletePreferredElections, GetPreferredElections
 
 log = logging.getLogger("kafka.controller")
 
@@ -85,11 +85,11 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
     if not wanted.requested:
         return
     yield from _elect(context, wanted.partitions, "ZkTriggered")
-    yield from ask(ForgetPreferredElections(context.epoch_zk_version))
+    yield from ask(DeletePreferredElections(context.epoch_zk_version))
     yield Enqueue(PreferredReplicaLeaderElection())
 
 
-def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | Awaited]:
+def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | DelayedResponse]:
     """A client asks for leaders, of these partitions or of all; of all, it hears only of those that needed one."""
     wanted = ELECTION_TYPES.get(request.election_type)
     if wanted is None:
@@ -131,8 +131,8 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
     response = ElectLeadersResponse(tuple(ElectedTopic(name, tuple(each)) for name, each in by_topic.items()))
     if not expected:
         return response
-    leaders = tuple(Expected(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
-    return Awaited(response, leaders, request.timeout_ms)
+    leaders = tuple(ExpectedTopicState(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
+    return DelayedResponse(response, leaders, request.timeout_ms)
 
 
 def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:

@@ -72,9 +72,9 @@ from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignm
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import (
-    ForgetReassignments,
     GetPartitionStates,
     GetReassignments,
+    RemoveReassignments,
     RequestedReassignment,
     SetAssignments,
     StopWatching,
@@ -455,7 +455,7 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
     """Take requests out of /admin/reassign_partitions; then watch for its creation, the only change that is
     reported."""
-    left = yield from ask(ForgetReassignments(tuple(requests), context.epoch_zk_version))
+    left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())
 

@@ -111,7 +111,7 @@ class Table:
         return tuple(state for row in self.into(target) for state in row.previous)
 
 
-class Call(NamedTuple):
+class StateChangeRequest(NamedTuple):
     """A requested state change of partitions or replicas, with the list of those whose state did not change."""
 
     n: int
@@ -139,7 +139,7 @@ class History:
     def __init__(self) -> None:
         self.last = 0
         """How many calls there were."""
-        self._calls: deque[Call] = deque(maxlen=self.CALLS)
+        self._calls: deque[StateChangeRequest] = deque(maxlen=self.CALLS)
 
     def moved(
         self,
@@ -151,9 +151,9 @@ class History:
         """These partitions, or their replicas on a broker, moved to `target`, but for those unmoved."""
         if partitions:
             self.last += 1
-            self._calls.append(Call(self.last, target, broker_id, partitions, unmoved))
+            self._calls.append(StateChangeRequest(self.last, target, broker_id, partitions, unmoved))
 
-    def since(self, n: int) -> Iterator[Call]:
+    def since(self, n: int) -> Iterator[StateChangeRequest]:
         """The calls after the n-th, as far as they are known."""
         return (call for call in self._calls if call.n > n)
 

@@ -27,6 +27,8 @@ from messages.conversation import Flow, in_slices, slices
 from messages.probes import probe
 from messages.topic_deletion import (
     AnnounceDeletion,
+    ChangePartitionStates,
+    ChangeReplicaStates,
     CompleteReplicaDeletions,
     CorrectDeletions,
     DeletingTopic,
@@ -35,8 +37,6 @@ from messages.topic_deletion import (
     DeletionSets,
     FailReplicaDeletions,
     FinishDeletions,
-    MovePartitions,
-    MoveReplicas,
     QueueDeletions,
     ReportDeletions,
     ResetDeletions,
@@ -57,7 +57,7 @@ class TopicRecord:
         self.ineligible: _Replicas = dict.fromkeys(topic.ineligible)
 
 
-class DeletionRecord:
+class TopicDeletions:
     """All topic deletions of one controller."""
 
     def __init__(self) -> None:
@@ -192,8 +192,8 @@ class DeletionRecord:
         fresh = tuple(topic for topic in topics if topic not in self.started)
         if fresh:
             steps.append(self.sets())
-            steps.append(MovePartitions(fresh, PartitionState.OFFLINE.value))
-            steps.append(MovePartitions(fresh, PartitionState.NON_EXISTENT.value))
+            steps.append(ChangePartitionStates(fresh, PartitionState.OFFLINE.value))
+            steps.append(ChangePartitionStates(fresh, PartitionState.NON_EXISTENT.value))
             self.started.update(dict.fromkeys(fresh))
             steps.append(self.sets())
         steps.append(AnnounceDeletion(tuple(topics)))
@@ -241,14 +241,14 @@ class DeletionRecord:
 
 
 def _moves(replicas: list[PartitionReplica], state: ReplicaState) -> list[Message]:
-    return [MoveReplicas(tuple(replicas), state.value)] if replicas else []
+    return [ChangeReplicaStates(tuple(replicas), state.value)] if replicas else []
 
 
-_ANSWERS: dict[type, Callable[[DeletionRecord, Any], Flow[list[Message]]]] = {
-    ResetDeletions: DeletionRecord.reset,
-    CorrectDeletions: DeletionRecord.correct,
-    QueueDeletions: DeletionRecord.queue,
-    ResumeDeletions: DeletionRecord.resume,
-    FailReplicaDeletions: DeletionRecord.fail,
-    CompleteReplicaDeletions: DeletionRecord.complete,
+_ANSWERS: dict[type, Callable[[TopicDeletions, Any], Flow[list[Message]]]] = {
+    ResetDeletions: TopicDeletions.reset,
+    CorrectDeletions: TopicDeletions.correct,
+    QueueDeletions: TopicDeletions.queue,
+    ResumeDeletions: TopicDeletions.resume,
+    FailReplicaDeletions: TopicDeletions.fail,
+    CompleteReplicaDeletions: TopicDeletions.complete,
 }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from actors.core.config_requests import describe_topic
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
-from actors.core.controller.instructions import Awaited
+from actors.core.controller.instructions import DelayedResponse
 from actors.core.refusal import Refused
 from actors.core.replica_assignment import assign, extend
 from actors.core.topic_admin import (
@@ -46,7 +46,7 @@ from messages.admin_requests import (
     GrowingTopic,
     GrownTopic,
 )
-from messages.broker import Expected
+from messages.broker import ExpectedTopicState
 from messages.cluster import ConfigEntry
 from messages.conversation import SLICE, AskFailed, Flow, Pause, ask
 from messages.error_codes import (
@@ -74,7 +74,7 @@ DELETION_DISABLED_SINCE = 3
 """The DeleteTopics version from which a cluster that deletes nothing has a code of its own."""
 
 
-def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | Awaited]:
+def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | DelayedResponse]:
     """Make topics, or only say whether they could be made."""
     made: dict[str, int] = {}
 
@@ -95,7 +95,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
             results.append(CreatedTopic(topic.name, INVALID_REQUEST, "Found multiple entries for this topic."))
         else:
             results.append((yield from _result(context, CreatedTopic, topic.name, create(topic))))
-    expected = tuple(Expected(name, tuple(range(count))) for name, count in made.items())
+    expected = tuple(ExpectedTopicState(name, tuple(range(count))) for name, count in made.items())
     return _awaited(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
 
 
@@ -147,7 +147,7 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
     return planned
 
 
-def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | Awaited]:
+def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
     """Request the deletion of topics; a topic that is queued already is unknown, as to Kafka 3.9.1."""
     if not context.settings.delete_topic_enable:
         code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
@@ -163,14 +163,14 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
     results: dict[str, DeletedTopic] = {}
     for name in dict.fromkeys(request.topics):
         results[name] = yield from _result(context, DeletedTopic, name, delete(name))
-    expected = tuple(Expected(name) for name, result in results.items() if result.error_code == NONE)
+    expected = tuple(ExpectedTopicState(name) for name, result in results.items() if result.error_code == NONE)
     response = DeleteTopicsResponse(tuple(results[name] for name in request.topics))
     return _awaited(response, expected, request.timeout_ms)
 
 
-def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | Awaited]:
+def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:
     """Add partitions to topics, or only say whether they could be added."""
-    expected: list[Expected] = []
+    expected: list[ExpectedTopicState] = []
 
     def grow(topic: GrowingTopic) -> Flow[GrownTopic]:
         if topic.name in context.queued:
@@ -183,7 +183,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         if not request.validate_only:
             whole = TopicAssignment(topic.name, described.partitions + added)
             yield from ask(SetAssignments((whole,), context.epoch_zk_version))
-            expected.append(Expected(topic.name, tuple(number for number, _ in added)))
+            expected.append(ExpectedTopicState(topic.name, tuple(number for number, _ in added)))
         return GrownTopic(topic.name, NONE)
 
     twice = _named_twice([topic.name for topic in request.topics])
@@ -225,8 +225,8 @@ def _result(context: ControllerContext, kind: Callable[..., Message], name: str,
         return kind(name, UNKNOWN_SERVER_ERROR)
 
 
-def _awaited(response: Message, expected: tuple[Expected, ...], timeout_ms: int) -> Message | Awaited:
-    return Awaited(response, expected, timeout_ms) if expected else response
+def _awaited(response: Message, expected: tuple[ExpectedTopicState, ...], timeout_ms: int) -> Message | DelayedResponse:
+    return DelayedResponse(response, expected, timeout_ms) if expected else response
 
 
 def _named_twice(names: list[str]) -> list[str]:

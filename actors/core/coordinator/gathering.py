@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from actors.core.coordinator.gates import NOBODYS_ENTRY, REFUSED_ENTRY
+from actors.core.coordinator.request_checks import NOBODYS_ENTRY, REFUSED_ENTRY
 from messages.apis import API_BY_REQUEST
 from messages.group_requests import DeleteGroupsRequest, DescribeGroupsRequest
 from messages.groups import DeleteGroup, DescribeGroup
@@ -22,7 +22,7 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
 """What each of several groups is asked."""
 
 
-class Gathering:
+class PendingGroupsRequest:
     """A pending request about several groups, with the responses received so far."""
 
     def __init__(self, request: Message) -> None:

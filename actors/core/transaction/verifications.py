@@ -20,7 +20,7 @@ from messages.transaction_requests import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
 )
-from messages.transactions import Verification
+from messages.transactions import VerificationRequest
 
 VERSION = 4
 """The AddPartitionsToTxn version from which brokers send it, and which ours send."""
@@ -33,18 +33,18 @@ def supports_verification(response: ApiVersionsResponse) -> bool:
     return any(each.api_key == key and each.max_version >= VERSION for each in response.api_keys)
 
 
-def take(queue: deque[Verification]) -> list[Verification]:
+def take(queue: deque[VerificationRequest]) -> list[VerificationRequest]:
     """Take the questions of the next request out of the queue (rule 1)."""
     producers: dict[str, tuple[int, int]] = {}
 
-    def is_of_first_producer(each: Verification) -> bool:
+    def is_of_first_producer(each: VerificationRequest) -> bool:
         producer = each.producer_id, each.producer_epoch
         return producers.setdefault(each.transactional_id, producer) == producer
 
     return take_fitting(queue, VERIFICATIONS_AT_ONCE, is_of_first_producer)
 
 
-def request_of(verifications: Iterable[Verification]) -> AddPartitionsToTxnRequest:
+def request_of(verifications: Iterable[VerificationRequest]) -> AddPartitionsToTxnRequest:
     """The request that asks these."""
     transactions: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
     for each in verifications:

@@ -38,14 +38,14 @@ class SynchronousFlusher:
         try:
             flush(paths)
         except OSError as error:
-            return _Over(error)
-        return _Over(None)
+            return _FlushCompleted(error)
+        return _FlushCompleted(None)
 
     def shutdown(self, wait: bool = True) -> None:
         """Do nothing: no flush is ever pending."""
 
 
-class _Over:
+class _FlushCompleted:
     """The end of a flush, with the error if it failed."""
 
     def __init__(self, error: OSError | None) -> None:

@@ -20,7 +20,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 """What a disk or its file system says, and no connection."""
 
 
-class Uncut:
+class TruncationFlag:
     """Whether a file was truncated after a read; all regions of the read share this flag."""
 
     __slots__ = ("holds",)
@@ -34,7 +34,7 @@ class FileRegion(Region):
 
     __slots__ = ("_file", "_path", "_position", "_size", "_uncut")
 
-    def __init__(self, file: OpenFile, path: str, position: int, size: int, uncut: Uncut) -> None:
+    def __init__(self, file: OpenFile, path: str, position: int, size: int, uncut: TruncationFlag) -> None:
         self._file = file
         self._path = path
         self._uncut = uncut

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from actors.storage.log.handles import Handles, opening
 from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.old_formats import refuse_old_format
-from actors.storage.log.region import FileRegion, Uncut
+from actors.storage.log.region import FileRegion, TruncationFlag
 from actors.storage.log.transaction_index import TransactionIndex
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
@@ -71,7 +71,7 @@ class Segment:
         self._since_entry = 0
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
-        self._uncut: Uncut | None = None
+        self._uncut: TruncationFlag | None = None
         """What regions share that were taken since the file was last cut."""
 
     @property
@@ -177,7 +177,7 @@ class Segment:
         """As `read`, the bytes left where they are, if the file may be lent."""
         if not self._handles.may_lend:
             return self.read(position, size)
-        uncut = self._uncut = self._uncut or Uncut()
+        uncut = self._uncut = self._uncut or TruncationFlag()
         return FileRegion(self._handles.get(self.path), self.path, position, min(size, self.size - position), uncut)
 
     def _pread(self, position: int, size: int) -> bytes:

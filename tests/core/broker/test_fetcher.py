@@ -31,7 +31,7 @@ from messages.error_codes import (
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_LEADER_EPOCH,
 )
-from messages.partition import Reconcile, Replicate, Replicated, Restart
+from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 
@@ -73,7 +73,7 @@ def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher:
     fetcher.follow(A, EPOCH, 10, 7, 4)
     assert fetcher.without_epochs(0.0) == []
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH),))
-    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [Order(A, Reconcile(EPOCH, 3, 8, 7))]
+    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [Order(A, TruncateToEpochEnd(EPOCH, 3, 8, 7))]
     assert not fetcher.settled and fetcher.next_request(0.0) is None, "the log is being cut"
     fetcher.replicated(Replicated(A, EPOCH, NONE, 9, ask_epoch=2), 0.0)
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 2, EPOCH),)), "asked again"
@@ -84,7 +84,7 @@ def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher:
 
 def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> None:
     fetcher.follow(A, EPOCH, 10, 7, -1)
-    assert fetcher.without_epochs(0.0) == [Order(A, Reconcile(EPOCH, -1, -1, 7))]
+    assert fetcher.without_epochs(0.0) == [Order(A, TruncateToEpochEnd(EPOCH, -1, -1, 7))]
 
 
 def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetcher: Fetcher) -> None:
@@ -111,8 +111,10 @@ def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) ->
     assert asked(fetcher) == [(B, 10), (C, 10), (A, 11)]
 
 
-@pytest.mark.parametrize(("latest", "order"), [(8, Reconcile(EPOCH, -1, 8, 8)), (10, None), (12, None)])
-def test_an_offset_beyond_the_leaders_end_is_cut_back(fetcher: Fetcher, latest: int, order: Reconcile | None) -> None:
+@pytest.mark.parametrize(("latest", "order"), [(8, TruncateToEpochEnd(EPOCH, -1, 8, 8)), (10, None), (12, None)])
+def test_an_offset_beyond_the_leaders_end_is_cut_back(
+    fetcher: Fetcher, latest: int, order: TruncateToEpochEnd | None
+) -> None:
     fetching(fetcher, A)
     asked(fetcher)
     assert fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0) == []
@@ -123,8 +125,10 @@ def test_an_offset_beyond_the_leaders_end_is_cut_back(fetcher: Fetcher, latest: 
         assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, EARLIEST, EPOCH),))
 
 
-@pytest.mark.parametrize(("earliest", "order"), [(50, Restart(EPOCH, 50)), (10, None), (3, None)])
-def test_an_offset_before_the_leaders_start_begins_anew(fetcher: Fetcher, earliest: int, order: Restart | None) -> None:
+@pytest.mark.parametrize(("earliest", "order"), [(50, TruncateFullyAndStartAt(EPOCH, 50)), (10, None), (3, None)])
+def test_an_offset_before_the_leaders_start_begins_anew(
+    fetcher: Fetcher, earliest: int, order: TruncateFullyAndStartAt | None
+) -> None:
     fetching(fetcher, A)
     asked(fetcher)
     fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
-from actors.core.controller.topic_deletion import DeletionRecord
+from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import disagreements, inconsistencies
 from actors.runtime.conversation import Raised, Returned, advance
 from messages.cluster import (
@@ -26,9 +26,8 @@ from messages.zookeeper import (
     BrokerConfig,
     BrokerConfigs,
     CreatePartitionStates,
+    DeletePreferredElections,
     DeleteTopics,
-    ForgetPreferredElections,
-    ForgetReassignments,
     GetBrokerConfigs,
     GetPartitionStates,
     GetPreferredElections,
@@ -38,6 +37,7 @@ from messages.zookeeper import (
     PartitionStates,
     PreferredElections,
     Reassignments,
+    RemoveReassignments,
     RequestedReassignment,
     SetAssignments,
     StartWatching,
@@ -72,7 +72,7 @@ class Scene:
         context.active, context.epoch, context.epoch_zk_version = True, EPOCH, FENCE
         for broker_id in broker_ids:
             context.add_broker(Broker(broker_id, (endpoint(broker_id),), broker_epoch))
-        self.record = DeletionRecord()
+        self.record = TopicDeletions()
         self.znodes: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
         self.wanted: tuple[TopicPartition, ...] | None = None
@@ -158,12 +158,12 @@ class Scene:
                 return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
             case GetPreferredElections():
                 return PreferredElections(self.wanted is not None, self.wanted or ())
-            case ForgetPreferredElections():
+            case DeletePreferredElections():
                 self.wanted = None
                 return Done()
             case GetReassignments():
                 return Reassignments(self.reassignments is not None, self.reassignments or ())
-            case ForgetReassignments(requests):
+            case RemoveReassignments(requests):
                 left = tuple(each for each in self.reassignments or () if each not in requests)
                 self.reassignments = left or None
                 return Reassignments(bool(left), left)
@@ -242,7 +242,7 @@ class Scene:
         return True
 
 
-def planned(record: DeletionRecord, question: Any) -> Any:
+def planned(record: TopicDeletions, question: Any) -> Any:
     """What the deletion's record answers."""
     match advance(record.answer(question), lambda step: None):
         case Returned(result):

@@ -10,16 +10,16 @@ from actors.core.controller import deletion_plan
 from actors.core.controller.context import ReplicasByBroker
 from actors.core.controller.replica_state_machine import by_broker, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
-from actors.core.controller.topic_deletion import DeletionRecord
+from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import Broker, PartitionReplica, TopicPartition
 from messages.conversation import SLICE, Pause, ZooKeeperRefused
 from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
     AnnounceDeletion,
+    ChangePartitionStates,
+    ChangeReplicaStates,
     DeletingTopic,
-    MovePartitions,
-    MoveReplicas,
     QueueDeletions,
     ResetDeletions,
 )
@@ -106,18 +106,18 @@ def test_td2_each_move_is_made_once_for_all_topics() -> None:
     made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
     made.forget()
     topics = tuple(DeletingTopic(t, made.context.deleting_topic(t).replicas) for t in ("foo", "bar"))
-    plan = planned(DeletionRecord(), QueueDeletions(topics, ()))
+    plan = planned(TopicDeletions(), QueueDeletions(topics, ()))
     moves = [
         (type(step), getattr(step, "state", None))
         for step in plan.steps
-        if isinstance(step, MovePartitions | MoveReplicas | AnnounceDeletion)
+        if isinstance(step, ChangePartitionStates | ChangeReplicaStates | AnnounceDeletion)
     ]
     assert moves == [
-        (MovePartitions, "OfflinePartition"),
-        (MovePartitions, "NonExistentPartition"),
+        (ChangePartitionStates, "OfflinePartition"),
+        (ChangePartitionStates, "NonExistentPartition"),
         (AnnounceDeletion, None),
-        (MoveReplicas, "OfflineReplica"),
-        (MoveReplicas, "ReplicaDeletionStarted"),
+        (ChangeReplicaStates, "OfflineReplica"),
+        (ChangeReplicaStates, "ReplicaDeletionStarted"),
     ]
 
 
@@ -311,7 +311,7 @@ def test_a_large_topic_is_deleted_in_slices() -> None:
 def test_the_record_pauses_over_many_replicas() -> None:
     replicas = tuple(PartitionReplica(TopicPartition("large", n), b) for n in range(3 * SLICE) for b in (1, 2))
     steps: list[object] = []
-    flow = DeletionRecord().answer(QueueDeletions((DeletingTopic("large", replicas),), ()))
+    flow = TopicDeletions().answer(QueueDeletions((DeletingTopic("large", replicas),), ()))
     with pytest.raises(StopIteration):
         while True:
             steps.append(flow.send(None))

@@ -15,7 +15,7 @@ from messages.conversation import ConnectionLoss, ZooKeeperRefused
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import (
-    ForgetReassignments,
+    RemoveReassignments,
     RequestedReassignment,
     SetAssignments,
     StopWatching,
@@ -70,7 +70,7 @@ def transcript(scene: Scene) -> list[str]:
                 lines += [f"state leader {s.leader} epoch {s.leader_epoch} isr {list(s.isr)}" for _, s in states]
             case StopWatching(_, keys):
                 lines.append(f"unwatch {keys}")
-            case ForgetReassignments(requests):
+            case RemoveReassignments(requests):
                 lines.append(f"forget {[list(each.replicas) for each in requests]}")
             case Enqueue(event):
                 lines.append(f"enqueue {type(event).__name__}")
@@ -142,7 +142,7 @@ def test_those_that_have_caught_up_as_well_are_finished_together() -> None:
     scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
     assert list(scene.context.reassigning) == partitions[2:]
     assert [scene.context.leadership[tp].leader for tp in partitions] == [2, 2, 1]
-    assert sum(isinstance(step, ForgetReassignments) for step in scene.steps) == 1
+    assert sum(isinstance(step, RemoveReassignments) for step in scene.steps) == 1
     scene.steps.clear()
     scene.run(reassignment.isr_changed(scene.context, PartitionReassignmentIsrChange("t", 1)))
     assert not scene.steps

@@ -17,7 +17,6 @@ from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.group_requests import (
     CommittedPartition,
-    ForgottenPartition,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -26,6 +25,7 @@ from messages.group_requests import (
     LeavingMember,
     MemberAssignment,
     OffsetCommitRequest,
+    OffsetDeletePartition,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -231,7 +231,7 @@ class Life:
         return {each.partition: -each.error_code or each.committed_offset for each in self.answer(number).partitions}
 
     def delete_offsets(self, *partitions: TopicPartition, unknown: tuple[TopicPartition, ...] = ()) -> Any:
-        request = OffsetDeleteRequest(0, "g", tuple(ForgottenPartition(each) for each in partitions))
+        request = OffsetDeleteRequest(0, "g", tuple(OffsetDeletePartition(each) for each in partitions))
         number, forwarded = self._send(request)
         self.group.delete_offsets(forwarded, unknown, self.now)
         self._settle()

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from actors.core.coordinator.gates import (
+from actors.core.coordinator.placement import slot
+from actors.core.coordinator.request_checks import (
     NOBODYS,
     NOBODYS_ENTRY,
-    Places,
+    LedPartitions,
     is_nameless_sync,
     makes_group,
     session_verdict,
     verdict,
 )
-from actors.core.coordinator.placement import slot
 from messages.apis import APIS, GROUPS
 from messages.cluster import TopicPartition
 from messages.error_codes import (
@@ -58,9 +58,9 @@ OURS, LOADING, THEIRS = "a", "b", "c"
 
 
 @pytest.fixture
-def places() -> Places:
+def places() -> LedPartitions:
     """OURS is led here, LOADING is being loaded, THEIRS is elsewhere; the nameless group is ours."""
-    return Places(50, {slot(LOADING) % 50}, {slot(OURS) % 50, 0})
+    return LedPartitions(50, {slot(LOADING) % 50}, {slot(OURS) % 50, 0})
 
 
 def test_every_coordinator_api_has_a_gate_and_an_empty_answer() -> None:
@@ -71,13 +71,13 @@ def test_every_coordinator_api_has_a_gate_and_an_empty_answer() -> None:
 
 
 @pytest.mark.parametrize("kind", [*ABOUT_ONE, *ABOUT_SEVERAL])
-def test_the_gates(kind: type, places: Places) -> None:
+def test_the_gates(kind: type, places: LedPartitions) -> None:
     assert verdict(kind, OURS, places) is None
     assert verdict(kind, THEIRS, places) == NOT_COORDINATOR
     loading = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
     assert verdict(kind, LOADING, places) == loading.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
     assert verdict(kind, "", places) == (None if kind in NAMELESS else INVALID_GROUP_ID)
-    assert verdict(kind, OURS, Places()) == NOT_COORDINATOR, "nobody knows yet how many partitions there are"
+    assert verdict(kind, OURS, LedPartitions()) == NOT_COORDINATOR, "nobody knows yet how many partitions there are"
 
 
 def test_a_sync_that_can_name_its_protocol_does() -> None:

@@ -248,7 +248,7 @@ MUTANTS = (
     mutant(
         "follower does not truncate above its high watermark",
         "broker.md 4.4",
-        f"{PARTITION}.receiveMsg_Reconcile",
+        f"{PARTITION}.receiveMsg_TruncateToEpochEnd",
         "if target < self._log_end_offset:",
         "if target < self._high_watermark:",
         FOLLOWING_TESTS,
@@ -329,7 +329,7 @@ MUTANTS = (
         "follower before the leader's log start does not restart",
         "broker.md 4.4",
         f"{FETCHER}.offsets_listed",
-        "orders.append(self._order(partition, Restart(followed.leader_epoch, offset)))",
+        "orders.append(self._order(partition, TruncateFullyAndStartAt(followed.leader_epoch, offset)))",
         "self._enter(partition, Phase.FETCHING)",
         FETCHER_TESTS,
     ),

@@ -11,7 +11,7 @@ ELECTIONS = f"{CORE}.elections"
 PARTITIONS = f"{CORE}.partition_state_machine"
 REPLICAS = f"{CORE}.replica_state_machine"
 REASSIGNMENT = f"{CORE}.reassignment"
-DELETION = f"{CORE}.topic_deletion:DeletionRecord"
+DELETION = f"{CORE}.topic_deletion:TopicDeletions"
 SHELL = "actors.controller.controller:ControllerActor"
 CHANNEL = "actors.controller.channel:BrokerChannelActor"
 

@@ -134,7 +134,7 @@ MUTANTS = (
     mutant(
         "group that is being loaded answers as if it were empty",
         "broker.md 1.6, 6.5",
-        "actors.core.coordinator.gates:verdict",
+        "actors.core.coordinator.request_checks:verdict",
         "return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)",
         "return WHILE_LOADING.get(kind)",
         "tests/core/coordinator/test_gates.py",

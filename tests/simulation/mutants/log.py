@@ -162,7 +162,7 @@ MUTANTS = (
     mutant(
         "recovery point is ahead of what is durable",
         "broker.md 5.1",
-        f"{LOGS}:LogsPort._note_points",
+        f"{LOGS}:LogManager._note_points",
         "directory.recovery_points.set(partition, log.recovery_point)",
         "directory.recovery_points.set(partition, log.end)",
         LOGS_TESTS,
@@ -178,7 +178,7 @@ MUTANTS = (
     mutant(
         "log start offset is forgotten at a restart",
         "broker.md 5.1, KIP-107",
-        f"{LOGS}:LogsPort._note_points",
+        f"{LOGS}:LogManager._note_points",
         "if log.start > log.first_base:",
         "if False:",
         LOGS_TESTS,
@@ -186,7 +186,7 @@ MUTANTS = (
     mutant(
         "truncated log keeps a later start in its checkpoint",
         "broker.md 5.1",
-        f"{LOGS}:LogsPort._lower_start",
+        f"{LOGS}:LogManager._lower_start",
         "if directory.log_starts.get(partition) > offset:",
         "if False:",
         LOGS_TESTS,

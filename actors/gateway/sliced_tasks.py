@@ -29,7 +29,7 @@ def letting_go(parts: list[Any]) -> Steps[None]:
         yield
 
 
-class Workbench:
+class SlicedTaskQueue:
     """A queue of long computations that run in slices on the node's asyncio loop, a limited time in each turn."""
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)

@@ -54,7 +54,7 @@ WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, He
 
 
 @attrs.define
-class Places:
+class LedPartitions:
     """The partitions of __consumer_offsets that this broker leads; `count` is the topic's partition count, 0 if
     unknown."""
 
@@ -78,7 +78,7 @@ def is_nameless_sync(request: Message) -> bool:
     return request.protocol_type is None or request.protocol_name is None
 
 
-def verdict(kind: type, group: str, places: Places) -> int | None:
+def verdict(kind: type, group: str, places: LedPartitions) -> int | None:
     """None, or the code that answers a request of this kind about the group (rules 1 and 2)."""
     if not group and kind not in MAY_BE_NAMELESS:
         return INVALID_GROUP_ID

@@ -23,7 +23,7 @@ TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
 Labels = tuple[tuple[str, str], ...]
 
 
-class RequestFigures:
+class RequestMetrics:
     """The request metrics of one node; `now` returns the time in seconds."""
 
     def __init__(self, metrics: MetricsGateway, now: Callable[[], float]) -> None:

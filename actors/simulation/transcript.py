@@ -25,7 +25,7 @@ LEFT_OUT = ("/kafka-actors", "/latest_producer_id_block")
 """Znodes below these paths are left out."""
 
 
-class Story:
+class TranscriptWriter:
     """Appends the transcript of a run to `lines`, beginning with the first action."""
 
     def __init__(self, law: Checker, lines: list[str]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from actors.runtime.delivery import PortCall
+from actors.runtime.delivery import AdapterCall
 from messages.records import Body
 
 BODY = "record batches"
@@ -22,13 +22,13 @@ BODY = "record batches"
 class EffectDiverged(BaseException):
     """The replay made the I/O call `made`, but the trace has the call `recorded`; None means no call."""
 
-    def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: PortCall | None) -> None:
+    def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: AdapterCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")
         self.made = made
         self.recorded = recorded
 
 
-class Ports(dict[str, Any]):
+class Adapters(dict[str, Any]):
     """The I/O adapters of an actor system by name, and the I/O calls that the current message's handler has made so
     far.
 
@@ -37,17 +37,17 @@ class Ports(dict[str, Any]):
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
         super().__init__(objects or {})
-        self.made: list[PortCall] = []
-        self.recorded: Iterator[PortCall] | None = None
-        self._doors: dict[str, Port] = {}
+        self.made: list[AdapterCall] = []
+        self.recorded: Iterator[AdapterCall] | None = None
+        self._doors: dict[str, Adapter] = {}
 
-    def port(self, name: str) -> Port:
+    def port(self, name: str) -> Adapter:
         """The port `name`; in replay every port is there, the record answers. Raises LookupError."""
         if name not in self and self.recorded is None:
             raise LookupError(f"this actor system has no I/O adapter {name!r}")
         door = self._doors.get(name)
         if door is None:
-            door = self._doors[name] = Port(self, name)
+            door = self._doors[name] = Adapter(self, name)
         return door
 
     def call(self, port: str, method: str, args: tuple[Any, ...]) -> Any:
@@ -58,13 +58,13 @@ class Ports(dict[str, Any]):
         try:
             result = getattr(self[port], method)(*args)
         except OSError as error:
-            self.made.append(PortCall(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
+            self.made.append(AdapterCall(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
             raise
         # in a third of the time that the class takes: every call of a port makes one
-        self.made.append(tuple.__new__(PortCall, (port, method, noted, _noted(result), "")))
+        self.made.append(tuple.__new__(AdapterCall, (port, method, noted, _noted(result), "")))
         return result
 
-    def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: PortCall | None) -> Any:
+    def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: AdapterCall | None) -> Any:
         args = _noted(args)
         if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
             raise EffectDiverged((port, method, args), recorded)
@@ -75,10 +75,10 @@ class Ports(dict[str, Any]):
         return _remembered(recorded.result)
 
 
-class Port:
+class Adapter:
     """An I/O adapter as actors see it; each call of a method is recorded."""
 
-    def __init__(self, ports: Ports, name: str) -> None:
+    def __init__(self, ports: Adapters, name: str) -> None:
         self._ports = ports
         self._name = name
 

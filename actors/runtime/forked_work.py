@@ -30,7 +30,7 @@ _STANDARD = 3
 """The number of standard streams."""
 
 
-class Aside:
+class ForkedWork:
     """A forked child process that runs `work` and sends its output to the event loop.
 
     `heard` is called for each piece, then `done` with what went wrong ("": nothing). Raises OSError where no process

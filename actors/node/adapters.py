@@ -12,7 +12,7 @@ import time
 import uuid
 
 
-class TimePort:
+class TimeAdapter:
     """An I/O adapter that returns the wall-clock time."""
 
     def wall_ms(self) -> int:
@@ -20,7 +20,7 @@ class TimePort:
         return time.time_ns() // 1_000_000
 
 
-class RandomPort:
+class RandomAdapter:
     """An I/O adapter that returns random, unique names."""
 
     def uuid_hex(self) -> str:
@@ -34,7 +34,7 @@ class RandomPort:
         return text
 
 
-class ProcessPort:
+class ProcessAdapter:
     """An I/O adapter that returns the process id and the address of the node's metrics."""
 
     def __init__(self, metrics_host: str, metrics_port: int) -> None:

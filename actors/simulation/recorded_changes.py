@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.states import Call, PartitionState, ReplicaState, State
+from actors.core.controller.states import PartitionState, ReplicaState, State, StateChangeRequest
 from messages.cluster import TopicPartition
 
 _P, _R = PartitionState, ReplicaState
@@ -94,7 +94,7 @@ class _Term:
             yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)))
         self._last = self.context.history.last
 
-    def _before(self, call: Call, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
+    def _before(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
         seen, broker = self._seen, call.broker_id
         nowhere: State = _P.NON_EXISTENT if broker is None else _R.NON_EXISTENT
         for partition in call.moved():

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from messages.trace.endings import worded
-from spark.answers import QueryResult
+from spark.results import QueryResult
 
 Shown = Callable[[Any], object]
 
