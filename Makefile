@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 APACHE := .cache/kafka-3.9.1
+STREAMS := .cache/kafka-streams-3.9.1
 # What `make run` takes: make run PORT=19092 BROKERS=5 DIR=/tmp/cluster
 PORT    = 9092
 BROKERS = 3
@@ -101,10 +102,15 @@ $(VENV)/.docs: $(STAMP)
 vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts
 	$(BIN)/python -m tests.docs.vocabulary
 
-apache: $(APACHE)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
+apache: $(APACHE)/.complete $(STREAMS)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 
 $(APACHE)/.complete: .ci/apache-kafka.xml
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(APACHE)" -DincludeScope=runtime
+	@touch $@
+
+$(STREAMS)/.complete: # without its dependencies: the jars above have them, and the test's store is in memory
+	mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact=org.apache.kafka:kafka-streams:3.9.1 \
+		-DoutputDirectory="$(CURDIR)/$(STREAMS)"
 	@touch $@
 
 clean: ## remove what `make` made, the cluster's data included

@@ -83,6 +83,15 @@ def apache_jars() -> Path:
 
 
 @pytest.fixture(scope="session")
+def streams_jars() -> Path:
+    """The folder with the jar of Kafka Streams 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
+    for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-streams-3.9.1"):
+        if place and any(Path(place).glob("kafka-streams-3.9.*.jar")):
+            return Path(place)
+    pytest.skip("needs the jar of Kafka Streams 3.9: run `make apache`")
+
+
+@pytest.fixture(scope="session")
 def kcat() -> str:
     """The kcat command. Skips where it is not installed."""
     found = shutil.which("kcat")
