@@ -322,6 +322,13 @@ def _unfenced_zombie(patch: pytest.MonkeyPatch) -> None:
     apply(patch, Change(verdict, "if txn.producer_epoch != request.producer_epoch:", "if False:"))
 
 
+def _lost_markers(patch: pytest.MonkeyPatch) -> None:
+    """A marker that meets a failed disk is not sent again."""
+    retried = "elif code in RETRIED:"
+    change = f"{retried[:-1]} and code != KAFKA_STORAGE_ERROR:"
+    apply(patch, Change("actors.core.transaction.markers:_outcome", retried, change))
+
+
 TRANSACTIONS_RUN = (
     "records yes\n2 create x 0,1,2 1,2,0 2,0,1 0,2,1\n4 produce x 0 for 14\n4 transact id0 for 14\n"
     "4 transact worker for 14"
@@ -489,6 +496,17 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             UNCOUNTED,
         ),
         f"duration 18\n{TRANSACTIONS_RUN}",
+        OF_TRANSACTIONS,
+    ),
+    KnownBug(
+        *(
+            "marker is lost with a failed disk",
+            "KAFKA-9749",
+            _lost_markers,
+            "readers see whole transactions",
+            UNCOUNTED,
+        ),
+        f"duration 24\n{TRANSACTIONS_RUN}\n4 transact id1 for 14\n12 break 2 0 for 3",
         OF_TRANSACTIONS,
     ),
     KnownBug(
