@@ -65,13 +65,13 @@ class AskAll(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """An event handler yields this to send a request without waiting; it gets a ticket for Await."""
+    """An event handler yields this to send a request without waiting; the `yield` returns a ticket for Await."""
 
     question: Question[object]
 
 
 class Await(NamedTuple):
-    """An event handler yields this to wait for the answer to the request with this ticket; a Failure is raised."""
+    """An event handler yields this to wait for the answer to the request with this ticket, or for its Failure."""
 
     ticket: int
 

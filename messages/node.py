@@ -283,7 +283,8 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor; `finder` counts the partitions of __consumer_offsets."""
+    """The first message to GroupCoordinatorActor; `finder` is CoordinatorFinderActor, which knows the number of
+    partitions of __consumer_offsets."""
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -294,7 +295,8 @@ class StartGroupCoordinator:
 class StartTransactionCoordinator:
     """The first message to TransactionCoordinatorActor.
 
-    `finder` counts the partitions of internal topics, `producer_ids` assigns producer ids.
+    `finder` is CoordinatorFinderActor, which knows the partition counts of internal topics; `producer_ids` assigns
+    producer ids.
     """
 
     settings: NodeSettings

@@ -37,14 +37,14 @@ T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """A generator of the bridge yields this to read znodes; it gets the reply to the StoreRead."""
+    """A generator of the bridge yields this to read znodes; the `yield` returns the StoreReply."""
 
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
 
 
 class Write(NamedTuple):
-    """A generator of the bridge yields this to write znodes; it gets the reply to the StoreWrite."""
+    """A generator of the bridge yields this to write znodes; the `yield` returns the StoreReply."""
 
     ops: tuple[WriteOp, ...]
 

@@ -74,11 +74,10 @@ WATCHES = rows(EVENTS)
 
 
 class _Watch:
-    """A watched path: its row in the watch table, its keys, and the actors that watch it.
+    """A watched path: its row in the watch table, the names that the `*` in the row matched, and the watching actors.
 
-    Each watcher has whether it was notified.
-
-    `present` of a node that may come and go: was it there when last heard of? None: that has not been heard yet.
+    For each watcher: whether it was notified. `present` is whether the znode existed at the last look; None if
+    unknown.
     """
 
     __slots__ = ("arms", "key", "present", "row", "notified", "watchers")

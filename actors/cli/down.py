@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 120.0
 @click.command("down")
 @of_cluster
 def command(directory: Path) -> int:
-    """Stop the cluster that `kafka-actors up` runs in a folder with a clean shutdown, and wait for it."""
+    """Cleanly shut down the cluster that `kafka-actors up` runs in a folder, and wait until it has stopped."""
     process = runner(directory)
     if process is None:
         raise CommandFailed(f"no cluster is running in {directory}")

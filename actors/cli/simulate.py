@@ -74,8 +74,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 
 @click.command(
     "simulate",
-    epilog="Exit codes: 0 no violation, 1 a violation, too little coverage, or two different runs of one schedule,"
-    " 2 usage error, 3 the bug of --canary was not found.",
+    epilog="Exit codes: 0 no violation; 1 a violation, too little coverage, or a schedule that ran differently when"
+    " repeated; 2 usage error; 3 the bug of --canary was not found.",
 )
 @click.option(
     "--brokers",

@@ -53,7 +53,7 @@ MOST_ROWS = 60
     "html_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write an HTML report with figures to this file. It contains all sections, whichever are selected.",
+    help="Also write an HTML report with figures to this file. It always contains all sections.",
 )
 @click.option(
     "--master",
@@ -124,7 +124,7 @@ def command(
         summary = apart(partial(_read, logs, directory, print_line=_print_line, only=asked, master=master, **own))
     except Incomplete as error:
         raise CommandFailed(
-            f"not everything below {directory} can be read (--partial summarises the rest):\n{error}"
+            f"some files below {directory} cannot be read (--partial summarises only the readable ones):\n{error}"
         ) from error
     except (TraceError, SparkUnavailable, ChildEnded) as error:
         raise CommandFailed(str(error)) from error

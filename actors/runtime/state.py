@@ -88,7 +88,7 @@ def actor_class(name: str) -> type[Actor]:
     cls = _named(name)
     if isinstance(cls, type) and issubclass(cls, Actor):
         return cls
-    raise LookupError(f"the trace names the class {name}, which is not an actor class")
+    raise LookupError(f"the trace refers to the class {name}, which is not an actor class")
 
 
 class _Encoder:
@@ -330,4 +330,4 @@ def _named(name: str) -> Any:
             thing = getattr(thing, part, None)
         if isinstance(thing, type | FunctionType | Enum) and _is_ours(thing.__module__):
             return thing
-    raise LookupError(f"the trace names {name}, which does not exist in this project")
+    raise LookupError(f"the trace refers to {name}, which does not exist in this project")

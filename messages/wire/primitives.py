@@ -185,7 +185,7 @@ FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, 
 
 
 class FixedStructs:
-    """A cache of `struct.Struct` objects; each reads structs whose lists and strings have the same lengths.
+    """A cache of `struct.Struct` objects, one for each combination of list and string lengths.
 
     `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are
     unpacked as bytes, before the bytes of their contents: a reader that guesses the length compares these.

@@ -366,7 +366,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "{type(outcome[1])": {"type(outcome[1]).__name__": "SparkUnavailable", "outcome[1]": "Java was not found"},
     "{name}: {error}": {
         "name": "ControllerActor",
-        "error": "the trace names os:abort, which does not exist in this project",
+        "error": "the trace refers to os:abort, which does not exist in this project",
     },
     "Invalid character found for config": {"name": "retention ms"},
     "Invalid config(s)": {"','.join(absent)": "retention.ms"},
@@ -375,8 +375,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "leader epoch {epoch} is negative": {"epoch": "-1"},
     "must be positive, not": {"rate": "0"},
     "line {number}: {error}": {"number": "12", "error": "\\u12g4 is not a valid \\uXXXX escape"},
-    "the trace names the class": {"name": "os:abort"},
-    "the trace names {name}, which": {"name": "actors.node:Nodes"},
+    "the trace refers to the class": {"name": "os:abort"},
+    "the trace refers to {name}, which": {"name": "actors.node:Nodes"},
     "of the unknown class": {"name": "'GetBrokersById'"},
     "(trace.detail=": {"run.header.detail": "inputs"},
 }
