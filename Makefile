@@ -90,6 +90,7 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.simulation
 	$(BIN)/python -m tests.docs.catalogue
 	$(BIN)/python -m tests.docs.columns
+	$(BIN)/python -m tests.docs.references
 	$(BIN)/python -m tests.docs.journey
 
 site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable without a network (needs npm)

@@ -1,4 +1,4 @@
-"""What the shop says: orders, as they stand in Kafka."""
+"""The orders of the shop, and their form in Kafka."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Order:
-    """Somebody wants so many of an article."""
+    """An order of a number of pieces of an article."""
 
     article: str
     pieces: int

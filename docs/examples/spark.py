@@ -1,4 +1,4 @@
-"""The shop's sparklers, and how many of them were ordered. Nothing here has to do with Apache Spark."""
+"""Count the ordered pieces of an article. The name has nothing to do with Apache Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from messages import Order
 
 
 def ordered(bootstrap_servers: str, article: str, orders: int) -> int:
-    """How many pieces of an article the first so many orders want."""
+    """Return the number of pieces of an article in the first `orders` orders."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap_servers.split(","), consumer_timeout_ms=20_000)
     partition = TopicPartition(TOPIC, 0)
     consumer.assign([partition])

@@ -1,7 +1,8 @@
-"""Writes docs/reference/trace-columns.md from the columns and options of the data source; `make docs` runs it."""
+"""Write docs/reference/trace-columns.md from the columns and options of the data source; `make docs` runs it."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,9 +29,9 @@ def document() -> str:
     lines = [HEAD, "| column | type | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {_type(type)} | {meaning} |" for name, (type, meaning) in COLUMNS.items()]
     lines += ["", "## Structs", ""]
-    lines += [
-        f"- {_STRUCTS[struct]}: " + ", ".join(f"`{f.name}` {_type(f.type)}" for f in struct) for struct in _STRUCTS
-    ]
+    for struct in _STRUCTS:
+        text = f"- {_STRUCTS[struct]}: " + ", ".join(f"`{f.name}` {_type(f.type)}" for f in struct)
+        lines += textwrap.wrap(text, 100, subsequent_indent="  ")
     lines += ["", "## Options", "", "| option | meaning |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]
     return "\n".join((*lines, ""))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.actions import KINDS
-from tests.docs import catalogue, columns, journey, simulation, state_machines
+from tests.docs import catalogue, columns, journey, references, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.layering import ROOT, sources
 
@@ -33,6 +33,17 @@ def test_the_simulation_tables_match_the_code() -> None:
     assert all(kind.do.__doc__ for kind in KINDS)
 
 
+@pytest.mark.parametrize("file", references.PAGES, ids=name)
+def test_reference_pages_match_the_code(file: Path) -> None:
+    assert file.read_text(encoding="utf-8") == references.PAGES[file](), "run `make docs`"
+
+
+def test_settings_without_a_description_are_kafkas() -> None:
+    assert set(references.OWN_SETTINGS) <= {each.name for each in references.SETTINGS}
+    ours = {each.name for each in references.SETTINGS if each.name.startswith(("trace.", "metrics."))}
+    assert ours <= set(references.OWN_SETTINGS)
+
+
 def test_the_catalogue_is_that_of_the_code() -> None:
     assert catalogue.FILE.read_text(encoding="utf-8") == catalogue.document(), "run `make docs`"
 
@@ -43,6 +54,34 @@ def test_the_columns_are_those_of_the_code() -> None:
 
 def test_the_journey_is_that_of_a_recorded_event() -> None:
     assert journey.FILE.read_text(encoding="utf-8") == journey.document(), "run `make docs`"
+
+
+NOT_WRAPPED = {
+    "decisions.md",
+    "benchmarks.md",
+    "benchmarks-records.md",
+    "journey.md",
+    "mutation-score.md",
+}
+"""Pages that have longer lines than MAX_COLUMNS outside of tables and code; none is added."""
+MAX_COLUMNS = 100
+
+
+def long_lines(text: str) -> list[str]:
+    """The lines of prose that are too long: no table, no code, no heading, and not a single word."""
+    prose = re.sub(r"(?ms)^```.*?^```", "", text)
+    lines = [line for line in prose.splitlines() if len(line) > MAX_COLUMNS]
+    return [
+        line
+        for line in lines
+        if not line.startswith(("|", "    ", "#"))
+        and " " in re.sub(r"`[^`]*`|!?\[.*?\]\(.*?\)", "", line.strip("- ")).strip()
+    ]
+
+
+def test_pages_are_wrapped() -> None:
+    unwrapped = {page.name for page in PAGES if long_lines(page.read_text(encoding="utf-8"))}
+    assert unwrapped == NOT_WRAPPED & set(TEXTS), "wrap at 100 columns; take a wrapped page from NOT_WRAPPED"
 
 
 def drawn(text: str) -> set[str]:
@@ -128,7 +167,8 @@ def test_every_section_of_the_protocol_says_who_obeys_it(page: Path) -> None:
     untested = [
         title
         for title, body in sections
-        if body.startswith("*Obeyed") and not ("; tested by `" in body.split("\n")[0] or NOT_BUILT.search(body))
+        if body.startswith("*Obeyed")
+        and not ("; tested by `" in " ".join(body.partition("\n\n")[0].split()) or NOT_BUILT.search(body))
     ]
     assert sections
     assert not silent and not untested
