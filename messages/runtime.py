@@ -16,12 +16,16 @@ class StopChildren:
 
 @message
 class QueuedMessage:
-    """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record."""
+    """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record.
+
+    `event_id` is the event that its sender served.
+    """
 
     receiver: ActorAddress
     sender: ActorAddress
     kind: str
     cause: int
+    event_id: int
     queued_at: float
     message: Message
 

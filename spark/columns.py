@@ -52,6 +52,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
         pa.int64(),
         "The `n` of the delivery during which the message was sent; -k if it came from outside after delivery k.",
     ),
+    "event_id": (
+        pa.int64(),
+        "The `n` of the delivery that began what this one serves: a client's request or other message from outside, a"
+        " timer, or an event of the controller.",
+    ),
     "sender": (pa.string(), "Address of the sender."),
     "receiver": (pa.string(), "Address of the receiver."),
     "actor": (pa.string(), "Class of the receiver."),
@@ -120,6 +125,7 @@ class _Row(msgspec.Struct, array_like=True):
     n: int
     kind: str
     cause: int
+    event_id: int
     sender: str
     receiver: str
     actor: str
@@ -610,7 +616,7 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
 
 def _malformed(slice: Slice, line: bytes) -> tuple[Any, ...]:
-    blank = ("", "", "", "", 0.0, 0.0, 0.0, 0, False, line.decode(errors="replace"))
+    blank = (0, "", "", "", "", 0.0, 0.0, 0.0, 0, False, line.decode(errors="replace"))
     return (slice.header.run, slice.header.node, 0, MALFORMED, 0, *blank, *_NOTHING)
 
 
@@ -631,6 +637,7 @@ def _row(slice: Slice, row: _Row | TraceRecord) -> tuple[Any, ...]:
         row.n,
         row.kind,
         row.cause,
+        row.event_id,
         row.sender,
         row.receiver,
         row.actor,

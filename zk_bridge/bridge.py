@@ -34,11 +34,11 @@ class ZkBridgeActor(Dispatcher):
 
     def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
         """Learn who the store and the subscriber are."""
-        self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send)
+        self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send, self.serve)
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
         """A question from anybody."""
-        self._core.asked(sender, message.id, message.question)
+        self._core.asked(sender, message.id, message.question, self.event_id)
 
     def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
         """The store answers a request."""

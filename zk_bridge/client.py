@@ -36,6 +36,10 @@ def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) ->
     return Client(KazooStore(hosts, session_timeout, timeout), timeout)
 
 
+def _serve(event_id: int) -> None:
+    """Ignore the id: a command's questions serve no event."""
+
+
 class Client:
     """A blocking ZooKeeper client over `store`, which it starts; `close` stops it."""
 
@@ -43,7 +47,7 @@ class Client:
         self._store = store
         self._timeout = timeout
         self._news: queue.SimpleQueue[StoreNews | Continue] = queue.SimpleQueue()
-        self._core = BridgeCore(_BRIDGE, _STORE, _ASKER, self._send)
+        self._core = BridgeCore(_BRIDGE, _STORE, _ASKER, self._send, _serve)
         self._asked = 0
         self._answer: Answer | None = None
         store.start(self._news.put)

@@ -61,11 +61,12 @@ STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
 class _RequestInProgress:
     """A request that the bridge is handling: its generator, its sender, and the ZooKeeper request that it waits for."""
 
-    __slots__ = ("ask_id", "asker", "conversation", "lost", "request", "requests")
+    __slots__ = ("ask_id", "asker", "conversation", "event_id", "lost", "request", "requests")
 
-    def __init__(self, asker: Any, ask_id: int, conversation: Conversation) -> None:
+    def __init__(self, asker: Any, ask_id: int, event_id: int, conversation: Conversation) -> None:
         self.asker = asker
         self.ask_id = ask_id
+        self.event_id = event_id
         self.conversation = conversation
         self.request: Any = None
         self.lost = False
@@ -75,10 +76,17 @@ class _RequestInProgress:
 class BridgeCore:
     """The state and the rules of the bridge; it calls `send(receiver, message)` for each outgoing message.
 
-    `me` is its own address.
+    `me` is its own address. `serve(event_id)` says which event the messages serve that are sent next.
     """
 
-    def __init__(self, me: Any, store: Any, subscriber: Any, send: Callable[[Any, Any], None]) -> None:
+    def __init__(
+        self,
+        me: Any,
+        store: Any,
+        subscriber: Any,
+        send: Callable[[Any, Any], None],
+        serve: Callable[[int], None],
+    ) -> None:
         self.generation = 0
         self.connected = False
         self.session = SessionIds(0, ())
@@ -86,6 +94,7 @@ class BridgeCore:
         self._store = store
         self._subscriber = subscriber
         self._send = send
+        self._serve = serve
         self._established = False
         self._next_id = 0
         self._talks: dict[int, _RequestInProgress] = {}  # by the id of the request under way
@@ -102,14 +111,14 @@ class BridgeCore:
 
     # ------------------------------------------------------------------------------------------- what comes in
 
-    def asked(self, asker: Any, ask_id: int, question: Any) -> None:
-        """A question. An unknown one is answered with a Failure, too."""
+    def asked(self, asker: Any, ask_id: int, question: Any, event_id: int = 0) -> None:
+        """A question, which serves that event. An unknown one is answered with a Failure, too."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
             failure = Failure("AskFailed", f"ZkBridgeActor has no handler for {type(question).__name__}")
             self._send(asker, Answer(ask_id, failure, self.generation))
             return
-        self._advance(_RequestInProgress(asker, ask_id, begin(question)), None)
+        self._advance(_RequestInProgress(asker, ask_id, event_id, begin(question)), None)
 
     def take(self, news: StoreReply | WatchEvent | SessionState | Continue) -> None:
         """Whatever the store has to say, and our own Continue."""
@@ -215,6 +224,7 @@ class BridgeCore:
 
     def _advance(self, talk: _RequestInProgress, reply: Any) -> None:
         """Resume a conversation with `reply`; answer when it is over."""
+        self._serve(talk.event_id)
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
         if isinstance(outcome, Returned):
             self._send(talk.asker, Answer(talk.ask_id, outcome.result, self.generation, talk.requests))
@@ -240,6 +250,7 @@ class BridgeCore:
     def _request(self, talk: _RequestInProgress) -> None:
         """Send what the conversation waits for, or hold it until the store is connected."""
         talk.lost = False
+        self._serve(talk.event_id)
         if not self.connected:
             self._held.append(talk)
             return
@@ -261,6 +272,7 @@ class BridgeCore:
                 "A ZooKeeper request failed with an unexpected %s: %s", type(error).__name__, error, exc_info=error
             )
             failure = Failure("AskFailed", f"{type(error).__name__}: {error}")
+        self._serve(talk.event_id)
         self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 
     def _tell(self, events: Iterable[Notification]) -> None:

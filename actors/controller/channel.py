@@ -74,11 +74,15 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A queued request with the time when it was queued, and the parts that a large request is split into."""
+    """A queued request with the time when it was queued, and the parts that a large request is split into.
+
+    `event_id` is the controller's event that caused it: what is sent for it, and its response, serve that event.
+    """
 
     parts: list[Part]
     request: ControllerRequest
     came_at: float
+    event_id: int
 
 
 class BrokerChannelActor(FlowActor):
@@ -113,6 +117,7 @@ class BrokerChannelActor(FlowActor):
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
         """Go on at the other endpoint."""
+        self.serve(self.event_id)  # this delivery, and not what is sent again by it
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
         if changed and self._awaited is not None:
@@ -153,6 +158,7 @@ class BrokerChannelActor(FlowActor):
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """No answer: pause, then send it again."""
         if message.correlation_id == self._awaited:
+            self.serve(self._queue[0].event_id)
             start = self._start
             log.warning(
                 "[RequestSendThread controllerId=%d] Controller %d's connection to broker %s:%d (id: %d) "
@@ -176,7 +182,7 @@ class BrokerChannelActor(FlowActor):
 
     def _enqueue(self, request: ControllerRequest) -> None:
         parts, self._request_parts = self._request_parts, []
-        self._queue.append(Queued(parts, request, self.now))
+        self._queue.append(Queued(parts, request, self.now, self.event_id))
         if len(self._queue) == 1:
             self._send_first()
         else:
@@ -195,7 +201,8 @@ class BrokerChannelActor(FlowActor):
         start = self._start
         self._correlation_id += 1
         self._awaited = self._correlation_id
-        parts, request, _ = self._queue[0]
+        parts, request, _, event_id = self._queue[0]
+        self.serve(event_id)
         for part in parts:
             self.send(start.network, ChannelPart(start.channel, part))
         self.send(
@@ -213,6 +220,11 @@ class BrokerChannelActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------ answers
 
+    def event_id_of(self, message: Message) -> int:
+        """A response serves the event that caused its request."""
+        in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
+        return self._queue[0].event_id if in_flight else self.event_id
+
     def flow(self, message: Message) -> Flow[None] | None:
         """The answer to a request."""
         return self._received(message) if isinstance(message, Received) else super().flow(message)
@@ -224,8 +236,9 @@ class BrokerChannelActor(FlowActor):
             return
         self._awaited = None
         self.cancel_timer(RESEND)
-        ahead, request, _ = self._queue.popleft()
+        ahead, request, _, event_id = self._queue.popleft()
         self._send_first()
+        self.serve(event_id)
         broker_id, response = self._start.broker_id, message.response
         if state_log.isEnabledFor(TRACE):
             state_log.log(

@@ -94,6 +94,10 @@ class ControllerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------------- events
 
+    def event_id_of(self, message: Message) -> int:
+        """Each event of the controller has an id of its own: the number of the delivery that brings it."""
+        return self.delivery
+
     def flow(self, message: Message) -> Flow[None] | None:
         """The flow of an event; None for one that does not concern us (rule 2)."""
         if isinstance(message, WakeupMessage):

@@ -364,7 +364,7 @@ class LocalBase(Kernel):
     def send_as_system(self, to: ActorRef, message: Any, sender: ActorRef | None = None) -> None:
         """Send on the system's behalf."""
         source = self.system_address if sender is None else sender
-        self.queue.append((to, message, source, self.n, self.now, SENT))
+        self.queue.append((to, message, source, self.n, self.now, SENT, self.event_id))
 
     def _end(self, ref: ActorRef, recursive: bool) -> None:
         """The actor is gone: its children receive exit requests, and its parent is notified."""

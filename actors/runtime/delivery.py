@@ -3,6 +3,10 @@
 A delivery is the unit of everything here: one message handed to one receiver, numbered from 1 in the order in which
 the base hands them out. Its *cause* is the number of the delivery during which it was sent or its timer was armed; a
 message from outside has cause -k, meaning "entered after delivery k" (0: before the first).
+
+Its *event id* is the number of the delivery that began what it serves: a client's request or other message from
+outside, a timer, or an event of the controller. Messages inherit the event id of the handler that sends them. An actor
+that continues earlier work (a suspended flow, a queued request) sets the id of that work by `Kernel.serve`.
 """
 
 from __future__ import annotations
@@ -38,7 +42,10 @@ class AdapterCall(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A message in the queue, with its sender and its receiver."""
+    """A message in the queue, with its sender and its receiver.
+
+    `event_id` is 0 for a message from outside and for a timer: its delivery begins an event.
+    """
 
     receiver: ActorAddress
     message: Any
@@ -46,6 +53,7 @@ class Envelope(NamedTuple):
     cause: int
     queued_at: float
     kind: str
+    event_id: int
 
 
 class Delivery(NamedTuple):
@@ -58,6 +66,7 @@ class Delivery(NamedTuple):
     n: int
     kind: str
     cause: int
+    event_id: int
     sender: ActorAddress
     receiver: ActorAddress
     actor_class: str

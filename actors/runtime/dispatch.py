@@ -83,6 +83,24 @@ class Dispatcher(Actor):  # type: ignore[misc]
         ref = self._myRef
         return ref.base.now if isinstance(ref, ActorRef) else time.monotonic()
 
+    @property
+    def event_id(self) -> int:
+        """The event that the running handler serves (see `actors.runtime.delivery`); 0 on Thespian's bases."""
+        ref = self._myRef
+        return ref.base.event_id if isinstance(ref, ActorRef) else 0
+
+    @property
+    def delivery(self) -> int:
+        """The number of the running delivery, from 1; 0 on Thespian's bases."""
+        ref = self._myRef
+        return ref.base.n if isinstance(ref, ActorRef) else 0
+
+    def serve(self, event_id: int) -> None:
+        """Set the event that the messages sent from now on serve: that of the work which the handler continues."""
+        ref = self._myRef
+        if isinstance(ref, ActorRef):
+            ref.base.serve(event_id)
+
     def note_error(self, error: Exception) -> None:
         """Record on the running delivery an error that was dealt with."""
         if isinstance(self._myRef, ActorRef):

@@ -49,8 +49,10 @@ def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> N
         )
 
 
-def compare_outcome(record: TraceRecord, effects: tuple[AdapterCall, ...], error: str | None, actor_class: str) -> None:
-    """What the handler did beside sending, and how it ended, is as recorded. Raises Diverged."""
+def compare_outcome(
+    record: TraceRecord, effects: tuple[AdapterCall, ...], error: str | None, actor_class: str, event_id: int
+) -> None:
+    """What the handler did beside sending, how it ended, and which event it served is as recorded. Raises Diverged."""
     at = f"while {record.receiver} handled {record.type}"
     for recorded, made in zip(record.effects, effects, strict=False):
         if ENCODER.encode(recorded) != ENCODER.encode(made):  # equal in Python may be another value: 1 and True
@@ -63,6 +65,8 @@ def compare_outcome(record: TraceRecord, effects: tuple[AdapterCall, ...], error
         raise Diverged(record.n, f"another outcome {at}", record.error or fine, error or fine)
     if actor_class != record.actor:
         raise Diverged(record.n, f"another class of actor {at}", record.actor, actor_class)
+    if event_id != record.event_id:
+        raise Diverged(record.n, f"another event was served {at}", f"event {record.event_id}", f"event {event_id}")
 
 
 def payload_difference(record: TraceRecord, payload: bytes) -> tuple[str, str, str] | None:

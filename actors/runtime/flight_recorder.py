@@ -145,14 +145,15 @@ class FlightRecorder:
         for taken in latest:
             if taken.__class__ is TraceRecord:
                 continue
-            if isinstance(taken[6], _EPOCHED) and taken[6].controller_epoch > self._epoch:
-                before, self._epoch = self._epoch, taken[6].controller_epoch
+            n, _, _, _, _, receiver, _, message, _, taken_at, finished_at, _, error = taken
+            if isinstance(message, _EPOCHED) and message.controller_epoch > self._epoch:
+                before, self._epoch = self._epoch, message.controller_epoch
                 found = found or (f"the controller's epoch is {self._epoch}, after {before}" if before else "")
-            if taken[9] - taken[8] > slow:
-                took, what = round((taken[9] - taken[8]) * 1000), type(taken[6]).__name__
-                found = f"{address_text(taken[4])} took {took} ms to handle {what} (delivery {taken[0]})"
-            if taken[11] is not None and taken[11].startswith(_INCONSISTENT):
-                found = f"{address_text(taken[4])} contradicts itself (delivery {taken[0]}): {taken[11]}"
+            if finished_at - taken_at > slow:
+                took, what = round((finished_at - taken_at) * 1000), type(message).__name__
+                found = f"{address_text(receiver)} took {took} ms to handle {what} (delivery {n})"
+            if error is not None and error.startswith(_INCONSISTENT):
+                found = f"{address_text(receiver)} contradicts itself (delivery {n}): {error}"
         return found
 
     # -------------------------------------------------------------------------------------------- the beginning

@@ -25,6 +25,8 @@ Rule 4 (preemption): a message that `preempts` is looked at before all: the susp
 Rule 5 (answers): each question has an id of the shell's own. Answers to no open question are dropped. A question
 without an answer for `answer_deadline` seconds has lost it: LostAnswer is thrown into the flow. Of one that was begun
 they are counted from where it is awaited.
+Rule 6 (event ids): what a flow sends has the event id that `event_id_of` gave its message when that was delivered, also
+after the flow was stashed or suspended.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ class FlowActor(Dispatcher):
         self.requests = 0
         self._stash: deque[Event] = deque()
         self._stashed_at: deque[float] = deque()
+        self._stashed_ids: deque[int] = deque()
         self._event: Event | None = None
+        self._flow_event_id = 0
         self._flow: Flow[None] | None = None
         self._following_up = False
         self._asked = 0
@@ -118,6 +122,10 @@ class FlowActor(Dispatcher):
         """The flow of `event` raised `error`: what to do before any other event is looked at."""
         return None
 
+    def event_id_of(self, message: Any) -> int:
+        """The event id of the flow of `message`, which is being delivered: by default that of the sender's event."""
+        return self.event_id
+
     # -------------------------------------------------------------------------------------------------- what is to see
 
     @property
@@ -145,23 +153,28 @@ class FlowActor(Dispatcher):
             self._lost(message.payload.id)
         elif self.handler_of(message.__class__) is not None:
             return super().receiveMessage(message, sender)
-        elif self.preempts(message):
-            self._preempt()
-            self._work((message, sender))
-        elif self._flow is not None:
-            self._stash.append((message, sender))
-            self._stashed_at.append(self.now)
         else:
-            self._work((message, sender))
+            self._came(message, sender)
         return None
 
-    def _work(self, event: Event) -> None:
-        """Begin an event, then go on with what is stashed until a flow is suspended."""
-        self._begin(event, 0.0)
-        self._unstash()
+    def _came(self, message: Any, sender: ActorAddress) -> None:
+        """An event: begin it, or stash it while a flow is suspended."""
+        event_id = self.event_id_of(message)
+        self.serve(event_id)
+        preempts = self.preempts(message)
+        if preempts:
+            self._preempt()
+        if self._flow is not None and not preempts:
+            self._stash.append((message, sender))
+            self._stashed_at.append(self.now)
+            self._stashed_ids.append(event_id)
+        else:
+            self._begin((message, sender), 0.0, event_id)
+            self._unstash()
 
     def _resume(self, value: Any, error: Exception | None = None) -> None:
         """Go on with the suspended flow, then with what is stashed."""
+        self.serve(self._flow_event_id)
         self._advance(value, error)
         self._unstash()
 
@@ -173,11 +186,13 @@ class FlowActor(Dispatcher):
                 self._advance(None, None)
                 return
             begun += 1
-            event = self._stash.popleft()
-            self._begin(event, self.now - self._stashed_at.popleft())
+            event, event_id = self._stash.popleft(), self._stashed_ids.popleft()
+            self.serve(event_id)
+            self._begin(event, self.now - self._stashed_at.popleft(), event_id)
 
-    def _begin(self, event: Event, waited: float) -> None:
+    def _begin(self, event: Event, waited: float, event_id: int) -> None:
         self._event = event
+        self._flow_event_id = event_id
         self.sender = event[1]
         self.waited, self.requests = waited, 0
         self._following_up = False
@@ -253,6 +268,7 @@ class FlowActor(Dispatcher):
         dropped = list(self._stash)
         self._stash.clear()
         self._stashed_at.clear()
+        self._stashed_ids.clear()
         self._open.clear()
         self._begun.clear()
         self._awaited = self._pause = None

@@ -80,8 +80,10 @@ class Kernel(ABC):
 
     `clock` is the time source, `observer` receives every delivery, `ports` are the objects behind an actor's ports.
 
-    For reading: `n` (number of the running or last delivery), `now` (its time), `queued`, `pending_timers`,
-    `next_timer`, `neighbours` (kernels of this process that were sent mail and have not been driven since).
+    For reading: `n` (number of the running or last delivery), `now` (its time), `event_id` (the event that its handler
+    serves at the moment), `delivered_event_id` (the event that the delivery is recorded under), `queued`,
+    `pending_timers`, `next_timer`, `neighbours` (kernels of this process that were sent mail and have not been driven
+    since).
     """
 
     system_messages: ClassVar[type]
@@ -95,7 +97,10 @@ class Kernel(ABC):
         self._effects = self.ports.made
         self.n = 0
         self.now = self.clock.now()
-        self.queue: deque[tuple[Any, Any, Any, int, float, str]] = deque()
+        self.event_id = 0
+        self._served = self._served_in = 0
+        """The first event set by `serve`, and the delivery in which that was."""
+        self.queue: deque[tuple[Any, Any, Any, int, float, str, int]] = deque()
         self.timers = Timers()
         self.neighbours: set[System] = set()
         self._inbox: deque[tuple[ActorAddress, Any, ActorAddress, float]] = deque()
@@ -230,7 +235,10 @@ class Kernel(ABC):
 
     def state(self) -> KernelState:
         """What waits, as one value that the trace's codec encodes. Read it between two deliveries."""
-        queue = (QueuedMessage(to, sender, kind, why, at, what) for to, what, sender, why, at, kind in self.queue)
+        queue = (
+            QueuedMessage(to, sender, kind, why, served, at, what)
+            for to, what, sender, why, at, kind, served in self.queue
+        )
         return KernelState(
             self.n,
             self.now,
@@ -246,13 +254,15 @@ class Kernel(ABC):
         """Let this happen that waited: for replay, in a fresh system whose actors live already."""
         self.n, self.now = state.n, state.now
         for mail in state.queue:
-            self.queue.append((mail.receiver, mail.message, mail.sender, mail.cause, mail.queued_at, mail.kind))
+            self.queue.append(
+                (mail.receiver, mail.message, mail.sender, mail.cause, mail.queued_at, mail.kind, mail.event_id)
+            )
         for timer in state.timers:
             self.timers.arm(timer.receiver, timer.due, timer.message, timer.armed_by, timer.name)
 
     def _rung(self) -> Iterator[Timer]:
         """The timers that are due and wait in the queue."""
-        for to, message, _, armed_by, due, kind in self.queue:
+        for to, message, _, armed_by, due, kind, _ in self.queue:
             if kind == TIMER:
                 yield Timer(to, due, message, armed_by, self.timers.name_of(message))
 
@@ -314,7 +324,7 @@ class Kernel(ABC):
 
     def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
         """A message from outside, to be given to `deliver`."""
-        return Envelope(to, message, sender, cause, self.now, OUTSIDE)
+        return Envelope(to, message, sender, cause, self.now, OUTSIDE, 0)
 
     def take_sent(self) -> Envelope | None:
         """Take the head of the internal queue; None if it is empty."""
@@ -359,7 +369,8 @@ class Kernel(ABC):
             to.base.inject(to, message, sender)
             self.neighbours.add(to.base)
         else:
-            self.queue.append((self.address_of(to.actorAddressString), message, sender, self.n, self.now, SENT))
+            receiver = self.address_of(to.actorAddressString)
+            self.queue.append((receiver, message, sender, self.n, self.now, SENT, self.event_id))
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
         """Send `message` to the actor `seconds` after `now`; under a name, instead of what is armed under it."""
@@ -374,6 +385,17 @@ class Kernel(ABC):
     def note_error(self, error: BaseException) -> None:
         """Put an error that an actor dealt with itself on the running delivery."""
         self._error = describe(error)
+
+    def serve(self, event_id: int) -> None:
+        """Set the event that the running handler serves from now on; the delivery is recorded under the first one."""
+        self.event_id = event_id
+        if self._served_in != self.n:
+            self._served, self._served_in = event_id, self.n
+
+    @property
+    def delivered_event_id(self) -> int:
+        """The event id that the running or last delivery is recorded under."""
+        return self._served if self._served_in == self.n else self.event_id
 
     # -------------------------------------------------------------------------------------------------- the machinery
 
@@ -391,7 +413,7 @@ class Kernel(ABC):
                 to.base.inject(to, message, sender)
                 self.neighbours.add(to.base)
                 continue
-            queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), OUTSIDE))
+            queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), OUTSIDE, 0))
 
     def _ring(self, now: float) -> None:
         """Move the timers that are due into the queue; those of the dead vanish."""
@@ -412,10 +434,11 @@ class Kernel(ABC):
         Returns the clock's reading after the handler where an observer wanted it, else 0.0: reading it costs as much
         as the rest of the delivery's overhead, so it is not read twice.
         """
-        to, message, sender, cause, queued_at, kind = envelope
+        to, message, sender, cause, queued_at, kind, event_id = envelope
         actor = to.actor
-        self.n += 1
+        self.n = n = self.n + 1
         self.now = now
+        self.event_id = event_id = event_id or n
         if kind is TIMER:
             self.timers.delivered(message)
         if actor is None:
@@ -445,8 +468,9 @@ class Kernel(ABC):
             self._effects.clear()
         failure = self._error
         self._error = None
-        n = self.n
-        keep((n, kind, cause, sender, to, to.class_name, message, queued_at, now, finished, effects, failure))
+        if self._served_in == n:
+            event_id = self._served
+        keep((n, kind, cause, event_id, sender, to, to.class_name, message, queued_at, now, finished, effects, failure))
         if not n % LOOK:
             self._look()
         return finished
@@ -468,8 +492,8 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str]:
-    return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, TIMER
+def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str, int]:
+    return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, TIMER, 0
 
 
 def _nothing() -> None:

@@ -30,7 +30,8 @@ class System(Protocol):
 
     n: int
     now: float
-    queue: deque[tuple[Any, Any, Any, int, float, str]]
+    event_id: int
+    queue: deque[tuple[Any, Any, Any, int, float, str, int]]
     ports: Adapters
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
@@ -50,6 +51,9 @@ class System(Protocol):
 
     def note_error(self, error: BaseException) -> None:
         """Put an error that an actor dealt with itself on the running delivery."""
+
+    def serve(self, event_id: int) -> None:
+        """Set the event that the running handler serves from now on."""
 
     def create_child(
         self,
@@ -149,7 +153,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         if to.__class__ is not ActorRef or to.base is not base:
             base.send_abroad(to, message, self)
         else:
-            base.queue.append((to, message, self, base.n, base.now, "sent"))
+            base.queue.append((to, message, self, base.n, base.now, "sent", base.event_id))
 
     def wakeupAfter(self, period: Period, payload: Any = None) -> None:
         """Send the actor a WakeupMessage(period, payload) after `period`."""

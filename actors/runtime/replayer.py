@@ -279,7 +279,7 @@ class Replay:
             for record in islice(batch, start, start + most):
                 if record.kind != SENT or record.effects or record.error is not None or not queue:
                     break
-                to, message, sender, sent_by, sent_at, kind = mail = queue[0]
+                to, message, sender, sent_by, sent_at, kind, _ = mail = queue[0]
                 if message is not last:
                     last, (type_, payload) = message, encode_it(message)
                 if (
@@ -299,8 +299,8 @@ class Replay:
                 times.append(taken_at)
                 place += 1
                 hand_out(mail, taken_at)
-                if base.unkept_error is not None:
-                    compare_outcome(record, (), base.unkept_error, record.actor)
+                if base.unkept_error is not None or base.delivered_event_id != record.event_id:
+                    compare_outcome(record, (), base.unkept_error, record.actor, base.delivered_event_id)
         except EffectDiverged as diverged:
             raise self._other_effect(record, diverged) from None
         finally:
@@ -375,7 +375,7 @@ class Replay:
             delivery = base.deliver(envelope, record.taken_at, [recorded_effect(effect) for effect in record.effects])
         except EffectDiverged as diverged:
             raise self._other_effect(record, diverged) from None
-        compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class)
+        compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class, delivery.event_id)
         if self._listener is not None and not self._content:
             self._last_record = completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1

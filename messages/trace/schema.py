@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-SCHEMA_VERSION = 6
-READABLE = (6,)
-"""Schema versions that are read. Messages had other names in versions 2 to 5."""
+SCHEMA_VERSION = 7
+READABLE = (7,)
+"""Schema versions that are read. Version 7 has event ids; messages had other names in versions 2 to 5."""
 
 FULL = "full"
 INPUTS = "inputs"
@@ -103,9 +103,11 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     It is a JSON array of these fields, in this order.
 
     `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
-    the timer armed; -k means that it came from outside after delivery k. `sender` and `receiver` are addresses as
-    text, `actor` the receiver's class ("" for an external endpoint). Times are clock seconds: when the message was
-    queued, taken from the queue, and when the handler was done with it. `error` is what the handler raised.
+    the timer armed; -k means that it came from outside after delivery k. `event_id` is the number of the delivery that
+    began what this one serves: a client's request or other input, a timer, or an event of the controller. `sender` and
+    `receiver` are addresses as text, `actor` the receiver's class ("" for an external endpoint). Times are clock
+    seconds: when the message was queued, taken from the queue, and when the handler was done with it. `error` is what
+    the handler raised.
 
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
     "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
@@ -117,6 +119,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     n: int
     kind: str
     cause: int
+    event_id: int
     sender: str
     receiver: str
     actor: str
@@ -136,13 +139,13 @@ def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
 
 def created(n: int, receiver: str, actor: str, where: str, now: float) -> TraceRecord:
     """A top-level actor was created after delivery `n`; `where` is "module:Class"."""
-    return TraceRecord(n, CREATED, -n, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
+    return TraceRecord(n, CREATED, -n, 0, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
 
 
 def ended(n: int, reason: str, records: int, error: str | None, now: float) -> TraceRecord:
     """The recording ended after delivery `n`; `records` is their number."""
     payload = Payload(b"%d" % records)
-    return TraceRecord(n, ENDED, -n, "", "", "", reason, now, now, now, payload, (), error)
+    return TraceRecord(n, ENDED, -n, 0, "", "", "", reason, now, now, now, payload, (), error)
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):

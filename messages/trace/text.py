@@ -51,7 +51,7 @@ _ROWS = b'{"rows":'
 _SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
-_TYPE, _PAYLOAD = 6, 10
+_TYPE, _PAYLOAD = 7, 11
 """The positions of these columns in a record."""
 
 
@@ -84,7 +84,7 @@ class FrameText(MessageEncoder):
         """Take some of the deliveries, or of the records that are written as they are.
 
         A delivery is a tuple of a Record's columns, but for the message itself in place of type and payload: n, kind,
-        cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
+        cause, event_id, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
         """
         if self._inputs:
             self._take_inputs(waiting)
@@ -115,7 +115,7 @@ class FrameText(MessageEncoder):
             if taken.__class__ is TraceRecord:
                 rows.append(taken)
                 continue
-            n, kind, cause, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error = taken
+            n, kind, cause, event_id, sender, to, actor, message, queued_at, taken_at, done_at, effects, error = taken
             try:
                 type_, payload = box(message)
             except (TraceError, *UNFIT) as reason:
@@ -126,13 +126,14 @@ class FrameText(MessageEncoder):
                     n,
                     kind,
                     cause,
+                    event_id,
                     from_ if (from_ := sender._aaddr).__class__ is str else address_text(sender),
-                    to if (to := receiver._aaddr).__class__ is str else address_text(receiver),
+                    text if (text := to._aaddr).__class__ is str else address_text(to),
                     actor,
                     type_,
                     queued_at,
                     taken_at,
-                    finished_at,
+                    done_at,
                     payload,
                     effects,
                     error,
@@ -225,6 +226,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     first: int
     kinds: tuple[str, ...]
     causes: tuple[int, ...]
+    events: tuple[int, ...]
     senders: tuple[str, ...]
     receivers: tuple[str, ...]
     types: tuple[str, ...]
@@ -237,13 +239,13 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     def records(self) -> Iterator[TraceRecord]:
         """Each as a record without a payload. Raises ValueError where the columns do not fit together."""
         effects, errors = dict(self.effects), dict(self.errors)
-        columns = (self.kinds, self.causes, self.senders, self.receivers, self.types)
+        columns = (self.kinds, self.causes, self.events, self.senders, self.receivers, self.types)
         rows = zip(*columns, self.queued, self.taken, self.finished, strict=True)
-        for place, (kind, cause, sender, receiver, type_, queued, taken, finished) in enumerate(rows):
+        for place, (kind, cause, event_id, sender, receiver, type_, queued, taken, finished) in enumerate(rows):
             actor = "" if receiver.startswith("outside:") else receiver.rpartition(".")[0]
             made, error = effects.pop(place, ()), errors.pop(place, None)
             yield TraceRecord(
-                *(self.first + place, kind, cause, sender, receiver, actor, type_, queued, taken, finished),
+                *(self.first + place, kind, cause, event_id, sender, receiver, actor, type_, queued, taken, finished),
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
@@ -252,13 +254,14 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:
     """Deliveries as Sent says; most of the work is zip's and the encoder's."""
-    n, kinds, causes, senders, receivers, _, content, queued, taken, finished, effects, errors = zip(
+    n, kinds, causes, events, senders, receivers, _, content, queued, taken, finished, effects, errors = zip(
         *batch, strict=True
     )
     return (
         n[0],
         kinds,
         causes,
+        events,
         [text if (text := each._aaddr).__class__ is str else address_text(each) for each in senders],
         [text if (text := each._aaddr).__class__ is str else address_text(each) for each in receivers],
         [message.__class__.__name__ for message in content],

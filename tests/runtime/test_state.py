@@ -35,7 +35,7 @@ def test_queue_and_timers_are_one_value_that_a_trace_can_hold() -> None:
     assert state == KernelState(
         n=1,
         now=10.0,
-        queue=(QueuedMessage(other, one, "sent", 1, 10.0, Ask(7, GetBrokers())),),
+        queue=(QueuedMessage(other, one, "sent", 1, 1, 10.0, Ask(7, GetBrokers())),),
         timers=(
             WaitingTimer(one, "first", 1, 11.5, WakeupMessage(timedelta(seconds=1.5))),
             WaitingTimer(one, "", 1, 12.0, WakeupMessage(timedelta(seconds=2), Done())),

@@ -85,7 +85,7 @@ class Node:
         effects = (AdapterCall("time", "wall_ms", (), 5, ""),) if actor else ()
         times = (self.seconds - 0.5, self.seconds, self.seconds + 0.25)
         self.recorder.delivered(
-            Delivery(self.n, "sent", self.n - 1, sender, receiver, actor, message, *times, effects, error)
+            Delivery(self.n, "sent", self.n - 1, self.n, sender, receiver, actor, message, *times, effects, error)
         )
 
     def transmit(self, broker: int, request: Any, outcomes: str = "+") -> None:

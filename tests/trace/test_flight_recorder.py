@@ -93,7 +93,7 @@ def test_the_first_dump_begins_where_the_node_did(tmp_path: Path) -> None:
 
 def delivery(n: int, message: Any, took: float = 0.0, error: str | None = None) -> tuple[Any, ...]:
     unknown_actor = ActorAddress("Nobody.1")
-    return (n, SENT, n - 1, unknown_actor, unknown_actor, "Nobody", message, 1.0, 1.0, 1.0 + took, (), error)
+    return (n, SENT, n - 1, n, unknown_actor, unknown_actor, "Nobody", message, 1.0, 1.0, 1.0 + took, (), error)
 
 
 def epoch(number: int) -> UpdateMetadataRequest:

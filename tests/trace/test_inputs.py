@@ -144,12 +144,13 @@ def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Pa
     [
         lambda columns: columns.__setitem__(0, columns[0] + 1),
         lambda columns: columns[1].pop(),
-        lambda columns: columns[5].append("Extra"),
-        lambda columns: columns[9].append([99, [["disk", "remove", ["/x"], 1, ""]]]),
-        lambda columns: columns[10].append([99, "an error of nobody"]),
+        lambda columns: columns[6].append("Extra"),
+        lambda columns: columns[10].append([99, [["disk", "remove", ["/x"], 1, ""]]]),
+        lambda columns: columns[11].append([99, "an error of nobody"]),
         lambda columns: columns.append([]),
         lambda columns: columns[1].__setitem__(0, "outside"),
-        lambda columns: columns[4].__setitem__(0, "Worker.3"),
+        lambda columns: columns[5].__setitem__(0, "Worker.3"),
+        lambda columns: columns[3].__setitem__(0, columns[3][0] + 1),
     ],
 )
 def test_columns_that_do_not_fit_together_are_not_the_same(
@@ -191,6 +192,7 @@ def test_inputs_and_what_was_sent_keep_their_order() -> None:
             n,
             kind,
             n - 1,
+            n,
             unknown_actor,
             unknown_actor,
             "Nobody",

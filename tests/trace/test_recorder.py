@@ -55,7 +55,7 @@ def delivery(
     n: int, message: Any, at: float | None = None, effects: tuple[AdapterCall, ...] = (), error: str | None = None
 ) -> Delivery:
     at = 100.0 + n / 8 if at is None else at
-    return Delivery(n, "sent", n - 1, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
+    return Delivery(n, "sent", n - 1, n, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
 
 
 def run_in(folder: Path) -> Run:

@@ -30,7 +30,7 @@ def header(node: int = 0, run: str = "node0-a", started_ms: int = 0) -> Header:
 
 def line(n: int) -> bytes:
     return msgspec.json.encode(
-        TraceRecord(n, "sent", n - 1, "A.1", "B.2", "B", "Done", *[float(n)] * 3, msgspec.Raw(b"{}"), (), None)
+        TraceRecord(n, "sent", n - 1, n, "A.1", "B.2", "B", "Done", *[float(n)] * 3, msgspec.Raw(b"{}"), (), None)
     )
 
 

@@ -33,7 +33,7 @@ class Bridged:
     def __init__(self, server: MemoryZooKeeper, start: bool = True) -> None:
         self.server = server
         self.store = MemoryStore(server)
-        self.core = BridgeCore(_BRIDGE, _STORE, SUBSCRIBER, self._send)
+        self.core = BridgeCore(_BRIDGE, _STORE, SUBSCRIBER, self._send, lambda event_id: None)
         self.requests: list[StoreRead | StoreWrite | StoreArm] = []
         self.answers: dict[int, Answer] = {}
         self.mail: list[tuple[str, Any]] = []
