@@ -13,7 +13,6 @@ import operator
 import os
 import selectors
 import subprocess
-import tempfile
 import threading
 from contextlib import suppress
 from typing import Any
@@ -46,6 +45,8 @@ class ClusterProcess:
     _free: list[ClusterProcess] = []  # noqa: RUF012
 
     def __init__(self) -> None:
+        import tempfile  # late, as in kafka_cluster.py
+
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             command_line("fixture"),

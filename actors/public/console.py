@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from pathlib import Path
 
@@ -21,4 +20,6 @@ def command_line(*arguments: str) -> list[str]:
 
 def main() -> None:
     """Run `kafka-actors` in this process."""
+    import runpy  # late, as in kafka_cluster.py
+
     runpy.run_module(COMMANDS, run_name="__main__")

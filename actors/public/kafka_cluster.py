@@ -1,23 +1,26 @@
-"""KafkaCluster is a Kafka cluster for tests, which runs in a separate process."""
+"""KafkaCluster is a Kafka cluster for tests, which runs in a separate process.
+
+Modules that only some methods need are imported in them: shutil, tempfile, shlex and the faults are a quarter of the
+time that `import kafka_actors` would take, and test suites import it in every run.
+"""
 
 from __future__ import annotations
 
 import operator
-import shlex
-import shutil
 import subprocess
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .cluster_process import ClusterError, ClusterProcess, UnknownPartition
 from .console import command_line
-from .fault_injection import FaultInjection
+
+if TYPE_CHECKING:
+    from .fault_injection import FaultInjection
 
 __all__ = ["ClusterError", "KafkaCluster", "NetworkPartition", "UnknownPartition"]
 
@@ -40,6 +43,8 @@ _T = TypeVar("_T")
 
 
 def _temporary_directory() -> Path:
+    import tempfile
+
     return Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
 
 
@@ -168,6 +173,8 @@ class KafkaCluster:
     def _remove(self) -> None:
         """Remove the temporary directory; with `keep`, only the brokers' data in it."""
         if self._named is None:
+            import shutil
+
             for path in self._directory.glob("node-*") if self.keep else [self._directory]:
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -202,6 +209,8 @@ class KafkaCluster:
     @property
     def whereabouts(self) -> str:
         """A text that names the trace and the log, with the commands that read them."""
+        import shlex
+
         trace = shlex.quote(str(self.trace_dir))
         return (
             f"every message of the cluster's brokers is recorded in {self.trace_dir}\n"
@@ -264,6 +273,8 @@ class KafkaCluster:
     @property
     def faults(self) -> FaultInjection:
         """Injects faults into requests (errors, delays, lost responses) and into brokers (disks, clocks, pauses)."""
+        from .fault_injection import FaultInjection
+
         return FaultInjection(self._ask)
 
     # ------------------------------------------------------------------------------------------------ operations
