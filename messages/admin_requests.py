@@ -116,9 +116,8 @@ class WantedReplicas:
 
 @message
 class GrowingTopic:
-    """A topic that gets more partitions: the new number of partitions, and the brokers for them (None: assigned
-    automatically).
-    """
+    """A topic that gets more partitions: the new total number of partitions, and the brokers of the added partitions
+    (None: assigned automatically)."""
 
     name: str
     count: int

@@ -54,7 +54,7 @@ class DropMetrics:
 
 
 @message
-class TellFigures:
+class PublishCounters:
     """A timer message: publish the counters that have changed."""
 
 

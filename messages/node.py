@@ -174,7 +174,8 @@ class ReplicaManagerStarted:
 
 @message
 class NodeFaultInjected:
-    """To the node: what became of a fault that a test injects into it (actors.node.node_faults).
+    """A message to NodeActor: a fault that a test requests for this node was injected, took effect, or was removed
+    (actors.node.node_faults).
 
     `change` is INJECTED, MET (for the first time) or REMOVED; `hits` counts the operations that met it so far.
     """

@@ -66,7 +66,7 @@ class ActorSnapshot:
 
 @message
 class SystemState:
-    """The state of an actor system, except for the states of its actors: the actors, the queue and the timers.
+    """The actors, the queue and the timers of an actor system, without the states of the actors.
 
     `created` is how many actors have ever been; of those that live parents come before children.
     """

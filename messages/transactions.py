@@ -216,7 +216,8 @@ class StartTransactionMarkers:
 
 @message
 class StartRequestSender:
-    """The first message to an actor that sends a coordinator's requests to one broker, and its connection.
+    """The first message to an actor that sends a coordinator's requests to one broker; it contains the connection to
+    that broker.
 
     The actors are MarkerSenderActor and VerificationSenderActor.
     """
@@ -297,7 +298,8 @@ class Verify:
 
 @message
 class TransactionVerified:
-    """The reply to Verify: the number of the question, the producer, and NONE or the error code for its batches."""
+    """The reply to Verify: the number of the verification request, the producer, and the error code for its batches
+    (NONE if verified)."""
 
     number: int
     producer_id: int

@@ -75,7 +75,7 @@ class GetSessionIds(NamedTuple):
 
 
 class SessionIds(NamedTuple):
-    """The id of the current ZooKeeper session and those of former ones, and whether it is connected."""
+    """The id of the current ZooKeeper session, whether this session is connected, and the ids of former sessions."""
 
     current: int
     earlier: tuple[int, ...]

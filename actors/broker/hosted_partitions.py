@@ -17,7 +17,7 @@ from thespian.actors import ActorAddress, ActorExitRequest
 
 from actors.broker.partition import PartitionActor
 from actors.core.broker.replica_manager import PartitionCounts
-from actors.core.broker.topic_figures import outdated
+from actors.core.broker.topic_stats import outdated
 from actors.core.broker.validation import replica_disagreements
 from actors.core.topic_name import INTERNAL_TOPICS
 from messages.broker import InternalTopicLeadership, LedPartition, RoleTaken

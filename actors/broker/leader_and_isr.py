@@ -1,4 +1,5 @@
-"""LeaderAndIsrRequests has partitions apply the LeaderAndIsr requests of a controller (broker.md 1.2 - 1.4).
+"""LeaderAndIsrRequests passes a controller's LeaderAndIsr requests to the partitions, which apply them (broker.md 1.2 -
+1.4).
 
 Rule 1: a partition judges an order first, and only then its fetcher is stopped or replaced: a refused order leaves the
         fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
@@ -19,7 +20,7 @@ from thespian.actors import ActorAddress
 from actors.broker.hosted_partitions import HostedPartitions, Taken
 from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
-from actors.core.broker.replica_manager import RoleOrders, name_verdict
+from actors.core.broker.replica_manager import PartitionsByRole, name_verdict
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
 from messages.broker import (
     AliveBrokers,
@@ -44,13 +45,13 @@ RoleOrder = BecomeLeader | BecomeFollower
 
 
 class LeaderAndIsrRequests:
-    """The LeaderAndIsr requests of controllers, one after the other."""
+    """A handler of LeaderAndIsr requests, which processes one request at a time."""
 
     def __init__(self, hosted: HostedPartitions, topics: HostedTopics, log_dirs: LogDirs) -> None:
         self._hosted = hosted
         self._topics = topics
         self._log_dirs = log_dirs
-        self._orders = RoleOrders(hosted.broker_id)
+        self._orders = PartitionsByRole(hosted.broker_id)
         """Tables made for each request would be young, and scanned by the garbage collector."""
         self._origin: Origin
         self.shutting_down = False
@@ -76,7 +77,7 @@ class LeaderAndIsrRequests:
             yield from in_slices(self._hosted.drop_figures, tuple(orders.following))
         orders.clear()
 
-    def _lead(self, orders: RoleOrders, errors: list[PartitionError]) -> Flow[None]:
+    def _lead(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:
         hosted, leading = self._hosted, 0
         left: list[TopicPartition] = []
         for window in chunks(orders.leading.values(), PARTITIONS_AT_ONCE):
@@ -90,7 +91,7 @@ class LeaderAndIsrRequests:
         if leading:
             hosted.log_change(logging.INFO, stopped_fetchers(self._origin, leading, leading=True))
 
-    def _follow(self, orders: RoleOrders, errors: list[PartitionError]) -> Flow[None]:
+    def _follow(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:
         following = 0
         brokers = yield from ask(GetAliveBrokers())
         alive = frozenset(brokers.ids)

@@ -57,7 +57,7 @@ from messages.transactions import FindLeaders, LeadersFound
 from messages.vocabulary import Message
 
 
-class Prepared(NamedTuple):
+class EncodedMetadata(NamedTuple):
     """A Metadata response that is encoded already, except for the correlation id."""
 
     parts: tuple[MetadataPart, ...]
@@ -82,7 +82,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         """The creator of missing topics; None if automatic creation is off."""
         self._sent_alive = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
-        self._prepared: dict[tuple[str, int], Prepared] = {}
+        self._prepared: dict[tuple[str, int], EncodedMetadata] = {}
         """Answers about all topics of one view, by listener and version."""
         self._waiting: dict[int, AwaitTopics] = {}
         """Clients that wait, with what is not yet as expected."""
@@ -209,7 +209,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         request = forwarded.request
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
-    def _about_all(self, forwarded: Forwarded) -> Flow[Prepared]:
+    def _about_all(self, forwarded: Forwarded) -> Flow[EncodedMetadata]:
         """The answer about all topics (rule 2)."""
         view = self._cache.view
         if self._prepared_of is not view:
@@ -219,10 +219,12 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._prepared[key] = yield from self._prepare(forwarded, view)
         return self._prepared[key]
 
-    def _prepare(self, forwarded: Forwarded, view: ClusterView, created: tuple[Creation, ...] = ()) -> Flow[Prepared]:
+    def _prepare(
+        self, forwarded: Forwarded, view: ClusterView, created: tuple[Creation, ...] = ()
+    ) -> Flow[EncodedMetadata]:
         """Make an answer of that view."""
         listener, request = forwarded.request.listener, forwarded.request.request
         groups, absent = view.in_parts(view.names(request)), dict(created)
         topics = yield from in_turns(lambda names: view.describe(names, listener, request.version, absent), groups)
         *ahead, rest = topics or [()]
-        return Prepared(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))
+        return EncodedMetadata(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))

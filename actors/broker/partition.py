@@ -26,7 +26,7 @@ from typing import Any, cast
 import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.broker.leader import Leader, Release, WriteIsr
+from actors.core.broker.leader import CompleteProduce, Leader, WriteIsr
 from actors.core.broker.partition import (
     FOLLOWER,
     STOPPED,
@@ -848,7 +848,7 @@ class PartitionActor(Answerer):
         self._move_high_watermark(leader.high_watermark)
         to_do = leader.take()
         if to_do:
-            self._release(step for step in to_do if isinstance(step, Release))
+            self._release(step for step in to_do if isinstance(step, CompleteProduce))
         for step in to_do:
             match step:
                 case WriteIsr(number, isr, zk_version):
@@ -878,7 +878,7 @@ class PartitionActor(Answerer):
                 self._wake(deadline)
             self._tell_reader()
 
-    def _release(self, released: Iterable[Release]) -> None:
+    def _release(self, released: Iterable[CompleteProduce]) -> None:
         """Tell those who waited."""
         for sender, of_sender in groupby(released, lambda release: release.token[0]):
             done = []

@@ -11,7 +11,7 @@ Rule 4: a produce with acks=0 is never answered. If it fails the connection is c
 Rule 5: only an admin client, recognised by its name, writes into internal topics (broker.md 3.6).
 Rule 6: who is let go answers no more, and what it has answered to fetches since is ignored: a request that waits for a
         partition that was stopped or failed is answered (rule 2), whether or not it was sent before.
-Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_figures`), and
+Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_stats`), and
         so is how fast throttled replicas are served, until they are served nothing.
 
 Rule 8: a marker of a transaction is committed before its result counts. The group coordinator is notified of a marker
@@ -34,7 +34,7 @@ from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSess
 from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
 from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
-from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicFigures
+from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
@@ -62,7 +62,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.groups import TransactionEnded
-from messages.metrics import Counts, Gauge, Gauges, TellFigures
+from messages.metrics import Counts, Gauge, Gauges, PublishCounters
 from messages.network import (
     ClientGone,
     ClientRequest,
@@ -137,7 +137,7 @@ class PartitionRequestsActor(Dispatcher):
         self._rack_aware = False
         self._marker_timeout = 0.0
         self._requests = 0
-        self._figures = TopicFigures()
+        self._figures = TopicStats()
         self._telling = False
         self._rate = 0.0
         """The last published rate of throttled replicas."""
@@ -451,7 +451,7 @@ class PartitionRequestsActor(Dispatcher):
         news = self._figures or self._fetches.quota.replicas or self._rate
         if news and self._metrics is not None and not self._telling:
             self._telling = True
-            self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
+            self.set_timer(FIGURES, FIGURES_SECONDS, PublishCounters())
 
     # ------------------------------------------------------------------------------------------------ fetches
 
@@ -494,7 +494,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Answer the fetches whose time is up, with what they have; or tell what was counted."""
-        if isinstance(message.payload, TellFigures):
+        if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()
             return

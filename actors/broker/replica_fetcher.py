@@ -13,12 +13,12 @@ import logging
 
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
-from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
-from actors.core.broker.topic_figures import FIGURES, FIGURES_SECONDS, TopicFigures
+from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
+from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, TopicStats
 from actors.runtime import Dispatcher
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
-from messages.metrics import Counts, DropMetric, Gauge, Gauges, TellFigures
+from messages.metrics import Counts, DropMetric, Gauge, Gauges, PublishCounters
 from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.partition import (
     BackOff,
@@ -46,7 +46,7 @@ class ReplicaFetcherActor(Dispatcher):
         self._manager: ActorAddress
         self._fetcher: Fetcher
         self._actors: dict[TopicPartition, ActorAddress] = {}
-        self._figures = TopicFigures()
+        self._figures = TopicStats()
         self._telling = False
         self._lag = -1
         """The largest lag that was published, -1 if none was."""
@@ -136,7 +136,7 @@ class ReplicaFetcherActor(Dispatcher):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A backoff is over; or tell what was counted."""
-        if isinstance(message.payload, TellFigures):
+        if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()
         else:
@@ -149,7 +149,7 @@ class ReplicaFetcherActor(Dispatcher):
             self.send(self._start.metrics, DropMetric(MAX_LAG, self._labels))
         self.send(self._start.network, CloseConnection(self._start.channel))
 
-    def _count(self, orders: list[Order]) -> None:
+    def _count(self, orders: list[PartitionCommand]) -> None:
         if self._start.metrics is None:
             return
         for partition, message in orders:
@@ -158,7 +158,7 @@ class ReplicaFetcherActor(Dispatcher):
                 self._figures.followed(partition.topic, message.body.size, adding)
         if self._figures and not self._telling:
             self._telling = True
-            self.set_timer(FIGURES, FIGURES_SECONDS, TellFigures())
+            self.set_timer(FIGURES, FIGURES_SECONDS, PublishCounters())
 
     @property
     def _labels(self) -> tuple[tuple[str, str], ...]:
@@ -186,7 +186,7 @@ class ReplicaFetcherActor(Dispatcher):
             self._repeats = False
             self.send(self._start.network, Interrupt(self._start.channel))
 
-    def _send(self, orders: list[Order]) -> None:
+    def _send(self, orders: list[PartitionCommand]) -> None:
         for partition, message in orders:
             actor = self._actors.get(partition)
             if actor is not None:

@@ -80,18 +80,18 @@ OWN = {ApiVersionsRequest: api_versions}
 """What the request handler answers itself."""
 
 
-class Unserved(NamedTuple):
+class UnsupportedFeature(NamedTuple):
     """A feature that the broker does not support: its name for the log, and its error code."""
 
     feature: str
     code: int
 
 
-_SASL = Unserved("SASL", ILLEGAL_SASL_STATE)
-_ACLS = Unserved("ACLs", SECURITY_DISABLED)
-_DELEGATION_TOKENS = Unserved("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+_SASL = UnsupportedFeature("SASL", ILLEGAL_SASL_STATE)
+_ACLS = UnsupportedFeature("ACLs", SECURITY_DISABLED)
+_DELEGATION_TOKENS = UnsupportedFeature("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
-UNSERVED: dict[type, Unserved] = {
+UNSERVED: dict[type, UnsupportedFeature] = {
     SaslHandshakeRequest: _SASL,
     SaslAuthenticateRequest: _SASL,
     DescribeAclsRequest: _ACLS,
@@ -161,7 +161,7 @@ class RequestHandlerActor(Dispatcher):
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
 
-    def _note(self, unserved: Unserved, api: str, message: ClientRequest) -> None:
+    def _note(self, unserved: UnsupportedFeature, api: str, message: ClientRequest) -> None:
         """Log the first request of a feature that is not served."""
         if unserved.feature not in self._refused:
             self._refused.add(unserved.feature)

@@ -1,4 +1,4 @@
-"""StopReplicaRequests has partitions apply the StopReplica requests of a controller (broker.md 2.1).
+"""StopReplicaRequests passes a controller's StopReplica requests to the partitions, which apply them (broker.md 2.1).
 
 Rule 1: a deleted log is renamed, and gone from the checkpoints, before the response.
 Rule 2: a request with deletions is answered when no ISR write of its partitions is in flight or queued (broker.md
@@ -32,7 +32,7 @@ _log = logging.getLogger("kafka.server.ReplicaManager")
 
 
 class StopReplicaRequests:
-    """The StopReplica requests of controllers, one after the other."""
+    """A handler of StopReplica requests, which processes one request at a time."""
 
     def __init__(
         self, hosted: HostedPartitions, topics: HostedTopics, log_dirs: LogDirs, maintenance: LogMaintenance

@@ -35,7 +35,7 @@ COMMANDS = {
     "simulate": "Simulate clusters under random faults, in virtual time.",
     "start": "Start a stopped node of a `kafka-actors up` cluster.",
     "status": "Show the health, controller, brokers, partitions and queues of a cluster.",
-    "spark": "Shorten the start of Spark, or pack the files that Spark workers need.",
+    "spark": "Speed up the start of Spark, or pack the files that Spark workers need.",
     "summary": "Summarise failures, elections and latencies from traces or Kafka logs.",
     "topics": "Create, list, describe, alter and delete topics.",
     "trace": "Print traces, and convert them: restore omitted message contents, or write Parquet files.",

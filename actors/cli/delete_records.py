@@ -30,7 +30,8 @@ EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offse
 def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_file: Path) -> int:
     """Delete the records of partitions before an offset, as kafka-delete-records does.
 
-    The records cannot be recovered. A partition whose records cannot be deleted has a line with the reason.
+    The records cannot be recovered. For a partition whose records cannot be deleted,
+    the output has a line with the reason.
     """
     wanted = read_offsets(offset_json_file)
     with brokers(bootstrap_server, timeout / 1000) as cluster:

@@ -76,10 +76,10 @@ def command(
     key_decoder_class: str | None,
     value_decoder_class: str | None,
 ) -> int:
-    """Print files of a log directory as kafka-dump-log does. They are not changed.
+    """Print files of a log directory as kafka-dump-log does; the files are not changed.
 
-    The decoders are those of Kafka: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder, LongDecoder
-    and DefaultDecoder, which prints bytes as hexadecimal digits here.
+    The decoders have the names of Kafka's: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder,
+    LongDecoder and DefaultDecoder. Unlike in Kafka, DefaultDecoder prints bytes as hexadecimal digits.
     """
     decoder: Decoder | None = None
     if offsets_decoder:

@@ -56,8 +56,8 @@ def command(
 ) -> int:
     """Print offsets of partitions as lines TOPIC:PARTITION:OFFSET, as kafka-get-offsets does.
 
-    A partition without a record at or after a time has no line. A partition whose offset cannot be read has a line on
-    standard error.
+    With a time, partitions without a record at or after it are not printed. If an offset cannot be read, the reason is
+    printed on standard error.
     """
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")

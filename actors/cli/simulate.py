@@ -118,8 +118,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     show_default=True,
     callback=_faults,
     help=f"Faults to inject, separated by commas: {', '.join(FAULTS)}. Other groups of actions are {ADMIN} (requests of"
-    f" admin tools), {GROUPS} (consumer groups), {ABSENT} (topics are reassigned to a broker that never exists, and"
-    f" deleted) and {STALE} (requests with old epochs). `all` selects everything, `none` injects no faults.",
+    f" admin tools), {GROUPS} (consumer groups), {ABSENT} (reassign topics to a broker that never exists, and delete"
+    f" these topics) and {STALE} (requests with old epochs). `all` selects everything, `none` injects no faults.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(
@@ -143,8 +143,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--coverage",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file how often the runs reached each state, message and error code. A .json file has JSON, any"
-    " other file Markdown.",
+    help="Write to this file how often the runs reached each state, message and error code. The format is JSON"
+    " if the name of the file ends with .json, otherwise Markdown.",
 )
 @click.option(
     "--require",
@@ -162,7 +162,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the violations, grouped by invariant, to this JSON file. If it exists, print the changes since then.",
+    help="Write the violations, grouped by invariant, to this JSON file. If the file exists, also print"
+    " the differences from its contents.",
 )
 @click.option(
     "--html",
@@ -187,7 +188,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--shrink/--no-shrink",
     default=True,
     show_default=True,
-    help="Shorten the first schedule that violates an invariant to the actions that the violation needs.",
+    help="Remove from the first violating schedule all actions that the violation does not need.",
 )
 @click.option(
     "--keep",

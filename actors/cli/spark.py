@@ -12,7 +12,7 @@ from actors.cli.extras import need
 
 @click.group("spark")
 def command() -> None:
-    """Shorten the start of Spark, or pack the files that Spark workers need."""
+    """Speed up the start of Spark, or pack the files that Spark workers need."""
 
 
 @command.command("prepare", epilog="Exit codes: 0 Spark is prepared, 1 Spark cannot be started, 2 usage error.")

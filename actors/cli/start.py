@@ -26,9 +26,7 @@ def command(node: int, directory: Path) -> int:
     The node starts as soon as its previous ZooKeeper session has expired.
     """
     if runner(directory) is None:
-        raise CommandFailed(
-            f"no cluster is running in {directory}; kafka-actors up --dir starts it, with all its nodes"
-        )
+        raise CommandFailed(f"no cluster is running in {directory}. Start it with `kafka-actors up --dir {directory}`.")
     if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):
         raise CommandFailed(f"node {node} is already running (process {_process(directory, node)})")
     entry = BrokerProcess(node, 0, directory / f"node-{node}")

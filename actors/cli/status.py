@@ -166,7 +166,7 @@ def command(
 ) -> int:
     """Show health, controller, brokers, partitions by state and lengths of queues.
 
-    Exits with 1 when something is wrong, which the line Health names.
+    If the cluster is unhealthy, the line Health names the problem and the exit code is 1.
     """
     with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
         while True:

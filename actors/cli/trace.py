@@ -62,7 +62,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 def packed(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
-    If TARGET exists, only runs that are new or have grown since then are written. docs/reference/trace-columns.md
+    If TARGET exists, only runs that are new or longer than in TARGET are written. docs/reference/trace-columns.md
     describes the columns.
     """
     need("spark", "trace pack")

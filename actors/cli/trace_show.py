@@ -41,7 +41,7 @@ POLL_S = 0.25
 @click.option("--cause-of", type=click.IntRange(1), help="Only this delivery, and the chain of its causes.")
 @click.option("--effects-of", type=click.IntRange(1), help="Only this delivery, and everything that it caused.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of deliveries.")
-@click.option("--follow", is_flag=True, help="Go on with new deliveries until no node records any more, or Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue with new deliveries until all nodes stop recording, or Ctrl-C.")
 @click.option("--table", "as_table", is_flag=True, help="Print a table.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per delivery.")
 def command(
@@ -63,11 +63,11 @@ def command(
     as_table: bool,
     as_json: bool,
 ) -> int:
-    """Print the deliveries recorded below DIR, of all nodes by time.
+    """Print the deliveries recorded below DIR by all nodes, in order of time.
 
     A line has the node, time (UTC), number of the delivery, sender, receiver, message and I/O calls. Filters are
-    combined. --cause-of and --effects-of take the number of a delivery of one run, which --node or --run selects, and
-    follow causes to other nodes. Long values are shortened; JSON replaces messages above 16 KiB by their size.
+    combined. --cause-of and --effects-of take a delivery number; select its run with --node or --run. Both follow
+    causes to other nodes. Long values are shortened; JSON replaces messages above 16 KiB by their size.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

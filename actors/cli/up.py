@@ -103,7 +103,7 @@ def command(
         need("zookeeper", "An embedded ZooKeeper", WITHOUT_JARS)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if reason := refusal(ports):
-        raise CommandFailed(f"{reason}; choose others with --port")
+        raise CommandFailed(f"{reason}. Choose other ports with --port.")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
     if detach:
         line = in_background(place / "up.log")

@@ -61,8 +61,8 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
     dead. `controller`: terms and elections. `transaction ID`: its state, and why it was aborted or fenced. `cluster`:
     what happened, in order. The cluster may still be running.
 
-    Each line ends with its place in the trace, as options: `kafka-actors replay DIR --run RUN --until DELIVERY` stops
-    there, and prints an actor's state with --state.
+    Each line ends with the options --run RUN --until DELIVERY. With them, `kafka-actors replay DIR` stops at that
+    delivery; --state prints an actor's state there.
     """
     if about not in SUBJECTS and directory is None and name is not None:
         directory, name = Path(name), None

@@ -77,7 +77,7 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
         address = str(read_cluster(directory)["zookeeper"])
         if address == IN_MEMORY:
             raise CommandFailed(
-                f"the ZooKeeper of the cluster in {directory} is in memory: only its brokers can be reached"
+                f"the cluster in {directory} has an in-memory ZooKeeper, which only its own brokers can reach"
             )
         return address
     if address is None:

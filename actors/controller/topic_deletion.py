@@ -12,8 +12,8 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """This actor keeps track of the topics that one controller deletes. It never waits for the controller, so they
-    cannot deadlock.
+    """This actor keeps track of the topics that one controller deletes. It never waits for the controller, so the two
+    actors cannot deadlock.
 
     Its exceptions are answered as Failure("AskFailed"): each question is answered.
     """

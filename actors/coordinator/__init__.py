@@ -1,1 +1,1 @@
-"""The actors that coordinate consumer groups."""
+"""The actors that coordinate consumer groups and transactions."""

@@ -1,4 +1,5 @@
-"""SimulatedCluster runs the same brokers in the test's process and in virtual time, for tests of the Kafka protocol.
+"""SimulatedCluster runs the brokers of KafkaCluster in the test's process and in virtual time, for tests of the Kafka
+protocol.
 
     from kafka_actors.simulated import SimulatedCluster
 

@@ -11,7 +11,7 @@ from actors.runtime.replay_report import Divergence
 from actors.runtime.snapshots import system_lines
 from actors.runtime.state import shown
 from messages.state import ActorState
-from messages.trace.codec import ENCODER, Codec, address_text, encode, unencodable
+from messages.trace.codec import ENCODER, MessageDecoder, address_text, encode, unencodable
 from messages.trace.errors import TraceError
 from messages.trace.schema import NO_PAYLOAD, TraceRecord
 from messages.trace.schema import Effect as RecordedEffect
@@ -102,7 +102,7 @@ def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str
 
 def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
     """Where what the actors of `base` hold first differs from a snapshot. Raises Damaged, OSError."""
-    n, codec = snapshot.after, Codec()
+    n, codec = snapshot.after, MessageDecoder()
     names = ["the system", *(str(ref) for ref in base.living())]
     for name, recorded, replayed in zip(names, snapshot.lines(), system_lines(base), strict=False):
         if recorded != replayed:

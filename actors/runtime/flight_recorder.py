@@ -216,7 +216,7 @@ class FlightRecorder:
         self.dumps += 1
         first = self._stretches[0]
         header = part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
-        _log.warning("Dumping the flight recorder as run %s into %s, reason: %s", header.run, self.folder, reason)
+        _log.warning("Dumping the flight recorder into %s with run id %s, reason: %s", self.folder, header.run, reason)
         write = partial(_write, self.folder, header, self._bounds, first.snapshot, self._kept, reason, self._now())
         try:
             if self._loop is None:

@@ -1,4 +1,4 @@
-"""The recorder writes each message that a node's actors handle to the node's trace.
+"""The recorder writes to a node's trace each message that the node's actors handle.
 
 Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
         encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.

@@ -53,7 +53,7 @@ from actors.runtime.divergence import (
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.silence import silent
 from actors.runtime.snapshots import restore_lines, system_lines
-from messages.trace.codec import Codec, address_text
+from messages.trace.codec import MessageDecoder, address_text
 from messages.trace.endings import DAMAGED
 from messages.trace.errors import Damaged, TraceError
 from messages.trace.runs import Run, RunRecords, ending, find_runs, first_delivery, snapshots
@@ -149,7 +149,7 @@ class Replay:
         self._break_at = break_at
         self._listener = listener
         self._content = run.header.detail == FULL
-        self._codec = Codec(self.base.address_of)
+        self._codec = MessageDecoder(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
         self._times = [0.0]
         """When the deliveries from `_times_from` on were taken from the queue."""

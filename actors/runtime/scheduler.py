@@ -97,7 +97,7 @@ class _VirtualCall:
 
 
 class VirtualScheduler:
-    """A scheduler in virtual time, which passes only while `run` is called."""
+    """A scheduler in virtual time; the time advances only during calls of `run`."""
 
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = VirtualClock() if clock is None else clock

@@ -17,7 +17,7 @@ from actors.runtime.forked_work import Tell
 from actors.runtime.state import actor_class, restore, state_of
 from messages.runtime import SystemState
 from messages.state import ActorState
-from messages.trace.codec import Codec
+from messages.trace.codec import MessageDecoder
 from messages.trace.snapshots import Piece, line, message_of, pieces
 
 
@@ -47,10 +47,10 @@ def restore_lines(base: LocalBase, lines: Iterator[bytes], actors: Collection[ty
     """Let a fresh system hold what the lines say. Raises LookupError, NotAtRest, TraceError, ValueError."""
     known = {class_name(each): each for each in actors}
     head = next(lines)
-    for each in message_of(head, Codec()).actors:
+    for each in message_of(head, MessageDecoder()).actors:
         cls = known.get(each.actor) or actor_class(each.actor)
         base.settle(each.address.actorAddressString, each.parent.actorAddressString, cls)
-    codec = Codec(base.address_of)
+    codec = MessageDecoder(base.address_of)
     state: SystemState = message_of(head, codec)
     base.restore_system(state)
     for ref, each in zip(list(base.living()), lines, strict=True):

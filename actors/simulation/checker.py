@@ -23,7 +23,7 @@ from actors.runtime import DEAD_LETTER, AdapterCall, Delivery
 from actors.simulation.exchanges import Exchanges, ResponseSent
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.recorded_changes import StateChanged, StateChanges
-from actors.simulation.replicas import Committed, Replicas
+from actors.simulation.replicas import HighWatermarkRaised, Replicas
 from actors.simulation.simulated_cluster import CLIENT, Cluster, host_of, node_of
 from actors.simulation.simulated_transactions import (
     CommittedView,
@@ -200,7 +200,7 @@ Change = (
     | ClusterAtRest
     | ClusterQueried
     | ResponseSent
-    | Committed
+    | HighWatermarkRaised
     | StableOffsetSeen
     | StreamBroken
     | Ticked

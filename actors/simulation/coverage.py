@@ -301,7 +301,8 @@ def _arguments(action: Action) -> dict[str, str]:
 
 @attrs.frozen
 class Report:
-    """The coverage of several runs; `everything` maps each point that a run can reach to its kind."""
+    """The coverage of several runs; the keys of `everything` are the points that a run can reach, the values are their
+    kinds."""
 
     counts: Mapping[str, int]
     everything: Mapping[str, str] = attrs.field(factory=universe)

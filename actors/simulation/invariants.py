@@ -44,7 +44,7 @@ from actors.simulation.producer_invariants import (
 )
 from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
 from actors.simulation.recorded_changes import VALID_PREVIOUS_STATES, StateChanged
-from actors.simulation.replicas import Committed, LogView
+from actors.simulation.replicas import HighWatermarkRaised, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
     brokers_leave_the_isr_before_they_stop,
@@ -659,7 +659,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "high watermarks need min.insync.replicas",
         "broker.md 3.5, Kafka 3.9 `Partition.maybeIncrementLeaderHW`",
-        Committed,
+        HighWatermarkRaised,
         high_watermarks_need_min_insync_replicas,
     ),
     Invariant("acks=all needs min.insync.replicas", "broker.md 3.6", ResponseSent, acks_all_needs_min_insync_replicas),

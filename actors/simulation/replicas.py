@@ -49,8 +49,8 @@ class LogView:
 
 
 @attrs.frozen
-class Committed:
-    """An observation: a leader raised the high watermark of its log."""
+class HighWatermarkRaised:
+    """An observation: a leader raised the high watermark, which committed records of its log."""
 
     node: int
     partition: TopicPartition
@@ -79,7 +79,7 @@ class Replicas:
         """The nodes whose logs reach this offset."""
         return [node for node, view in self.logs.get(str(partition), {}).items() if view.end >= offset]
 
-    def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> Committed | None:
+    def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> HighWatermarkRaised | None:
         """A partition called the port "logs". Returns the move of a leader's high watermark, if that is what it did."""
         method, result = effect.method, effect.result
         if effect.error or not effect.args or not isinstance(effect.args[0], str):
@@ -117,7 +117,7 @@ class Replicas:
         elif method == "note_high_watermark":
             before, view.high_watermark = view.high_watermark, effect.args[1]
             if not isinstance(message, FOLLOWING) and before < view.high_watermark:
-                return Committed(node, _partition(name), before, view.high_watermark)
+                return HighWatermarkRaised(node, _partition(name), before, view.high_watermark)
         return None
 
     def _grow(self, view: LogView, end: int, now: float) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent
-from actors.simulation.replicas import Committed
+from actors.simulation.replicas import HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH
 from messages.data_requests import (
@@ -102,7 +102,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
 # ---------------------------------------------------------------------------------------------------- commits
 
 
-def high_watermarks_need_min_insync_replicas(law: Checker, change: Committed) -> Iterator[str]:
+def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
     """A leader commits only what min.insync.replicas logs have, and nothing with a smaller ISR."""
     partition = change.partition
     required = law.least_insync(partition)

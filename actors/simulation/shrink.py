@@ -1,4 +1,4 @@
-"""Shorten a schedule that violates an invariant to the actions that are needed for the violation.
+"""Remove from a schedule that violates an invariant all actions that the violation does not need.
 
 Rule 1: a reduced schedule must violate the same invariant; a violation of another one is a different bug.
 Rule 2: the order: drop what follows the violation; reset the settings, clocks and network; drop actions, first halves,

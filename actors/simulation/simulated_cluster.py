@@ -204,7 +204,7 @@ class Cluster:
             self.network.listener,
             machine.clock,
             self.scheduler,
-            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachinePorts(self, machine)),
+            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachineAdapters(self, machine)),
             tell=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
         )
@@ -412,7 +412,7 @@ class Cluster:
             self.kill(node_id)
 
 
-class _MachinePorts:
+class _MachineAdapters:
     """The I/O adapters of a simulated machine for time, random numbers and the process."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:

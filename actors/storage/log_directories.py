@@ -164,8 +164,8 @@ class LogDirectories:
         meta = parse_properties(text)
         if any(_NO_TEXT.search(name + value) for name, value in meta.items()):
             raise LogDirectoryRefused(
-                f"{path} is damaged: it is not text. If {directory} is broker {self._broker_id}'s of cluster "
-                f"{self._cluster_id}, remove that file and start again"
+                f"{path} is damaged: it is not text. If {directory} belongs to broker {self._broker_id} of cluster"
+                f" {self._cluster_id}, remove that file and start the broker again"
             )
         signature = {"version": META_VERSION, "broker.id": str(self._broker_id), "cluster.id": self._cluster_id}
         for name, value in signature.items():

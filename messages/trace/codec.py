@@ -86,8 +86,8 @@ def unencodable(reason: Exception) -> dict[str, str]:
     return {"unencodable": str(reason)}
 
 
-class Codec:
-    """A decoder of recorded messages; `address` makes an ActorAddress from its text.
+class MessageDecoder:
+    """A decoder of recorded messages; `address` converts text to an ActorAddress.
 
     By default the address only compares by its text.
     """
@@ -114,7 +114,7 @@ class Codec:
         raise UnknownType(f"a value of type {cls.__qualname__} cannot be part of a message")
 
 
-_CODEC = Codec()
+_CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from messages.runtime import SystemState
-from messages.trace.codec import Codec, encode
+from messages.trace.codec import MessageDecoder, encode
 from messages.trace.errors import Damaged, TraceError
 from messages.trace.forms import Boxed
 from messages.trace.frames import SNAPSHOT, Frame, read_frames
@@ -72,7 +72,7 @@ def line(message: object) -> bytes:
     return b'["%s",%s]' % (name.encode(), payload)
 
 
-def message_of(line: bytes, codec: Codec) -> Any:
+def message_of(line: bytes, codec: MessageDecoder) -> Any:
     """The message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
     boxed = _BOXED.decode(line)
     return codec.decode(boxed.type, boxed.payload)
@@ -126,7 +126,7 @@ class SnapshotCollector:
             if lines and lines[0].startswith(_BEGINNING):
                 state = message_of(lines[0], _CODEC)
                 if not isinstance(state, SystemState) or state.kernel.n != frame.after:
-                    raise ValueError("the snapshot belongs to another message than its frame says")
+                    raise ValueError("the snapshot and the header of its frame name different messages")
                 self._places, self._after, self._created = [], frame.after, state.created
                 self._lines, self._digest = 0, _digest()
             elif not self._places:
@@ -155,7 +155,7 @@ class SnapshotCollector:
         self._places = []
 
 
-_CODEC = Codec()
+_CODEC = MessageDecoder()
 
 
 def _lines(frame: Frame) -> list[bytes]:

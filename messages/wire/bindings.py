@@ -1,4 +1,5 @@
-"""Exceptions to the default mapping of message fields to protocol fields of the same name, as data for the `compiler`.
+"""Message fields that do not follow the default mapping to protocol fields of the same name, as data for the
+`compiler`.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not ours: they go out as zero. LeaderAndIsr responses of v5+ carry *only* the id, so their

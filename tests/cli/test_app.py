@@ -126,7 +126,7 @@ def test_a_port_for_which_rights_are_missing_is_not_called_in_use(
     monkeypatch.setattr(socket.socket, "bind", refuse)
     assert run(["up", "--brokers", "1", "--port", "80"]) == 1
     err = capsys.readouterr().err
-    assert err == "Error: cannot listen on 127.0.0.1: port 80 (Permission denied); choose others with --port\n"
+    assert err == "Error: cannot listen on 127.0.0.1: port 80 (Permission denied). Choose other ports with --port.\n"
 
 
 def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ from messages.group_requests import (
     OffsetDeleteRequest,
 )
 from messages.state import ActorState
-from messages.trace.codec import Codec, encode
+from messages.trace.codec import MessageDecoder, encode
 from tests.broker.harness import known, order
 from tests.coordinator.world import T0, World
 
@@ -253,7 +253,7 @@ def test_the_states_of_coordinator_and_group_travel(world: World) -> None:
     assert len(actors) == 3
     for actor in actors:
         state = state_of(actor)
-        back: ActorState = Codec(world.base.address_of).decode(*encode(state))
+        back: ActorState = MessageDecoder(world.base.address_of).decode(*encode(state))
         fresh = type(actor)()
         fresh._myRef = actor._myRef
         restore(fresh, back)

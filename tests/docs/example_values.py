@@ -16,7 +16,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "error": "Ongoing is not before CompleteCommit",
     },
     "Ignoring an invalid config of topic": {"error": "Invalid value -5 for configuration retention.ms"},
-    "Dumping the flight recorder as": {"reason": "SIGUSR1"},
+    "Dumping the flight recorder into": {"reason": "SIGUSR1"},
     "The flight recorder could not be dumped": {"failure": "No space left on device"},
     "Recording into": {
         "self.folder": "/var/lib/kafka.trace",
@@ -94,7 +94,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the order of the partitions does not list each of them once",
+        "error": "the partition order must contain each partition exactly once",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignoring unexpected message": {"type(message).__name__": "FindLeader"},
@@ -278,7 +278,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "broker {id} does not exist; brokers": {"id": "7", "', '.join(map(str, range(len(self._places))))": "0, 1, 2"},
     "is not a valid \\uXXXX": {"digits": "12g4"},
     "has no attribute": {"__name__": "'kafka_actors'", "name": "'KafkaClusters'"},
-    "() has no filter": {
+    "has no filter": {
         "kind": "error",
         "', '.join(sorted(unknown))": "topics",
         "', '.join(Filters.__annotations__)": "topic, partition, broker, client_id",

@@ -24,7 +24,7 @@ WHEN = {
     "AssignmentReceived": "a group member receives its assignment",
     "ClusterAtRest": "the cluster is at rest",
     "ResponseSent": "a node responds to a request",
-    "Committed": "a leader raises its high watermark",
+    "HighWatermarkRaised": "a leader raises its high watermark",
     "StreamBroken": "an idempotent producer receives a response",
     "TransactionBroken": "a transactional producer receives a response",
     "StableOffsetSeen": "a leader sends the state of its log to a reader",

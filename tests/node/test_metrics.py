@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
-from actors.core.broker.topic_figures import OF_ALL_TOPICS, metric
+from actors.core.broker.topic_stats import OF_ALL_TOPICS, metric
 from actors.gateway.metric_help import COUNTERS
 from actors.node.assembly import HANDLER_IDLE
 from actors.runtime.turns import Turns

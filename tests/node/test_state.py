@@ -34,7 +34,7 @@ from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import Dispatcher, LocalBase, NotAtRest, UnstorableValue, local_system, restore, state_of
 from messages.state import ActorState, StateName, StatePart
-from messages.trace.codec import Codec, encode
+from messages.trace.codec import MessageDecoder, encode
 from messages.zookeeper import RequestTopicDeletion
 from tests.node.test_assembly import World, assert_each_replays, controller, create_topic, leaders
 from zk_bridge.bridge import ZkBridgeActor
@@ -69,7 +69,7 @@ def travelled(node: Node, actor: Any) -> ActorState:
     """The actor's state, encoded and decoded; it must not have changed on the way."""
     state = state_of(actor)
     name, payload = encode(state)
-    back: ActorState = Codec(node.base.address_of).decode(name, payload)
+    back: ActorState = MessageDecoder(node.base.address_of).decode(name, payload)
     assert back == state
     assert encode(back) == (name, payload)
     return back

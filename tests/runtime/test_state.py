@@ -10,7 +10,7 @@ from thespian.actors import WakeupMessage
 from messages.conversation import Answer, Ask, Done
 from messages.events import BrokerChange
 from messages.runtime import KernelState, QueuedMessage, WaitingTimer
-from messages.trace.codec import Codec, encode
+from messages.trace.codec import MessageDecoder, encode
 from messages.zookeeper import GetBrokers
 from tests.runtime.actors import Scripted, World
 from tests.runtime.test_flow import Desk, asking, noting
@@ -43,7 +43,7 @@ def test_queue_and_timers_are_one_value_that_a_trace_can_hold() -> None:
     )
     name, payload = encode(state)
     assert json.loads(payload)["queue"][0]["receiver"] == "Scripted.2"
-    assert Codec(world.base.address_of).decode(name, payload) == state
+    assert MessageDecoder(world.base.address_of).decode(name, payload) == state
 
 
 def test_the_state_is_the_deliveries_to_come() -> None:

@@ -129,7 +129,7 @@ def _left_behind(patch: pytest.MonkeyPatch) -> None:
 
 def _stuck(patch: pytest.MonkeyPatch) -> None:
     """A broker failure does not make its replicas ineligible for deletion."""
-    apply(patch, Change("actors.core.controller.deletion_plan:fail", "    if topics:", "    if False:"))
+    apply(patch, Change("actors.core.controller.deletion_steps:fail", "    if topics:", "    if False:"))
 
 
 def _halted(patch: pytest.MonkeyPatch) -> None:

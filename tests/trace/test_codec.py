@@ -27,7 +27,7 @@ from messages.requests import (
     StopReplicaPartitionState,
     StopReplicaRequest,
 )
-from messages.trace.codec import Codec, decode, encode
+from messages.trace.codec import MessageDecoder, decode, encode
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.names import vocabulary
 from tests.trace.strategies import of
@@ -110,7 +110,7 @@ def test_the_decoder_creates_addresses() -> None:
         made.append(text)
         return ActorAddress(text)
 
-    Codec(address).decode(*encode(ChildActorExited(ActorAddress("PartitionActor.12"))))
+    MessageDecoder(address).decode(*encode(ChildActorExited(ActorAddress("PartitionActor.12"))))
     assert made == ["PartitionActor.12"]
 
 

@@ -76,7 +76,7 @@ class Phase(enum.Enum):
 
 
 @attrs.define
-class Followed:
+class PartitionFetchState:
     """The fetch state of a partition that this broker follows (Kafka's PartitionFetchState)."""
 
     leader_epoch: int
@@ -94,7 +94,7 @@ class Followed:
     """Whether the partition is dealing with what it was sent."""
 
 
-class Order(NamedTuple):
+class PartitionCommand(NamedTuple):
     """A message that the fetcher sends to the actor of a partition."""
 
     partition: TopicPartition
@@ -120,7 +120,7 @@ class Fetcher:
     """The state of all partitions that are fetched from one leader over one connection."""
 
     def __init__(self, settings: FetchSettings) -> None:
-        self.partitions: dict[TopicPartition, Followed] = {}
+        self.partitions: dict[TopicPartition, PartitionFetchState] = {}
         self.failed: dict[TopicPartition, int] = {}
         """Partitions left alone, with the code (rule 4)."""
         self.throttled = ThrottledReplicas()
@@ -157,7 +157,9 @@ class Fetcher:
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
             self.unfollow((partition,))
-            self.partitions[partition] = Followed(leader_epoch, log_end_offset, high_watermark, epoch, adding=adding)
+            self.partitions[partition] = PartitionFetchState(
+                leader_epoch, log_end_offset, high_watermark, epoch, adding=adding
+            )
             self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
@@ -188,7 +190,7 @@ class Fetcher:
         """The time of the next request; None if there is none."""
         return self._delayed[0][0] if self._delayed else None
 
-    def without_epochs(self, now: float) -> list[Order]:
+    def without_epochs(self, now: float) -> list[PartitionCommand]:
         """Partitions whose logs have no epoch: they are cut at their high watermark, without asking anybody."""
         self._end_delays(now)
         orders = []
@@ -273,7 +275,7 @@ class Fetcher:
         for partition in asked:
             self._delay(partition, now)
 
-    def fetched(self, response: FetchResponse, now: float) -> list[Order]:
+    def fetched(self, response: FetchResponse, now: float) -> list[PartitionCommand]:
         """The leader's records."""
         if response.error_code != NONE:
             if response.error_code == FETCH_SESSION_ID_NOT_FOUND:
@@ -305,7 +307,7 @@ class Fetcher:
                 self._refused(partition, result.error_code, now)
         return orders
 
-    def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[Order]:
+    def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[PartitionCommand]:
         """Where the leader's epochs end."""
         orders = []
         for ended in results:
@@ -323,7 +325,7 @@ class Fetcher:
         self._asked = {}
         return orders
 
-    def offsets_listed(self, results: Iterable[ListedOffset], now: float) -> list[Order]:
+    def offsets_listed(self, results: Iterable[ListedOffset], now: float) -> list[PartitionCommand]:
         """Where the leader's log ends or begins (broker.md 4.4, code 1)."""
         orders = []
         for listed in results:
@@ -377,7 +379,7 @@ class Fetcher:
 
     # ------------------------------------------------------------------------------------------------ rules
 
-    def _still(self, partition: TopicPartition) -> Followed | None:
+    def _still(self, partition: TopicPartition) -> PartitionFetchState | None:
         """Rule 3."""
         followed, asked = self.partitions.get(partition), self._asked.get(partition)
         if followed is None or asked is None:
@@ -401,7 +403,7 @@ class Fetcher:
         if followed is not None:
             self._wait(partition, followed, now + self._settings.backoff)
 
-    def _wait(self, partition: TopicPartition, followed: Followed, until: float) -> None:
+    def _wait(self, partition: TopicPartition, followed: PartitionFetchState, until: float) -> None:
         self._is_not_due(partition)
         followed.not_before = until
         heappush(self._delayed, (until, partition))
@@ -423,12 +425,12 @@ class Fetcher:
 
     def _order(
         self, partition: TopicPartition, message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
-    ) -> Order:
+    ) -> PartitionCommand:
         """The partition has something to do, and is not asked about meanwhile."""
         self._is_not_due(partition)
         self.partitions[partition].busy = True
         self._busy += 1
-        return Order(partition, message)
+        return PartitionCommand(partition, message)
 
     def _enter(self, partition: TopicPartition, phase: Phase) -> None:
         self._is_not_due(partition)

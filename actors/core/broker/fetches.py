@@ -77,7 +77,8 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to take an idle session back from the listener; `Fetches.woken` gets the time of its last poll."""
+    """An instruction to stop the listener from answering an idle session's fetches; `Fetches.woken` is then called with
+    the time of the last fetch."""
 
     session_id: int
 

@@ -75,7 +75,7 @@ class DelayedProduce:
 
 
 @attrs.frozen
-class Release:
+class CompleteProduce:
     """An instruction to complete a delayed produce request with this result."""
 
     token: Any
@@ -93,7 +93,7 @@ class WriteIsr:
     zk_version: int
 
 
-ToDo = Release | WriteIsr
+ToDo = CompleteProduce | WriteIsr
 
 
 class Leader:
@@ -400,4 +400,4 @@ class Leader:
         return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _release(self, waiters: Iterable[DelayedProduce], error_code: int) -> None:
-        self._to_do += tuple([Release(waiter.token, error_code) for waiter in waiters])
+        self._to_do += tuple([CompleteProduce(waiter.token, error_code) for waiter in waiters])

@@ -41,14 +41,14 @@ ZSTD_SINCE = 7
 ACKS = (-1, 0, 1)
 
 
-class Refusal(NamedTuple):
+class BatchValidation(NamedTuple):
     """The error code and message for a batch that the broker rejects; the code is NONE for a valid batch."""
 
     error_code: int
     message: str | None = None
 
 
-TAKEN = Refusal(NONE)
+TAKEN = BatchValidation(NONE)
 
 
 def transactional_verdict(request: ProduceRequest) -> int:
@@ -70,39 +70,41 @@ def acks_verdict(acks: int) -> int:
     return NONE if acks in ACKS else INVALID_REQUIRED_ACKS
 
 
-def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> Refusal:
+def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
     """Whether what a producer sent to a partition may be appended: the first rule that it breaks."""
     if records.error_code not in (NONE, CORRUPT_MESSAGE):
-        return Refusal(records.error_code, "Produce requests hold record batches of format 2")
+        return BatchValidation(records.error_code, "Produce requests hold record batches of format 2")
     if len(records.batches) != 1:
-        return Refusal(INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
+        return BatchValidation(INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
     [header] = records.batches
     base_offset, length, _, _, _, attributes, delta, first, newest, producer, _, sequence, count = header
     if attributes & CODEC_MASK == ZSTD and version < ZSTD_SINCE:
-        return Refusal(UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
+        return BatchValidation(UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
     if base_offset != 0:
-        return Refusal(INVALID_RECORD, f"The base offset is {base_offset}, it should be 0")
+        return BatchValidation(INVALID_RECORD, f"The base offset is {base_offset}, it should be 0")
     size = length + LOG_OVERHEAD
     if size > settings.max_message_bytes:
-        return Refusal(MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}")
+        return BatchValidation(
+            MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}"
+        )
     if size > settings.segment_bytes:
-        return Refusal(RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}")
+        return BatchValidation(RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}")
     if records.error_code != NONE:
-        return Refusal(records.error_code, "The checksum does not fit the batch")
+        return BatchValidation(records.error_code, "The checksum does not fit the batch")
     if attributes & CONTROL_BIT:
-        return Refusal(INVALID_RECORD, "Control batches are not for producers")
+        return BatchValidation(INVALID_RECORD, "Control batches are not for producers")
     if count <= 0 or count != delta + 1:
-        return Refusal(INVALID_RECORD, f"{count} records, but the last offset delta is {delta}")
+        return BatchValidation(INVALID_RECORD, f"{count} records, but the last offset delta is {delta}")
     if producer < NO_PRODUCER_ID or (producer == NO_PRODUCER_ID and attributes & TRANSACTION_BIT):
-        return Refusal(INVALID_RECORD, f"Producer id {producer} in a batch that needs one")
+        return BatchValidation(INVALID_RECORD, f"Producer id {producer} in a batch that needs one")
     if producer != NO_PRODUCER_ID and sequence < 0:
-        return Refusal(INVALID_RECORD, "A producer id without a sequence number")
+        return BatchValidation(INVALID_RECORD, "A producer id without a sequence number")
     limit = settings.timestamp_difference_max_ms
     timed = not settings.append_time and newest != NO_TIMESTAMP
     if timed and max(abs(now_ms - newest), abs(now_ms - first)) > limit:
-        return Refusal(INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
+        return BatchValidation(INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
     if records.fault is not None:
-        return Refusal(*records.fault)
+        return BatchValidation(*records.fault)
     return TAKEN
 
 

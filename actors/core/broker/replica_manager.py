@@ -94,7 +94,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 
 
 @attrs.define
-class RoleOrders:
+class PartitionsByRole:
     """The partitions of a LeaderAndIsr request, divided into those to lead and those to follow.
 
     Of several for one partition, which no controller sends, the last counts.

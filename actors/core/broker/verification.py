@@ -64,8 +64,9 @@ class RefusedBatches(NamedTuple, Generic[_T]):
 
 
 @attrs.define
-class _Guard(Generic[_T]):
-    """The verification of one producer: its question, 0 if none is asked, and the batches that wait for the answer."""
+class _PendingVerification(Generic[_T]):
+    """The verification of one producer: the id of the pending query (0 if none), and the batches that wait for its
+    result."""
 
     epoch: int
     lowest_sequence: int
@@ -74,12 +75,13 @@ class _Guard(Generic[_T]):
 
 
 class TransactionVerification(Generic[_T]):
-    """The producers of a partition whose transactions are known to be open, and the batches that wait."""
+    """The producers that are known to have an open transaction in a partition, and the batches that wait for
+    verification."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
         """The epochs of producers with open transactions, by producer id."""
-        self._guards: dict[int, _Guard[_T]] = {}
+        self._guards: dict[int, _PendingVerification[_T]] = {}
         self._numbers = 0
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
@@ -97,7 +99,7 @@ class TransactionVerification(Generic[_T]):
             return 0, RefusedBatches((batch,), INVALID_PRODUCER_EPOCH)
         if guard is None or epoch > guard.epoch:
             refused = None if guard is None else RefusedBatches(guard.waiting, INVALID_PRODUCER_EPOCH)
-            guard = self._guards[producer_id] = _Guard(epoch, sequence)
+            guard = self._guards[producer_id] = _PendingVerification(epoch, sequence)
         guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         guard.waiting.append(batch)
         if guard.number:

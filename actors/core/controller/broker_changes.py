@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan, log_text, reassignment
+from actors.core.controller import deletion_steps, log_text, reassignment
 from actors.core.controller.batch import announce
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel, RedirectChannel
@@ -104,7 +104,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
             }
             queued[broker_id] = yield from chosen(context.is_queued_for_deletion, partitions)
     moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
-    yield from deletion_plan.fail(context, queued)
+    yield from deletion_steps.fail(context, queued)
     if not (moved or elected):  # nothing sent so far contains the live brokers
         yield from announce(context)
 
@@ -114,7 +114,7 @@ def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) 
     hosted = context.replicas_on(broker_ids)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:
-        yield from deletion_plan.correct(context, _topics(hosted))
+        yield from deletion_steps.correct(context, _topics(hosted))
     return hosted
 
 
@@ -135,7 +135,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
     yield from trigger_online(context)
     yield from reassignment.resume(context, ids)
     if context.queued:
-        yield from deletion_plan.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
+        yield from deletion_steps.resume(context, [topic for topic in _topics(hosted) if topic in context.queued])
     yield from ask(WatchBrokers(tuple(ids)))
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 
 from actors.core.controller import (
-    deletion_plan,
+    deletion_steps,
     leader_balance,
     log_text,
     notifications,
@@ -127,7 +127,7 @@ def resign(context: ControllerContext) -> Flow[None]:
     context.reset()
     yield CloseAllChannels()
     if was_active:
-        yield from deletion_plan.end(context)
+        yield from deletion_steps.end(context)
         yield from ask(StopWatching(TERM_EVENTS))
     yield from drop(*tables)
 
@@ -193,11 +193,11 @@ def _begin(context: ControllerContext) -> Flow[None]:
     # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
     yield from announce(context)
     if not (yield from replica_state_machine.start(context)):
-        yield from deletion_plan.correct(context, context.deletions.queued)
+        yield from deletion_steps.correct(context, context.deletions.queued)
     yield from partition_state_machine.start(context)
     yield from reassignment.begin(context)
     log.info("%s Ready to serve as the new controller with epoch %d", context.tag, context.epoch)
-    yield from deletion_plan.resume(context)
+    yield from deletion_steps.resume(context)
     yield from leader_balance.begin(context)
 
 
@@ -228,10 +228,10 @@ def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> 
     """
     if not context.settings.delete_topic_enable:
         probe("T15 a controller begins its term where deletion is disabled")
-        yield from deletion_plan.forget_requests(context, requested)
+        yield from deletion_steps.forget_requests(context, requested)
         return
     ended = yield from reassignment.end_for_deletion(context, requested)
     offline = {tp.topic: None for partitions in context.offline_replicas().values() for tp in partitions}
     if requested and offline.keys() & set(requested):
         probe("a controller begins its term with a deletion that waits for a broker")
-    yield from deletion_plan.begin(context, requested, [topic for topic in offline if topic not in ended])
+    yield from deletion_steps.begin(context, requested, [topic for topic in offline if topic not in ended])

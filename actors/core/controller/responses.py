@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from actors.core.controller import broker_changes, deletion_plan
+from actors.core.controller import broker_changes, deletion_steps
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import ReplicaState
@@ -94,10 +94,10 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         if event.error_code:
             probe("T6 an error of a whole StopReplica request fails its deletions")
         log.error("%s Broker %d failed to delete its replicas of %d partitions", context.tag, broker_id, len(failed))
-        yield from deletion_plan.fail(context, {broker_id: failed})
+        yield from deletion_steps.fail(context, {broker_id: failed})
     deleted = [] if event.error_code else [tp for tp in concerned if tp not in wrong]
     if deleted:
-        yield from deletion_plan.complete(context, {broker_id: deleted})
+        yield from deletion_steps.complete(context, {broker_id: deleted})
 
 
 EVENTS: dict[type, Callable[..., Flow[None]]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.core.controller import deletion_plan, log_text, reassignment
+from actors.core.controller import deletion_steps, log_text, reassignment
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.partition_state_machine import (
     move_partitions,
@@ -58,8 +58,8 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
         )
     yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
-        yield from deletion_plan.correct(context, removed)
-        yield from deletion_plan.resume(context)
+        yield from deletion_steps.correct(context, removed)
+        yield from deletion_steps.resume(context)
 
 
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
@@ -137,18 +137,18 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
     log.debug("%s Delete topics listener fired for topics %s to be deleted", context.tag, log_text.joined(names.topics))
     if unknown:
         log.warning("%s Ignoring request to delete non-existing topics %s", context.tag, ",".join(unknown))
-        yield from deletion_plan.forget_requests(context, unknown)
+        yield from deletion_steps.forget_requests(context, unknown)
     if not known:
         return
     if context.settings.delete_topic_enable:
         log.info("%s Starting topic deletion for topics %s", context.tag, ",".join(known))
         yield from reassignment.end_for_deletion(context, known)
-        yield from deletion_plan.queue(context, known)
+        yield from deletion_steps.queue(context, known)
     else:
         log.info(
             "%s Removing the delete requests of topics %s since delete topic is disabled", context.tag, ",".join(known)
         )
-        yield from deletion_plan.forget_requests(context, known)
+        yield from deletion_steps.forget_requests(context, known)
 
 
 EVENTS: dict[type, Callable[..., Flow[None]]] = {

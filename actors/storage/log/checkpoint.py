@@ -23,7 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file whose lines have `width` columns, of which the last `numbers` are integers."""
+    """A checkpoint file; each line has `width` columns, and the last `numbers` columns of a line are integers."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.broker.fetcher import Fetcher, FetchSettings, Order
+from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     EARLIEST,
@@ -73,7 +73,9 @@ def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher:
     fetcher.follow(A, EPOCH, 10, 7, 4)
     assert fetcher.without_epochs(0.0) == []
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH),))
-    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [Order(A, TruncateToEpochEnd(EPOCH, 3, 8, 7))]
+    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [
+        PartitionCommand(A, TruncateToEpochEnd(EPOCH, 3, 8, 7))
+    ]
     assert not fetcher.settled and fetcher.next_request(0.0) is None, "the log is being cut"
     fetcher.replicated(Replicated(A, EPOCH, NONE, 9, ask_epoch=2), 0.0)
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 2, EPOCH),)), "asked again"
@@ -84,7 +86,7 @@ def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher:
 
 def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> None:
     fetcher.follow(A, EPOCH, 10, 7, -1)
-    assert fetcher.without_epochs(0.0) == [Order(A, TruncateToEpochEnd(EPOCH, -1, -1, 7))]
+    assert fetcher.without_epochs(0.0) == [PartitionCommand(A, TruncateToEpochEnd(EPOCH, -1, -1, 7))]
 
 
 def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetcher: Fetcher) -> None:
@@ -120,7 +122,7 @@ def test_an_offset_beyond_the_leaders_end_is_cut_back(
     assert fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0) == []
     assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, LATEST, EPOCH),))
     found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, latest, EPOCH)], 0.0)
-    assert found == ([] if order is None else [Order(A, order)])
+    assert found == ([] if order is None else [PartitionCommand(A, order)])
     if order is None:
         assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, EARLIEST, EPOCH),))
 
@@ -136,7 +138,7 @@ def test_an_offset_before_the_leaders_start_begins_anew(
     fetcher.offsets_listed([ListedOffset(A, NONE, -1, 99, EPOCH)], 0.0)
     fetcher.next_request(0.0)
     found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, earliest, EPOCH)], 0.0)
-    assert found == ([] if order is None else [Order(A, order)])
+    assert found == ([] if order is None else [PartitionCommand(A, order)])
     if order is not None:
         fetcher.replicated(Replicated(A, EPOCH, NONE, 50), 0.0)
     assert asked(fetcher) == [(A, 10 if order is None else 50)]

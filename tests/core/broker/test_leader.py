@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.broker.leader import NEVER, UNKNOWN, Leader, Release, WriteIsr
+from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr
 from messages.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -34,7 +34,7 @@ def writes(of: Leader) -> list[tuple[int, ...]]:
 
 
 def releases(of: Leader) -> dict[object, int]:
-    return {step.token: step.error_code for step in of.take() if isinstance(step, Release)}
+    return {step.token: step.error_code for step in of.take() if isinstance(step, CompleteProduce)}
 
 
 def number(of: Leader) -> int:
@@ -321,7 +321,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 case WriteIsr():
                     assert not open_writes
                     open_writes.append(step)
-                case Release(token, code):
+                case CompleteProduce(token, code):
                     released.append(token)
                     assert code in (NONE, REQUEST_TIMED_OUT)
         assert before <= any_leader.high_watermark <= any_leader.log_end_offset
@@ -332,7 +332,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
             for replica in possible - {1}:
                 assert ends[replica] >= any_leader.high_watermark, "elected, it would lack acknowledged records"
     any_leader.end()
-    released += [step.token for step in any_leader.take() if isinstance(step, Release)]
+    released += [step.token for step in any_leader.take() if isinstance(step, CompleteProduce)]
     assert sorted(map(str, released)) == sorted(map(str, waiting)), "everybody is told, once"
 
 

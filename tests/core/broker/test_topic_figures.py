@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.broker.topic_figures import OF_LEADERS, PREFIX, TopicFigures, metric, outdated
+from actors.core.broker.topic_stats import OF_LEADERS, PREFIX, TopicStats, metric, outdated
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
 from messages.error_codes import (
@@ -22,7 +22,7 @@ DATA = batch(b"a", b"b", b"c")
 SIZE = len(DATA)
 
 
-def reported(figures: TopicFigures) -> dict[tuple[str, str], int]:
+def reported(figures: TopicStats) -> dict[tuple[str, str], int]:
     """(figure, topic or "") -> by how much."""
     return {
         (count.name.removeprefix(PREFIX).removesuffix("_total"), dict(count.labels).get("topic", "")): count.by
@@ -40,7 +40,7 @@ def reported(figures: TopicFigures) -> dict[tuple[str, str], int]:
     ],
 )
 def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str, int]) -> None:
-    counted = TopicFigures()
+    counted = TopicStats()
     part = ProducePartition(T0, read_records(DATA))
     counted.produced([(part, ProducedPartition(T0, code))])
     expected = {"totalproducerequests": 1, **figures}
@@ -51,7 +51,7 @@ def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str
 
 @pytest.mark.parametrize(("replica", "out"), [(-1, "bytesout"), (2, "replicationbytesout")])
 def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int, out: str) -> None:
-    counted = TopicFigures()
+    counted = TopicStats()
     results = (FetchedPartition(T0, NONE, body=body_of(DATA)), FetchedPartition(U0, NONE))
     counted.fetched(FetchRequest(11, replica, 500, 1, (), 1 << 20), results)
     by_topic = {("bytesout", "t"): SIZE} if replica < 0 else {}
@@ -60,7 +60,7 @@ def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int
 
 
 def test_a_topic_that_is_nowhere_has_no_figures() -> None:
-    counted = TopicFigures()
+    counted = TopicStats()
     part = ProducePartition(T0, read_records(DATA))
     counted.produced([(part, ProducedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION))])
     counted.fetched(FetchRequest(11, -1, 500, 1, ()), (FetchedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.controller import deletion_plan
+from actors.core.controller import deletion_steps
 from actors.core.controller.context import ReplicasByBroker
 from actors.core.controller.replica_state_machine import by_broker, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
@@ -71,18 +71,18 @@ def come_back(made: Scene, broker_id: int) -> None:
 
 def test_td1_initialization() -> None:
     made = scene()
-    made.run(deletion_plan.begin(made.context, ["foo", "bar"]))
+    made.run(deletion_steps.begin(made.context, ["foo", "bar"]))
     assert sets(made) == ({"foo", "bar"}, set(), set())
     assert made.agreed()
     queued = tuple(made.context.deleting_topic(topic) for topic in ("foo", "bar"))
-    made.run(deletion_plan._follow(made.context, ResetDeletions(queued, ineligible=("bar", "baz"))))
+    made.run(deletion_steps._follow(made.context, ResetDeletions(queued, ineligible=("bar", "baz"))))
     assert sets(made) == ({"foo", "bar"}, set(), {"bar"})
     assert made.agreed()
 
 
 def test_td2_basic_deletion() -> None:
     made = scene()
-    made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
+    made.run(deletion_steps.queue(made.context, ["foo", "bar"]))
     assert sets(made) == ({"foo", "bar"}, {"foo", "bar"}, set())
     assert set(made.context.partition_states.values()) == {PartitionState.NON_EXISTENT}
     assert {s for topic in ("foo", "bar") for b in (1, 2, 3) for s in states(made, topic, b)} == {S.DELETION_STARTED}
@@ -93,7 +93,7 @@ def test_td2_basic_deletion() -> None:
     assert [{s.delete_partition for s in request.partition_states} for request in stops] == [{False}, {True}]
     assert made.agreed()
     made.forget()
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", "bar")))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", "bar")))
     assert sets(made) == (set(), set(), set())
     assert made.context.topics == made.context.assignments == made.context.partition_states == {}
     assert [type(question) for question in made.asked[1:]] == [StopWatching, DeleteTopics]
@@ -103,7 +103,7 @@ def test_td2_basic_deletion() -> None:
 
 def test_td2_each_move_is_made_once_for_all_topics() -> None:
     made = scene()
-    made.run(deletion_plan.queue(made.context, ["foo", "bar"]))
+    made.run(deletion_steps.queue(made.context, ["foo", "bar"]))
     made.forget()
     topics = tuple(DeletingTopic(t, made.context.deleting_topic(t).replicas) for t in ("foo", "bar"))
     plan = planned(TopicDeletions(), QueueDeletions(topics, ()))
@@ -124,37 +124,37 @@ def test_td2_each_move_is_made_once_for_all_topics() -> None:
 def test_td3_deletion_with_a_broker_offline() -> None:
     made = scene()
     lose(made, 2)
-    made.run(deletion_plan.queue(made.context, ["foo"]))
+    made.run(deletion_steps.queue(made.context, ["foo"]))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
     assert made.agreed()
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_SUCCESSFUL}
     assert states(made, "foo", 2) == {S.OFFLINE}
     assert made.agreed()
     come_back(made, 2)
-    made.run(deletion_plan.resume(made.context, ["foo"]))
+    made.run(deletion_steps.resume(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(2,))))
     assert "foo" not in made.context.topics and sets(made) == (set(), set(), set())
     assert made.agreed()
 
 
 def test_td4_broker_failure_after_deletion_started() -> None:
     made = scene()
-    made.run(deletion_plan.queue(made.context, ["foo"]))
+    made.run(deletion_steps.queue(made.context, ["foo"]))
     lose(made, 2)
-    made.run(deletion_plan.fail(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_steps.fail(made.context, replicas_of(made, "foo", on=(2,))))
     assert sets(made) == ({"foo"}, {"foo"}, {"foo"})
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
     assert states(made, "foo", 1) == states(made, "foo", 3) == {S.DELETION_STARTED}
     come_back(made, 2)
-    made.run(deletion_plan.resume(made.context, ["foo"]))
+    made.run(deletion_steps.resume(made.context, ["foo"]))
     assert sets(made) == ({"foo"}, {"foo"}, set())
     assert states(made, "foo", 2) == {S.DELETION_INELIGIBLE}
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     assert states(made, "foo", 1) == {S.DELETION_SUCCESSFUL}
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
     assert made.agreed()
@@ -163,21 +163,21 @@ def test_td4_broker_failure_after_deletion_started() -> None:
 def test_t14_a_deleted_topic_is_not_ineligible_any_more() -> None:
     made = scene()
     lose(made, 2)
-    made.run(deletion_plan.queue(made.context, ["foo"]))
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_steps.queue(made.context, ["foo"]))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
     come_back(made, 2)
-    made.run(deletion_plan.resume(made.context, ["foo"]))
+    made.run(deletion_steps.resume(made.context, ["foo"]))
     lose(made, 3)
-    made.run(deletion_plan.fail(made.context, replicas_of(made, "foo", on=(3,))))
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(2,))))
+    made.run(deletion_steps.fail(made.context, replicas_of(made, "foo", on=(3,))))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(2,))))
     assert sets(made) == (set(), set(), set())
 
 
 def test_a_topic_without_replicas_is_finished_at_once() -> None:
     """A controller died between two znodes: the request is all that is left (controller.md 6.1)."""
     made = scene()
-    made.run(deletion_plan.begin(made.context, ["gone"]))
-    made.run(deletion_plan.resume(made.context))
+    made.run(deletion_steps.begin(made.context, ["gone"]))
+    made.run(deletion_steps.resume(made.context))
     assert [q.topics for q in made.asked if isinstance(q, DeleteTopics)] == [("gone",)]
     assert sets(made) == (set(), set(), set())
 
@@ -186,12 +186,12 @@ def test_refused_moves_are_reported() -> None:
     """A replica made on a dead broker is Online: it cannot become Ineligible."""
     made = scene()
     made.context.remove_broker(2)
-    made.run(deletion_plan.queue(made.context, ["foo"]))
+    made.run(deletion_steps.queue(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.ONLINE}
     assert made.agreed()
     come_back(made, 2)
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
-    made.run(deletion_plan.resume(made.context, ["foo"]))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "foo", on=(1, 3))))
+    made.run(deletion_steps.resume(made.context, ["foo"]))
     assert states(made, "foo", 2) == {S.DELETION_STARTED}
     assert made.agreed()
 
@@ -199,10 +199,10 @@ def test_refused_moves_are_reported() -> None:
 def test_without_a_queued_topic_nothing_is_asked() -> None:
     made = scene()
     for flow in (
-        deletion_plan.resume(made.context),
-        deletion_plan.resume(made.context, ["foo"]),
-        deletion_plan.fail(made.context, replicas_of(made, "foo")),
-        deletion_plan.complete(made.context, replicas_of(made, "foo")),
+        deletion_steps.resume(made.context),
+        deletion_steps.resume(made.context, ["foo"]),
+        deletion_steps.fail(made.context, replicas_of(made, "foo")),
+        deletion_steps.complete(made.context, replicas_of(made, "foo")),
     ):
         made.run(flow)
     assert made.asked == []
@@ -210,14 +210,14 @@ def test_without_a_queued_topic_nothing_is_asked() -> None:
 
 def test_a_plan_that_breaks_off_leaves_both_sides_agreed() -> None:
     made = scene()
-    made.run(deletion_plan.queue(made.context, ["foo"]))
+    made.run(deletion_steps.queue(made.context, ["foo"]))
     made.raising[DeleteTopics] = ZooKeeperRefused("not allowed")
     with pytest.raises(ZooKeeperRefused):
-        made.run(deletion_plan.complete(made.context, replicas_of(made, "foo")))
+        made.run(deletion_steps.complete(made.context, replicas_of(made, "foo")))
     assert isinstance(made.asked[-1], ResetDeletions)
     assert made.agreed()
     made.raising.clear()
-    made.run(deletion_plan.resume(made.context))
+    made.run(deletion_steps.resume(made.context))
     assert "foo" not in made.context.topics and made.agreed()
 
 
@@ -253,31 +253,31 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
         queued = topic in context.queued
         match what:
             case "queue" if topic in context.topics:
-                made.run(deletion_plan.queue(context, [topic]))
+                made.run(deletion_steps.queue(context, [topic]))
                 law(made)
             case "complete":
-                made.run(deletion_plan.complete(context, mine))
+                made.run(deletion_steps.complete(context, mine))
                 if queued and mine:
                     law(made)
             case "fail":
-                made.run(deletion_plan.fail(context, mine))
+                made.run(deletion_steps.fail(context, mine))
             case "lose" if broker_id in context.brokers:
                 context.remove_broker(broker_id)
                 kept = {broker_id: [tp for tp in hosted.get(broker_id, ()) if tp.topic not in context.queued]}
                 made.run(move_replicas(context, kept, S.OFFLINE))
-                made.run(deletion_plan.fail(context, hosted))
+                made.run(deletion_steps.fail(context, hosted))
             case "return" if broker_id not in context.brokers:
                 come_back(made, broker_id)
                 made.run(move_replicas(context, hosted, S.ONLINE))
-                made.run(deletion_plan.correct(context, list(context.queued)))
-                made.run(deletion_plan.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
+                made.run(deletion_steps.correct(context, list(context.queued)))
+                made.run(deletion_steps.resume(context, sorted({tp.topic for tps in hosted.values() for tp in tps})))
             case "online":
                 made.run(move_replicas(context, hosted, S.ONLINE))
-                made.run(deletion_plan.correct(context, sorted(context.queued)))
+                made.run(deletion_steps.correct(context, sorted(context.queued)))
             case "remove" if topic in context.topics:
                 made.run(context.remove_topics([topic]))
-                made.run(deletion_plan.correct(context, [topic]))
-                made.run(deletion_plan.resume(context))
+                made.run(deletion_steps.correct(context, [topic]))
+                made.run(deletion_steps.resume(context))
         assert made.agreed()
         assert inconsistencies(context) == []
     for broker_id in (1, 2, 3):
@@ -285,8 +285,8 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
             come_back(made, broker_id)
     for _ in range(3):
         for topic in sorted(context.queued):
-            made.run(deletion_plan.resume(context, [topic]))
-            made.run(deletion_plan.complete(context, replicas_of(made, topic)))
+            made.run(deletion_steps.resume(context, [topic]))
+            made.run(deletion_steps.complete(context, replicas_of(made, topic)))
     assert context.queued == frozenset()
     assert made.agreed()
 
@@ -300,10 +300,10 @@ def test_a_large_topic_is_deleted_in_slices() -> None:
         made.put(partition, PartitionState.ONLINE)
         for broker_id in (1, 2):
             made.put_replica(partition, broker_id, S.ONLINE)
-    made.run(deletion_plan.queue(made.context, ["large"]))
+    made.run(deletion_steps.queue(made.context, ["large"]))
     assert max(len(q.states) for q in made.asked if isinstance(q, UpdatePartitionStates)) <= SLICE
     queueing, made.pauses = made.pauses, 0
-    made.run(deletion_plan.complete(made.context, replicas_of(made, "large", on=(1, 2))))
+    made.run(deletion_steps.complete(made.context, replicas_of(made, "large", on=(1, 2))))
     assert "large" not in made.context.topics and made.agreed()
     assert queueing > 20 and made.pauses > 10
 

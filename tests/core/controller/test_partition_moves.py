@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from actors.core.controller import deletion_plan, elections, partition_state_machine
+from actors.core.controller import deletion_steps, elections, partition_state_machine
 from actors.core.controller.slicing import MOVES
 from actors.core.controller.states import PartitionState, Transition
 from actors.core.controller.validation import inconsistencies
@@ -231,7 +231,7 @@ def test_ps21_and_ps22_partitions_of_a_topic_being_deleted_are_not_counted() -> 
     for partition in partitions:
         scene.put(partition, S.OFFLINE)
     assert scene.context.offline_count == 4
-    scene.run(deletion_plan.queue(scene.context, ["t"]))
+    scene.run(deletion_steps.queue(scene.context, ["t"]))
     assert scene.context.offline_count == 0
     assert scene.context.started == {"t"} and isinstance(scene.asked[0], QueueDeletions)
     for partition in partitions:

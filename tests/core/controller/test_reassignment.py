@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.controller import deletion_plan, partition_state_machine, reassignment, replica_state_machine
+from actors.core.controller import deletion_steps, partition_state_machine, reassignment, replica_state_machine
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState, ReplicaState
@@ -235,14 +235,14 @@ def test_t1_the_deletion_of_its_topic_ends_a_reassignment() -> None:
     scene.run(reassignment.end_for_deletion(scene.context, ["t"]))
     assert not scene.context.reassigning and scene.reassignments is None
     assert scene.context.assignments[T0] == ReplicaAssignment((2, 1))
-    scene.run(deletion_plan.queue(scene.context, ["t"]))
+    scene.run(deletion_steps.queue(scene.context, ["t"]))
     assert scene.context.deletions.ineligible == () and scene.context.started == {"t"}
     assert scene.agreed()
 
 
 def test_what_is_asked_of_a_topic_being_deleted_is_refused() -> None:
     scene = scene_of(1)
-    scene.run(deletion_plan.queue(scene.context, ["t"]))
+    scene.run(deletion_steps.queue(scene.context, ["t"]))
     request(scene, (T0, (2,)))
     assert scene.reassignments is None and scene.context.assignment(T0) == FULL((1,))
 

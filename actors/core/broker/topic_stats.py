@@ -61,7 +61,7 @@ def metric(figure: str) -> str:
     return f"{PREFIX}{figure}_total"
 
 
-class TopicFigures:
+class TopicStats:
     """The counts of one actor that are not published yet."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Execute the steps of topic deletions that TopicDeletionActor plans (controller.md 6).
+"""Execute the steps that TopicDeletionActor plans for topic deletions (controller.md 6).
 
 Rule 1: the state tables are the authority. A plan's steps are made in order; what the tables refuse, or ZooKeeper
         hinders, is reported at the end, so that at rest both sides agree (`validation`).
