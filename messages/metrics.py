@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 from messages.vocabulary import message
 
+EVENT_TIME = "kafka_actors_controller_event_ms"
+EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
+EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
+"""Samples of the controller, labelled with the event: how long it took and waited, and its requests to ZooKeeper."""
+
 
 class Gauge(NamedTuple):
     """The value of a gauge, named as jmx_exporter names Kafka's metric; labels are (name, value) pairs."""

@@ -70,6 +70,7 @@ LAYERS: dict[str, Layer] = {
     "messages.trace": Layer(
         "messages messages.wire messages.zstd", others="attrs msgspec", touches="files durations code"
     ),
+    "messages.facts": Layer("messages messages.trace", others="attrs thespian"),
     # rules
     "actors.core": Layer("messages", others="attrs"),
     "actors.core.controller": Layer(_RULES, others="attrs"),
@@ -117,16 +118,16 @@ LAYERS: dict[str, Layer] = {
         others="attrs thespian",
         touches="files chance threads code",
     ),
-    "actors.explain": Layer("messages messages.trace actors.core.controller"),
+    "actors.explain": Layer("messages messages.facts messages.trace"),
     "actors.trace": Layer(
-        "messages messages.trace actors.explain actors.node actors.runtime spark",
+        "messages messages.facts messages.trace actors.explain actors.node actors.runtime spark",
         others="msgspec pyarrow",
         touches="clocks files code",
     ),
     "actors.cli": Layer(
-        f"{_RULES} messages.wire messages.trace actors.core.controller actors.core.broker actors.core.coordinator"
-        " actors.explain actors.node actors.runtime actors.simulation actors.storage actors.trace"
-        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
+        f"{_RULES} messages.wire messages.facts messages.trace actors.core.controller actors.core.broker"
+        " actors.core.coordinator actors.explain actors.node actors.runtime actors.simulation actors.storage"
+        " actors.trace zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,
     ),

@@ -108,7 +108,7 @@ def _read(about: str, name: str | None) -> Any:
 def _line_text(line: Line) -> str:
     if line.place is None:
         return line.text
-    at, node, run, n = line.place
+    at, node, run, n, _ = line.place
     return (
         f"{line.text} [{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z, node {node}, --run {run} --until {n}]"
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from actors.explain.explanations import Answer, Line, state_history, terms
-from actors.explain.trace_facts import ErrorAnswered, StateWrite, TraceFacts
+from actors.explain.fact_gathering import TraceFacts
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
+from messages.facts.declarations import ErrorAnswered, StateWrite
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -47,6 +49,15 @@ def refused(facts: TraceFacts, _: None) -> Answer:
             answers[-1].place,
         )
         for (api, code), answers in found.items()
+    ]
+
+
+def undecodable(facts: TraceFacts, _: None) -> Answer:
+    """Types of messages that could not be decoded: how often, why, and the last time."""
+    found = Counter(each.type for each in facts.undecodable)
+    last = {each.type: each for each in facts.undecodable}
+    return [
+        Line(f"{name}: {times} times: {last[name].why}, the last:", last[name].place) for name, times in found.items()
     ]
 
 
@@ -110,4 +121,5 @@ def _names(names: list[str]) -> str:
 QUESTIONS: tuple[tuple[str, Callable[..., Answer]], ...] = (
     ("What happened?", happened),
     ("Which requests were refused?", refused),
+    ("Which messages could not be read?", undecodable),
 )

@@ -11,7 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.explain.trace_facts import (
+from actors.explain.fact_gathering import TraceFacts
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.error_codes import NONE
+from messages.error_names import name_of
+from messages.facts.declarations import (
     Deletion,
     Idle,
     LeaderAndIsrSent,
@@ -20,12 +24,8 @@ from actors.explain.trace_facts import (
     RequestRefused,
     Seen,
     StateWrite,
-    TraceFacts,
     TracePosition,
 )
-from messages.cluster import NO_LEADER, TopicPartition
-from messages.error_codes import NONE
-from messages.error_names import name_of
 
 LAST = 5
 """Maximum number of entries of a history."""

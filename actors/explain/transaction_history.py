@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.explain.explanations import LAST, Answer, Line
-from actors.explain.trace_facts import TraceFacts, TransactionDecision, TransactionRequest
+from actors.explain.fact_gathering import TraceFacts
 from messages.cluster import TopicPartition
 from messages.error_codes import (
     CONCURRENT_TRANSACTIONS,
@@ -15,6 +15,7 @@ from messages.error_codes import (
     NOT_COORDINATOR,
 )
 from messages.error_names import name_of
+from messages.facts.declarations import TransactionDecision, TransactionRequest
 
 NAMED = 5
 """Maximum number of partitions that a line names."""

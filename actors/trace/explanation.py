@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from actors.explain import cluster_history, transaction_history
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.fact_gathering import gather
-from actors.explain.trace_facts import ControllerEvent, TraceFacts, TracePosition
+from actors.explain.fact_gathering import TraceFacts, gather
 from messages.cluster import TopicPartition
+from messages.facts.declarations import ControllerEvent, TracePosition
 from messages.trace.errors import TraceError
 from messages.trace.runs import Run
 from messages.trace.schema import FULL
@@ -89,7 +89,9 @@ def answers_about(runs: Sequence[Run], about: str, name: str | int | None) -> li
     for question, answer in QUESTIONS[about]:
         lines = answer(facts, subject)
         if lines:
-            answers.append(TraceAnswer(question, tuple(TraceLine(line.text, *(line.place or ())) for line in lines)))
+            answers.append(
+                TraceAnswer(question, tuple(TraceLine(line.text, *(line.place or ())[:4]) for line in lines))
+            )
     return answers
 
 

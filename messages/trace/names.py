@@ -30,7 +30,7 @@ _THESPIAN = {cls.__name__: cls for cls in THESPIAN}
 def vocabulary() -> dict[str, type]:
     """Every message class by name, once all modules of `messages` have been imported (that is what registers them)."""
     for module in pkgutil.iter_modules(package.__path__):
-        if module.name not in ("trace", "wire"):
+        if module.name not in ("facts", "trace", "wire"):
             importlib.import_module(f"{package.__name__}.{module.name}")
     return VOCABULARY
 

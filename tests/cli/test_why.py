@@ -13,20 +13,19 @@ from click.testing import CliRunner
 from actors.cli import why
 from actors.cli.app import CommandFailed
 from actors.explain.explanations import QUESTIONS
-from actors.explain.fact_gathering import gather
-from actors.explain.trace_facts import (
-    ControllerEvent,
-    LeaderAndIsrSent,
-    ReplicasAssigned,
-    StateWrite,
-    TraceFacts,
-    TracePosition,
-    Waiting,
-)
+from actors.explain.fact_gathering import TraceFacts, gather
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.replayer import Replay
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE, STALE_BROKER_EPOCH
+from messages.facts.declarations import (
+    ControllerEvent,
+    LeaderAndIsrSent,
+    ReplicasAssigned,
+    StateWrite,
+    TracePosition,
+    Waiting,
+)
 from messages.trace.runs import find_runs
 from messages.trace.schema import INPUTS
 from tests.trace import cluster_life, controller_life

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 
 from actors.cli import replay, why
 from actors.explain.explanations import QUESTIONS
-from actors.explain.fact_gathering import gather
-from actors.explain.trace_facts import TraceFacts
+from actors.explain.fact_gathering import TraceFacts, gather
 from actors.public.simulated import SimulatedCluster
 from actors.simulation.disk import Disks
 from actors.simulation.simulated_cluster import Machine, host_of

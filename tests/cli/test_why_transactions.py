@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import why
-from actors.explain.fact_gathering import gather
-from actors.explain.trace_facts import TraceFacts, TracePosition, TransactionDecision, TransactionMarked
+from actors.explain.fact_gathering import TraceFacts, gather
 from actors.explain.transaction_history import QUESTIONS, ends, state
 from actors.public.simulated import SimulatedCluster
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest
 from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
+from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked
 from messages.group_requests import FindCoordinatorRequest
 from messages.trace.runs import find_runs
 from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest

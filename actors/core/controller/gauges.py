@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from actors.core.controller.context import ControllerContext
 from messages.events import ControllerState
-from messages.metrics import Gauge, Sample
+from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Gauge, Sample
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
 FAILED_EVENTS = "kafka_actors_controller_failed_events"
@@ -17,10 +17,6 @@ EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
 TIMER = "kafka_controller_controllerstats_{}"
 EVENT_QUEUE_TIME = "kafka_controller_controllereventmanager_eventqueuetimems"
-EVENT_TIME = "kafka_actors_controller_event_ms"
-EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
-EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
-"""Ours: by event, how long it took and waited, and what it asked of ZooKeeper."""
 
 
 def samples(event: str, state: ControllerState, waited: float, took: float, requests: int) -> tuple[Sample, ...]:

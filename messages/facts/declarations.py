@@ -1,13 +1,12 @@
-"""The facts that `kafka-actors why` explains: what a trace records about partitions, topics, brokers and controllers.
+"""The facts that a trace records about partitions, topics, brokers, controllers and transactions.
 
 A fact names the delivery that shows it, of a node's run, and its time: `replay --run RUN --until DELIVERY` goes there.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from messages.cluster import TopicPartition
 from messages.trace.endings import KILLED
@@ -15,18 +14,23 @@ from messages.trace.schema import STOPPED
 
 
 class TracePosition(NamedTuple):
-    """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery."""
+    """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery.
+
+    `event_id` is the number of the delivery that began the event which this one serves (`messages.trace.schema`).
+    """
 
     at: float
     node: int
     run: str
     n: int
+    event_id: int = 0
 
 
 class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
-    `waited` and `took` are in milliseconds, None for an event of which no end is recorded.
+    Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None
+    for an event of which no end is recorded.
     """
 
     place: TracePosition
@@ -42,6 +46,13 @@ class ControllerEvent(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} (delivery {self.place.n})"
+
+
+class ControllerEventHandled(NamedTuple):
+    """The end of a controller's event, which has its times now."""
+
+    place: TracePosition
+    event: ControllerEvent
 
 
 class StateWrite(NamedTuple):
@@ -279,34 +290,37 @@ class NodeRun(NamedTuple):
         return self.place.at if self.ending in (STOPPED, KILLED) else math.inf
 
 
-@dataclasses.dataclass
-class TraceFacts:
-    """The facts that `why` has collected from the runs of a trace, in one list for each kind, sorted by time."""
+class Undecodable(NamedTuple):
+    """A message that no fact could be read from, because its payload cannot be decoded as its type; `why` says so."""
 
-    written: list[StateWrite] = dataclasses.field(default_factory=list)
-    assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)
-    dropped: list[Dropped] = dataclasses.field(default_factory=list)
-    seen: list[Seen] = dataclasses.field(default_factory=list)
-    terms: list[Term] = dataclasses.field(default_factory=list)
-    deletions: list[Deletion] = dataclasses.field(default_factory=list)
-    orders: list[LeaderAndIsrSent] = dataclasses.field(default_factory=list)
-    failures: list[RequestFailed] = dataclasses.field(default_factory=list)
-    answered: list[BrokerResponse] = dataclasses.field(default_factory=list)
-    refused: list[RequestRefused] = dataclasses.field(default_factory=list)
-    errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
-    faults: list[FaultMet] = dataclasses.field(default_factory=list)
-    node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
-    cuts: list[LogTruncation] = dataclasses.field(default_factory=list)
-    handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
-    idle: list[Idle] = dataclasses.field(default_factory=list)
-    waiting: list[Waiting] = dataclasses.field(default_factory=list)
-    transaction_requests: list[TransactionRequest] = dataclasses.field(default_factory=list)
-    decisions: list[TransactionDecision] = dataclasses.field(default_factory=list)
-    marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
-    lives: list[NodeRun] = dataclasses.field(default_factory=list)
+    place: TracePosition
+    type: str
+    why: str
 
-    def in_order(self) -> TraceFacts:
-        """The same, sorted."""
-        for field in dataclasses.fields(self):
-            getattr(self, field.name).sort(key=lambda fact: fact[0])
-        return self
+
+Fact: TypeAlias = (
+    ControllerEvent
+    | ControllerEventHandled
+    | StateWrite
+    | ReplicasAssigned
+    | Dropped
+    | Seen
+    | Term
+    | Deletion
+    | LeaderAndIsrSent
+    | RequestFailed
+    | BrokerResponse
+    | RequestRefused
+    | ErrorAnswered
+    | FaultMet
+    | NodeFaultChange
+    | LogTruncation
+    | Idle
+    | Waiting
+    | TransactionRequest
+    | TransactionDecision
+    | TransactionMarked
+    | NodeRun
+    | Undecodable
+)
+"""Each kind of fact. A controller's facts have no `event`: it is that of `place.event_id`."""

@@ -1,0 +1,100 @@
+"""Read facts from the messages of a controller's channels to brokers: LeaderAndIsr requests and their responses.
+
+Rule: a channel has one request in flight, and sends its requests in the order in which they were queued.
+"""
+
+from __future__ import annotations
+
+from messages.channel import StartChannel
+from messages.cluster import TopicPartition
+from messages.error_codes import NONE
+from messages.facts.controller_facts import Emit
+from messages.facts.declarations import BrokerResponse, LeaderAndIsrSent, RequestFailed, TracePosition
+from messages.network import ChannelPart, Received, Transmit, TransmitFailed
+from messages.parts import LeaderAndIsrPart, PartitionErrorsPart
+from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse, PartitionError
+from messages.trace.schema import TraceRecord
+from messages.vocabulary import Message
+
+
+class _Channel:
+    """A channel to a broker: the LeaderAndIsr requests in its queue, and parts of the next request or response."""
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.queue: list[list[LeaderAndIsrSent]] = []
+        self.states: list[LeaderAndIsrPartitionState] = []
+        self.errors: list[PartitionError] = []
+        self.answered: TracePosition | None = None
+
+
+class ChannelFacts:
+    """The reader of the facts about the channels of one run; of `partition` only, if it is given."""
+
+    def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
+        self._emit = emit
+        self._partition = partition
+        self._channels: dict[str, _Channel] = {}
+        """By address."""
+
+    def answered(self, place: TracePosition, record: TraceRecord) -> None:
+        """A response came to a channel, or to another actor."""
+        channel = self._channels.get(record.receiver)
+        if channel is not None:
+            channel.answered = place
+
+    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+        """Read the next message."""
+        if isinstance(message, StartChannel):
+            self._channels[record.receiver] = _Channel(message.broker_id)
+        if isinstance(message, Transmit):
+            channel = self._channels.get(record.sender)
+            if channel is not None and channel.queue and isinstance(message.request, LeaderAndIsrRequest):
+                channel.queue[0] = [each._replace(sent=each.sent or place.at) for each in channel.queue[0]]
+            return
+        channel = self._channels.get(record.receiver)
+        if channel is None:
+            return
+        match message:
+            case LeaderAndIsrPart():
+                channel.states.extend(message.entries)
+            case LeaderAndIsrRequest():
+                states, channel.states = [*channel.states, *message.partition_states], []
+                channel.queue.append(
+                    [
+                        LeaderAndIsrSent(place, channel.broker, each.partition, each.leader, each.leader_epoch)
+                        for each in states
+                        if self._partition in (None, each.partition)
+                    ]
+                )
+            case ChannelPart():
+                if isinstance(message.part, PartitionErrorsPart):
+                    channel.errors.extend(message.part.entries)
+            case Received():
+                self._received(place, channel, message)
+            case TransmitFailed():
+                self._emit(RequestFailed(place, channel.broker, message.reason))
+                channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
+
+    def _received(self, place: TracePosition, channel: _Channel, received: Received) -> None:
+        """The response to the request in flight, which is the first LeaderAndIsr in the queue if it is one."""
+        errors, channel.errors = channel.errors, []
+        response = received.response
+        if isinstance(response, LeaderAndIsrResponse) and channel.queue:
+            codes = {each.partition: each.error_code for each in (*errors, *response.partition_errors)}
+            for each in channel.queue.pop(0):
+                code = response.error_code or codes.get(each.partition, NONE)
+                self._emit(each._replace(answered=place.at, outcome=code))
+
+    def end(self) -> None:
+        """The run has no more messages: emit the requests without a response, and the last response of each broker."""
+        last: dict[int, TracePosition] = {}
+        for each in self._channels.values():
+            if each.answered is not None:
+                last[each.broker] = max(each.answered, last.get(each.broker, each.answered))
+        for broker, place in last.items():
+            self._emit(BrokerResponse(place, broker))
+        for channel in self._channels.values():
+            for sent in channel.queue:
+                for request in sent:
+                    self._emit(request)

@@ -1,0 +1,380 @@
+"""Read facts from the messages of a controller: its events, terms, writes to ZooKeeper, and the requests it rejects.
+
+Rule 1: a controller handles one event at a time. What is recorded under an event's id belongs to that event. Samples
+        end an event. Events that were queued before it and have no Samples ended without a write or request.
+Rule 2: an expired session ends all events that are queued.
+Rule 3: what a question writes is a fact when the answer says that ZooKeeper stored it; its place is the question's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import attrs
+from thespian.actors import WakeupMessage
+
+from messages.admin_requests import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from messages.broker import Forwarded
+from messages.cluster import Leadership, TopicPartition
+from messages.conversation import Answer, Ask, Failure
+from messages.error_codes import NONE
+from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired
+from messages.facts.declarations import (
+    ControllerEvent,
+    ControllerEventHandled,
+    Deletion,
+    Dropped,
+    Fact,
+    Idle,
+    ReplicasAssigned,
+    RequestRefused,
+    Seen,
+    StateWrite,
+    Term,
+    TracePosition,
+    Waiting,
+)
+from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
+from messages.network import ClientResponse
+from messages.node import StartController
+from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.store import OK
+from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions
+from messages.trace.codec import address_text
+from messages.trace.endings import KILLED
+from messages.trace.schema import TraceRecord
+from messages.vocabulary import Message
+from messages.zookeeper.brokers import Brokers
+from messages.zookeeper.controller import Elected
+from messages.zookeeper.partition_states import (
+    CreatePartitionStates,
+    PartitionStates,
+    UpdatePartitionStates,
+    WriteResults,
+)
+from messages.zookeeper.reassignments import RemoveReassignments
+from messages.zookeeper.topic_deletion import DeleteTopics, RequestTopicDeletion
+from messages.zookeeper.topics import Assignments, CreateTopic, SetAssignments, TopicAssignment, TopicExists
+from messages.zookeeper.watching import StopWatching
+
+CONTROLLER = "ControllerActor"
+READS = ("Get", "Watch", "StartWatching")
+"""How the names of questions to ZooKeeper begin that change nothing there."""
+
+RESPONSES = {each.__name__ for each in ResponseReceived.__subclasses__()}
+"""Events with a broker's response; usually they need no action."""
+
+ENDS = {
+    "SessionExpired": "its ZooKeeper session expired",
+    "ControllerShutdown": "its node was stopped",
+    "ControllerMoved": "it was fenced: /controller_epoch had been raised by another",
+    "ConnectionLoss": "the outcome of a write could not be known",
+    "LostAnswer": "an answer did not come in time",
+}
+"""What ends a term, by the name of the event or failure, in words."""
+
+REFUSABLE = (
+    AlterPartitionReassignmentsRequest,
+    ControlledShutdownRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+"""Requests with refused items to report."""
+
+NOT_IN_OFFICE = "it was not the controller"
+
+Emit = Callable[[Fact], None]
+
+
+class _QueuedEvent(NamedTuple):
+    """A controller event in the queue, with its session and whether the controller was active."""
+
+    event: ControllerEvent
+    generation: int
+    in_office: bool
+
+
+class _Controller:
+    """The progress of a controller: its queued events, the current one first, and its open questions."""
+
+    def __init__(self, broker: int) -> None:
+        self.broker = broker
+        self.queue: list[_QueuedEvent] = []
+        self.open: dict[int, str] = {}
+        """Questions without an answer: their names by id."""
+        self.in_office = False
+        self.dead_generation = 0
+        self.writing: set[int] = set()
+        """Queued events that wrote or responded, by id."""
+
+    def place_of(self, event_id: int) -> int | None:
+        """Return the index of the queued event with this id, None if it is not queued."""
+        return next((number for number, each in enumerate(self.queue) if each.event.place.n == event_id), None)
+
+    def why_idle(self, queued: _QueuedEvent) -> str:
+        """Return why an event ended without a write or request."""
+        if 0 < queued.generation <= self.dead_generation:
+            return "it came from a session that was over"
+        if not (queued.in_office and self.in_office):
+            return NOT_IN_OFFICE
+        if queued.event.kind in RESPONSES:
+            return "it was the answer of a channel that had been closed"
+        return "the record does not tell why"
+
+
+class ControllerFacts:
+    """The reader of the facts about the controllers of one run, and about what its brokers write to ZooKeeper."""
+
+    def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
+        self._emit = emit
+        self._partition = partition
+        self._controllers: dict[str, _Controller] = {}
+        """By address."""
+        self._asked: dict[tuple[str, int], tuple[TracePosition, tuple[Leadership, ...]]] = {}
+        """Writes of partition states without an answer, by asker and id."""
+        self._unconfirmed: dict[tuple[str, int], list[Fact]] = {}
+        """Facts that a question makes true once it succeeds, by asker and id."""
+        self._requests: dict[tuple[str, int, int], Message] = {}
+        """Requests that a controller may refuse, by listener, connection and correlation id."""
+        self._versions: dict[TopicPartition, int] = {}
+        """The last known version of each partition's state znode."""
+
+    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+        """Read the next message."""
+        if record.actor == CONTROLLER:
+            self._received(place, record, message)
+        match message:
+            case Samples():
+                self._over(record, message)
+            case Ask():
+                self._question(place, record, message)
+            case Answer():
+                self._answer(place, record, message)
+            case ClientResponse():
+                self._responded(place, record, message)
+
+    def end(self, last: TracePosition, ending: str) -> None:
+        """The run has no more messages."""
+        for controller in self._controllers.values():
+            if not controller.open:
+                self._idle(controller, len(controller.queue))
+            for number, (event, *_) in enumerate(controller.queue):
+                waits_for = ", ".join(dict.fromkeys(controller.open.values())) if number == 0 else ""
+                self._emit(Waiting(event.place, event, last.at - event.place.at, waits_for))
+            if controller.in_office and ending == KILLED:
+                self._emit(Term(last, controller.broker, -1, "its process was killed, and this is its last record"))
+
+    # ------------------------------------------------------------------------------------------------ events
+
+    def _received(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+        if isinstance(message, StartController):
+            self._controllers[record.receiver] = _Controller(message.settings.node_id)
+        controller = self._controllers.get(record.receiver)
+        if controller is None:
+            controller = self._controllers[record.receiver] = _Controller(place.node)
+        event = message.payload if isinstance(message, WakeupMessage) else message
+        failed = ""
+        match event:
+            case Answer():
+                controller.open.pop(event.id, None)
+                failed = event.result.name if isinstance(event.result, Failure) else ""
+            case Forwarded(client, request):
+                if isinstance(request.request, REFUSABLE):
+                    key = address_text(client), request.connection, request.correlation_id
+                    self._requests[key] = request.request
+                self._queued(controller, place, type(request.request).__name__)
+            case Event():
+                failed = type(event).__name__
+                if isinstance(event, SessionExpired):
+                    self._expired(controller, event.generation)
+                if event is message:
+                    self._queued(controller, place, failed, _about(event), getattr(event, "generation", 0))
+                else:
+                    self._queued(controller, place, failed)
+        if failed in ENDS:
+            self._emit(Term(place, controller.broker, -1, ENDS[failed]))
+
+    def _queued(
+        self, controller: _Controller, place: TracePosition, kind: str, about: str = "", generation: int = 0
+    ) -> None:
+        event = ControllerEvent(place, kind, about)
+        self._emit(event)
+        controller.queue.append(_QueuedEvent(event, generation, controller.in_office))
+
+    def _expired(self, controller: _Controller, generation: int) -> None:
+        """Rule 2."""
+        if controller.open:
+            why = "the ZooKeeper session expired before it was done"
+            for each in controller.queue:
+                self._emit(Idle(each.event.place, each.event, why))
+            controller.queue.clear()
+        self._idle(controller, len(controller.queue))
+        controller.open.clear()
+        controller.in_office, controller.dead_generation = False, generation
+
+    def _idle(self, controller: _Controller, count: int) -> None:
+        """The first `count` queued events ended without a write or request."""
+        over, controller.queue = controller.queue[:count], controller.queue[count:]
+        for each in over:
+            self._emit(Idle(each.event.place, each.event, controller.why_idle(each)))
+
+    def _over(self, record: TraceRecord, samples: Samples) -> None:
+        """An event of a controller has ended (rule 1)."""
+        controller = self._controllers.get(record.sender)
+        if controller is None:
+            return
+        values = {sample.name: sample.value for sample in samples.values}
+        number = controller.place_of(record.event_id)
+        if EVENT_TIME not in values or number is None:
+            return
+        self._idle(controller, number)
+        queued = controller.queue.pop(0).event
+        event = queued._replace(waited=values[EVENT_WAIT], took=values[EVENT_TIME])
+        self._emit(ControllerEventHandled(event.place, event))
+        if event.place.n not in controller.writing and event.kind not in RESPONSES:
+            self._emit(Idle(event.place, event, "there was nothing to be done"))
+        controller.writing.clear()
+
+    # ------------------------------------------------------------------------------------------------ ZooKeeper
+
+    def _question(self, place: TracePosition, record: TraceRecord, ask: Ask) -> None:
+        """A question to ZooKeeper's bridge, or to the topic deletion."""
+        controller = self._controllers.get(record.sender)
+        question = ask.question
+        key = record.sender, ask.id
+        if controller is not None:
+            self._idle(controller, controller.place_of(record.event_id) or 0)
+            name = type(question).__name__
+            controller.open[ask.id] = name
+            if record.actor == "ZkBridgeActor" and not name.startswith(READS):
+                controller.writing.add(record.event_id)
+        match question:
+            case CreatePartitionStates() | UpdatePartitionStates():
+                self._asked[key] = place, question.states
+            case SetAssignments(topics):
+                self._unconfirmed[key] = [*_assignments(place, topics, written=True)]
+            case CreateTopic(topic):
+                self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
+            case RequestTopicDeletion(topic):
+                self._unconfirmed[key] = [Deletion(place, "asked", (topic,))]
+            case DeleteTopics(topics):
+                self._unconfirmed[key] = [Deletion(place, "deleted", topics)]
+            case QueueDeletions(topics):
+                self._unconfirmed[key] = [Deletion(place, "queued", tuple(each.topic for each in topics))]
+            case RemoveReassignments(requests):
+                self._unconfirmed[key] = [Dropped(place, *each) for each in requests]
+            case StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
+                controller.in_office = False
+                self._emit(Term(place, controller.broker, -1, ""))
+
+    def _answer(self, place: TracePosition, record: TraceRecord, answer: Answer) -> None:
+        """An answer of ZooKeeper's bridge, or of the topic deletion."""
+        controller, result = self._controllers.get(record.receiver), answer.result
+        key = record.receiver, answer.id
+        confirmed = self._unconfirmed.pop(key, [])
+        if not isinstance(result, Failure | TopicExists):
+            for fact in confirmed:
+                self._emit(fact)
+        match result:
+            case WriteResults(results):
+                asked, states = self._asked.pop(key, (place, ()))
+                by = f"controller {controller.broker}" if controller else f"broker {place.node}, which leads it,"
+                for (partition, state), (_, code, version) in zip(states, results, strict=False):
+                    if code == OK:
+                        written = partition, state.leader, state.leader_epoch, state.isr
+                        self._state(StateWrite(asked, *written, by, place.at, None, version))
+            case Assignments(topics):
+                for assigned in _assignments(place, topics, written=False):
+                    self._emit(assigned)
+            case DeletionPlan(steps):
+                for step in steps:
+                    if isinstance(step, DeletionSets) and step.ineligible:
+                        self._emit(Deletion(place, "ineligible", step.ineligible))
+        if controller is None:
+            return
+        match result:
+            case Elected(epoch):
+                controller.in_office = True
+                self._emit(Term(place, controller.broker, epoch, ""))
+            case Brokers(brokers):
+                self._emit(Seen(place, controller.broker, {each.id: each.epoch for each in brokers}))
+            case PartitionStates(states_read):
+                for partition, read, _ in states_read:
+                    if read is not None and self._partition in (None, partition):
+                        found = partition, read.leader, read.leader_epoch, read.isr
+                        by = f"controller {controller.broker}"
+                        self._state(StateWrite(place, *found, by, place.at, None, read.zk_version, read=True))
+
+    def _state(self, state: StateWrite) -> None:
+        """A partition's state, unless its version is the last known one."""
+        if self._versions.get(state.partition) != state.version:
+            self._versions[state.partition] = state.version
+            self._emit(state)
+
+    # ------------------------------------------------------------------------------------------------ refusals
+
+    def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+        """The response to a client, or to a broker."""
+        controller = self._controllers.get(record.sender)
+        if controller is not None:
+            controller.writing.add(record.event_id)
+        request = self._requests.pop((record.receiver, responded.connection, responded.correlation_id), None)
+        if request is not None:
+            for refused in _refusals(place, request, responded.response):
+                self._emit(refused)
+
+    def is_controller(self, address: str) -> bool:
+        """Whether a controller of this run has the address."""
+        return address in self._controllers
+
+
+def _about(event: Event) -> str:
+    """The topic, partition or broker of an event."""
+    kind: type[attrs.AttrsInstance] = type(event)  # type: ignore[assignment]
+    names = sorted(field.name for field in attrs.fields(kind) if field.name != "generation")
+    values = [value for name in names if type(value := getattr(event, name)) in (int, str)]
+    return " ".join(map(str, sorted(values, key=lambda value: type(value) is int)))  # a topic, then its partition
+
+
+def _assignments(
+    place: TracePosition, topics: tuple[TopicAssignment, ...], written: bool
+) -> Iterator[ReplicasAssigned]:
+    """The assignments of a message's topics."""
+    for topic, partitions in topics:
+        for number, each in partitions:
+            replicas = each.replicas, each.adding, each.removing
+            yield ReplicasAssigned(place, TopicPartition(topic, number), *replicas, None, written)
+
+
+def _refusals(place: TracePosition, request: Message, response: Message) -> Iterator[RequestRefused]:
+    """What the response to one of REFUSABLE refuses, with the error code and the reason."""
+    api = type(request).__name__.removesuffix("Request")
+    match request, response:
+        case ControlledShutdownRequest(), ControlledShutdownResponse(code, left):
+            if code or left:
+                yield RequestRefused(place, api, request.broker_id, code, "", left)
+        case _, AlterPartitionReassignmentsResponse():
+            for topic in response.responses:
+                for one in topic.partitions:
+                    if one.error_code != NONE:
+                        partition = TopicPartition(topic.name, one.partition_index)
+                        yield RequestRefused(place, api, partition, one.error_code, one.error_message or "")
+        case _, CreateTopicsResponse() | CreatePartitionsResponse():
+            for created in response.topics:
+                if created.error_code != NONE:
+                    yield RequestRefused(place, api, created.name, created.error_code, created.error_message or "")
+        case _, DeleteTopicsResponse():
+            for deleted in response.topics:
+                if deleted.error_code != NONE:
+                    yield RequestRefused(place, api, deleted.name, deleted.error_code)

@@ -1,0 +1,111 @@
+"""Read facts from the messages of transaction coordinators.
+
+Rule 1: a trace does not contain the records of `__transaction_state`. A response says that the log has a change;
+        markers that are sent say that it has a decision.
+Rule 2: a response and markers with one cause belong together: the request made the decision. A decision that follows an
+        append without a response comes from the transaction timeout; without an append, from a coordinator that loads.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from messages.broker import Forwarded
+from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
+from messages.error_codes import NONE
+from messages.facts.controller_facts import Emit
+from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked, TransactionRequest
+from messages.network import ClientResponse
+from messages.partition import BatchesAppended
+from messages.trace.codec import address_text
+from messages.trace.schema import TraceRecord
+from messages.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+)
+from messages.transactions import PartitionsMarked, SendMarkers
+from messages.vocabulary import Message
+
+COORDINATOR, IDS, MARKERS = "TransactionCoordinatorActor", "TransactionsActor", "TransactionMarkersActor"
+
+_Request: TypeAlias = InitProducerIdRequest | AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest
+DECIDING = (EndTxnRequest, InitProducerIdRequest)
+"""The requests that end a transaction."""
+
+
+class CoordinatorFacts:
+    """The reader of the facts about the transactional ids of one run."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._asked: dict[tuple[str, int, int], _Request] = {}
+        """Requests without a response, by listener, connection and correlation id."""
+        self._requests: dict[tuple[int, str], TransactionRequest] = {}
+        """Responses that a decision may follow, by cause and transactional id (rule 2)."""
+        self._first_appends: dict[str, int] = {}
+        """The delivery of the first appended change, by actor: a partition is loaded before."""
+
+    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+        """Read the next message."""
+        match message:
+            case Forwarded() if record.actor == COORDINATOR:
+                request = message.request
+                if isinstance(request.request, _Request) and request.request.transactional_id:
+                    key = address_text(message.client), request.connection, request.correlation_id
+                    self._asked[key] = request.request
+            case ClientResponse():
+                self._responded(place, record, message)
+            case BatchesAppended() if record.actor == IDS:
+                self._first_appends.setdefault(record.receiver, record.n)
+            case SendMarkers() if record.actor == MARKERS and record.sender.startswith(IDS):
+                self._decided(place, record, message)
+            case PartitionsMarked():
+                producer = message.transactional_id, message.producer_id, message.producer_epoch
+                self._emit(TransactionMarked(place, *producer, message.partitions))
+
+    def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+        """The coordinator responds to a request."""
+        asked = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
+        if asked is None:
+            return
+        response, given = responded.response, (asked.producer_id, asked.producer_epoch)
+        code = _error_code(response)
+        if isinstance(response, InitProducerIdResponse) and code == NONE:
+            given = response.producer_id, response.producer_epoch
+        request = TransactionRequest(
+            *(place, asked.transactional_id or "", type(asked).__name__.removesuffix("Request"), *given, code),
+            asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
+            asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
+        )
+        self._emit(request)
+        if isinstance(asked, DECIDING):
+            self._requests[record.cause, request.transactional_id] = request
+
+    def _decided(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
+        """Markers are sent."""
+        for marker in sent.markers:
+            request = self._requests.pop((record.cause, marker.transactional_id), None)
+            first = self._first_appends.get(record.sender)
+            self._emit(
+                TransactionDecision(
+                    *(place, marker.transactional_id, marker.producer_id, marker.producer_epoch, marker.commit),
+                    marker.partitions,
+                    request.api if request is not None else "",
+                    loaded=first is None or record.cause < first,
+                )
+            )
+
+
+def _error_code(response: Message) -> int:
+    """The error code of a response, or the first of its partitions."""
+    match response:
+        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
+            return response.error_code
+        case AddPartitionsToTxnResponse():
+            codes = response.error_code, *(each.error_code for each in response.partitions)
+            return next((each for each in codes if each != NONE), NONE)
+    return NONE

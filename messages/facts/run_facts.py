@@ -1,0 +1,126 @@
+"""Read the facts of a run from its records: each message is decoded as its class, and given to the readers of facts.
+
+Rule: only messages that a reader needs are decoded. They are chosen by their type, and by a text in their payload where
+      most messages of the type have no fact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from messages.cluster import TopicPartition
+from messages.events import EVENTS
+from messages.facts.channel_facts import ChannelFacts
+from messages.facts.controller_facts import CONTROLLER, ControllerFacts
+from messages.facts.coordinator_facts import CoordinatorFacts
+from messages.facts.declarations import Fact, TracePosition, Undecodable
+from messages.facts.node_facts import NodeFacts
+from messages.metrics import EVENT_TIME
+from messages.trace.codec import decode
+from messages.trace.errors import BadPayload, UnknownType
+from messages.trace.runs import Run, RunRecords, ending
+from messages.trace.schema import DELIVERIES, TraceRecord
+
+_ALL = re.compile(b"")
+_TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(Request|Response)"'
+_HAS_ERROR = rb'"error_code":(?!0[,}])'
+
+DECODED: dict[str, re.Pattern[bytes]] = {
+    "Answer": _ALL,
+    "Ask": _ALL,
+    "BatchesAppended": re.compile(b"__transaction_state"),
+    "ChannelPart": re.compile(b'"PartitionErrorsPart"'),
+    "ClientResponse": re.compile(_TRANSACTIONAL + b"|" + _HAS_ERROR),
+    "ClientResponses": re.compile(_HAS_ERROR),
+    "FaultInjected": _ALL,
+    "Forwarded": re.compile(_TRANSACTIONAL),
+    "LeaderAndIsrPart": _ALL,
+    "LeaderAndIsrRequest": _ALL,
+    "NodeFaultInjected": _ALL,
+    "PartitionsMarked": _ALL,
+    "Received": re.compile(b'"(LeaderAndIsr|StopReplica)Response"'),
+    "Samples": re.compile(EVENT_TIME.encode()),
+    "SendMarkers": _ALL,
+    "StartChannel": _ALL,
+    "Transmit": re.compile(b'"LeaderAndIsrRequest"'),
+    "TransmitFailed": _ALL,
+}
+"""Types of messages that have facts, and what the payload of such a message contains."""
+
+_OF_CONTROLLERS = frozenset(("Forwarded", "StartController", "WakeupMessage", *(event.__name__ for event in EVENTS)))
+"""Messages to a controller that are decoded whatever they contain."""
+
+
+def facts(run: Run, partition: TopicPartition | None = None) -> Iterator[Fact]:
+    """Read the facts of a run, in the order in which its records show them.
+
+    Args:
+        run: A run with payloads (`trace.detail` is `full`).
+        partition: If it is given, facts about LeaderAndIsr requests, and about states that a controller reads, are of
+            this partition only.
+
+    Raises:
+        TraceError: The run is damaged.
+    """
+    found: list[Fact] = []
+    reader = _RunReader(run, found, partition)
+    for record in RunRecords(run):
+        if record.kind in DELIVERIES:
+            reader.take(record)
+            yield from found
+            found.clear()
+    reader.end()
+    yield from found
+
+
+class _RunReader:
+    """The readers of the facts of one run."""
+
+    def __init__(self, run: Run, found: list[Fact], partition: TopicPartition | None) -> None:
+        self._run = run
+        self._emit = found.append
+        self._controllers = ControllerFacts(self._emit, partition)
+        self._channels = ChannelFacts(self._emit, partition)
+        self._node = NodeFacts(self._emit)
+        self._coordinators = CoordinatorFacts(self._emit)
+        self._first: TracePosition | None = None
+        self._last: TracePosition | None = None
+
+    def take(self, record: TraceRecord) -> None:
+        """Read the next delivery."""
+        header = self._run.header
+        at = record.taken_at + header.clock_offset
+        place = self._last = TracePosition(at, header.node, header.run, record.n, record.event_id)
+        self._first = self._first or place
+        if record.type == "Received":
+            self._channels.answered(place, record)
+        if record.effects:
+            self._node.on_disk(place, record)
+        if not self._is_decoded(record):
+            return
+        try:
+            message = decode(record.type, record.payload)
+        except (BadPayload, UnknownType) as error:
+            self._emit(Undecodable(place, record.type, str(error)))
+            return
+        self._controllers.take(place, record, message)
+        self._channels.take(place, record, message)
+        self._node.take(place, record, message)
+        self._coordinators.take(place, record, message)
+
+    def _is_decoded(self, record: TraceRecord) -> bool:
+        if record.actor == CONTROLLER and record.type in _OF_CONTROLLERS:
+            return True
+        if record.type == "ClientResponse" and self._controllers.is_controller(record.sender):
+            return True
+        pattern = DECODED.get(record.type)
+        return pattern is not None and pattern.search(bytes(record.payload)) is not None
+
+    def end(self) -> None:
+        """The run has no more records."""
+        if self._first is not None and self._last is not None:
+            how = ending(self._run)
+            self._channels.end()
+            self._node.end(self._first, self._last, how)
+            self._controllers.end(self._last, how)

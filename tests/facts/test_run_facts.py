@@ -1,0 +1,72 @@
+"""The facts of a run: each names its place, those of one event have its id, and what cannot be decoded is a fact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from messages.facts import facts
+from messages.facts.declarations import (
+    ControllerEvent,
+    ControllerEventHandled,
+    Fact,
+    StateWrite,
+    TracePosition,
+    Undecodable,
+)
+from messages.facts.run_facts import DECODED
+from messages.trace.names import vocabulary
+from messages.trace.runs import Run, RunRecords, find_runs
+from messages.trace.schema import DELIVERIES
+from tests.trace import controller_life
+from tests.trace.altering import only_run, rows_of, write
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("lived")
+    controller_life.live(folder)
+    [run] = find_runs(folder).runs
+    return run
+
+
+@pytest.fixture(scope="module")
+def found(run: Run) -> list[Fact]:
+    return list(facts(run))
+
+
+def test_a_fact_names_the_delivery_that_shows_it(run: Run, found: list[Fact]) -> None:
+    deliveries = {record.n: record for record in RunRecords(run) if record.kind in DELIVERIES}
+    for fact in found:
+        record = deliveries[fact.place.n]
+        at = record.taken_at + run.header.clock_offset
+        assert fact.place == TracePosition(at, run.header.node, run.header.run, record.n, record.event_id)
+
+
+def test_each_event_of_a_controller_has_an_id_of_its_own_under_which_it_ends(found: list[Fact]) -> None:
+    events = [fact for fact in found if isinstance(fact, ControllerEvent)]
+    assert all(event.place.n == event.place.event_id for event in events)
+    handled = [fact for fact in found if isinstance(fact, ControllerEventHandled)]
+    assert handled and {fact.place for fact in handled} <= {event.place for event in events}
+    assert len({fact.place for fact in handled}) == len(handled), "an event ends once"
+
+
+def test_what_a_controller_wrote_is_joined_with_its_event_by_the_id_alone(found: list[Fact]) -> None:
+    kinds = {fact.place.n: fact.kind for fact in found if isinstance(fact, ControllerEvent)}
+    written = [fact for fact in found if isinstance(fact, StateWrite) and not fact.read]
+    assert {kinds[fact.place.event_id] for fact in written} == {"TopicChange", "BrokerChange", "TopicDeletion"}
+
+
+def test_a_payload_that_cannot_be_decoded_is_a_fact(run: Run, tmp_path: Path) -> None:
+    rows = rows_of(run)
+    broken = next(row for row in rows if row["type"] == "Ask")
+    broken["payload"] = {"unencodable": "no form"}
+    again = only_run(write(tmp_path, run.header, rows))
+    [undecodable] = [fact for fact in facts(again) if isinstance(fact, Undecodable)]
+    assert (undecodable.place.n, undecodable.type) == (broken["n"], "Ask")
+    assert undecodable.why.startswith("Ask: ")
+
+
+def test_the_types_that_are_decoded_are_messages() -> None:
+    assert DECODED.keys() <= vocabulary().keys()
