@@ -80,7 +80,7 @@ QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
 def summarise(
     path: str | Path,
     session: SparkSession | None = None,
-    say: Callable[[str], None] = lambda words: None,
+    print_line: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
     master: str = MASTER,
     partial: bool = False,
@@ -114,7 +114,7 @@ def summarise(
             if here and not is_packed(folder)
         }
         if packings:
-            say(f"reading {sum(len(each.manifest.runs) for each in packings.values())} runs, and starting Spark")
+            print_line(f"reading {sum(len(each.manifest.runs) for each in packings.values())} runs, and starting Spark")
         with ThreadPoolExecutor(1) as starter:
             starting = starter.submit(lambda: session or open_session(master, java))
             for packing in packings.values():
@@ -122,7 +122,7 @@ def summarise(
             opened = starting.result()
         try:
             asked = [packings[folder].target if folder in packings else folder for folder in folders]
-            return ask(opened, asked[0], say, only, partial, *asked[1:])
+            return ask(opened, asked[0], print_line, only, partial, *asked[1:])
         finally:
             if session is None and stop:
                 opened.stop()
@@ -131,7 +131,7 @@ def summarise(
 def summarise_logs(
     path: str | Path,
     session: SparkSession | None = None,
-    say: Callable[[str], None] = lambda words: None,
+    print_line: Callable[[str], None] = lambda words: None,
     only: Collection[str] = LOGGED,
     master: str = MASTER,
     zone: str = "UTC",
@@ -146,11 +146,11 @@ def summarise_logs(
     folder = Path(path)
     if not folder.is_dir():
         raise NotATrace(f"{folder}: no such folder")
-    say("starting Spark")
+    print_line("starting Spark")
     opened = session or open_session(master, java)
     try:
         fit(opened, sum(file.stat().st_size for file in folder.rglob("*.log*")) // BYTES_OF_LOG)
-        return _summary(LogFacts(read(opened, folder, zone)), say, set(LOGGED).intersection(only), partial=True)
+        return _summary(LogFacts(read(opened, folder, zone)), print_line, set(LOGGED).intersection(only), partial=True)
     finally:
         if session is None and stop:
             opened.stop()
@@ -159,16 +159,16 @@ def summarise_logs(
 def ask(
     session: SparkSession,
     folder: Path,
-    say: Callable[[str], None] = lambda words: None,
+    print_line: Callable[[str], None] = lambda words: None,
     only: Collection[str] = BRIEF,
     partial: bool = False,
     against: Path | None = None,
 ) -> Summary:
     """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
     NotATrace, Incomplete."""
-    say("running the questions")
+    print_line("running the questions")
     before = None if against is None else _facts(session, against, partial)
-    return _summary(_facts(session, folder, partial, before), say, only, partial)
+    return _summary(_facts(session, folder, partial, before), print_line, only, partial)
 
 
 def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | None = None) -> Facts:
@@ -196,7 +196,7 @@ def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
         raise Incomplete("\n".join(missing[:MOST_NAMED]) + more)
 
 
-def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str], partial: bool) -> Summary:
+def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[str], partial: bool) -> Summary:
     asked = ["runs", *(name for name in QUESTIONS if name in only and name not in ("runs", COMPARED))]
     asked += [COMPARED] if facts.before is not None else []
     answers = {}
@@ -206,7 +206,7 @@ def _summary(facts: Facts, say: Callable[[str], None], only: Collection[str], pa
         waiting = [(name, askers.submit(_collect, QUESTIONS[name](facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
-            say(f"{count} of {len(waiting)} questions answered: {name}")
+            print_line(f"{count} of {len(waiting)} questions answered: {name}")
     facts.close()
     _demand(facts.manifest, partial, malformed.result())
     damage = tuple(fault for run in facts.manifest.runs for fault in run.faults)
