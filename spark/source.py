@@ -6,7 +6,8 @@ Rule 2: what is planned is what was there when it was planned. What cannot be re
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
-Rule 5: workers read the files at the paths that the planner found: a folder that all of them see.
+Rule 5: workers read the files at the paths that the planner found: a folder that all of them see. A relative path is
+        one of the driver, with Spark Connect of the server.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class TraceSource(DataSource):
     def _folder(self) -> Path:
         if "path" not in self.options:
             raise NotATrace('No trace folder was given. Use spark.read.format("kafka-actors").load(DIR).')
-        return Path(self.options["path"].removeprefix("file://"))
+        return Path(self.options["path"].removeprefix("file://")).absolute()  # executors work in other folders
 
 
 _PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"

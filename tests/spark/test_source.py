@@ -18,7 +18,7 @@ from spark.errors import BadOption
 from spark.pack import Packing
 from spark.public import DefaultSource
 from spark.selection import ALL, Selection, selection_of
-from spark.source import FilteringReader, TraceReader
+from spark.source import SCHEMA, FilteringReader, TraceReader, TraceSource
 from spark.summary import ask
 from spark.trace_stream import GrowingTraces
 from tests.layering import ROOT
@@ -52,6 +52,15 @@ def test_a_user_s_session_reads_what_is_packed(session: SparkSession, traces: Pa
     assert read.load(str(traces)).count() == packed
     one = read.option("node", "1").option("actor", "ControllerActor").load(str(traces))
     assert {(row.node, row.actor) for row in one.collect()} == {(1, "ControllerActor")}
+
+
+def test_a_relative_path_is_read_by_workers_in_other_folders(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(traces.parent)
+    source = TraceSource({"path": traces.name})
+    stream = source.streamReader(SCHEMA)
+    slices = [task.value for task in stream.partitions({}, stream.latestOffset())]
+    slices += [task.slice for task in source.reader(SCHEMA).partitions()]  # type: ignore[attr-defined]
+    assert slices and all(slice.path.is_absolute() for slice in slices)
 
 
 def test_the_module_that_every_session_imports_imports_no_more_than_pyspark() -> None:

@@ -58,7 +58,7 @@ def test_a_session_beside_a_project_with_our_names_reads_every_row(
     (project / "count.py").write_text(COUNT)
     failover.record(tmp_path / "traces")
     rows = Packing(tmp_path / "traces", tmp_path / "packed").finish()
-    printed = run(installed, project, "count.py", master, str(tmp_path / "traces"))
+    printed = run(installed, project, "count.py", master, "../traces")
     assert f"ROWS {rows}\n" in printed
     assert 0 < int(printed.partition("NODE ")[2].split()[0]) < rows
 
