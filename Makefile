@@ -91,7 +91,8 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.catalogue
 	$(BIN)/python -m tests.docs.columns
 	$(BIN)/python -m tests.docs.references
-	$(BIN)/python -m tests.docs.journey
+	$(BIN)/python -m tests.docs.paths
+	$(BIN)/python -m tests.docs.architecture
 
 site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable without a network (needs npm)
 	$(BIN)/python .ci/site.py .cache/site

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.actions import KINDS
-from tests.docs import catalogue, columns, journey, references, simulation, state_machines
+from tests.docs import architecture, catalogue, columns, paths, references, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.layering import ROOT, sources
 
@@ -52,15 +52,20 @@ def test_the_columns_are_those_of_the_code() -> None:
     assert columns.FILE.read_text(encoding="utf-8") == columns.document(), "run `make docs`"
 
 
-def test_the_journey_is_that_of_a_recorded_event() -> None:
-    assert journey.FILE.read_text(encoding="utf-8") == journey.document(), "run `make docs`"
+@pytest.mark.parametrize("path", paths.PATHS, ids=lambda path: str(path.file.name))
+def test_paths_match_a_recorded_run(path: paths.RecordedPath) -> None:
+    assert path.file.read_text(encoding="utf-8") == paths.document(path), "run `make docs`"
+
+
+def test_the_architecture_matches_the_layers() -> None:
+    assert architecture.FILE.read_text(encoding="utf-8") == architecture.document(), "run `make docs`"
+    assert architecture.unknown_names() == []
 
 
 NOT_WRAPPED = {
     "decisions.md",
     "benchmarks.md",
     "benchmarks-records.md",
-    "journey.md",
     "mutation-score.md",
 }
 """Pages that have longer lines than MAX_COLUMNS outside of tables and code; none is added."""

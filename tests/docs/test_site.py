@@ -19,7 +19,7 @@ import pytest
 from tests.docs.pictures import BROWSERS
 from tests.layering import ROOT
 
-SEEN = ("index.html", "reference/state-machines.html")
+SEEN = ("explanation/architecture.html", "explanation/produce.html")
 
 
 def load() -> ModuleType:

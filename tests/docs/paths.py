@@ -1,0 +1,418 @@
+"""The pages of paths: recorded messages of a simulated cluster, with an explanation of each step.
+
+`python -m tests.docs.paths` writes them. The cluster is deterministic, so that a test can compare the pages.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.public.simulated import SimulatedCluster
+from messages.cluster import TopicPartition
+from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
+from messages.trace.runs import RunRecords, find_runs
+from messages.trace.schema import DELIVERIES, TraceRecord
+from messages.wire.record_batch import batch_of
+from tests.layering import ROOT
+
+FOLDER = ROOT / "docs" / "explanation"
+TOPIC = "orders"
+WIDTH = 72
+"""Characters of a payload; longer ones are cut."""
+COLUMNS = 100
+HIDDEN = frozenset(
+    """
+    client_host listener connection correlation_id isolation_level max_bytes forgotten throttle_time_ms rest near
+    aborted_transactions preferred_read_replica record_errors error_message connect_timeout endpoint min_bytes rack_id
+    log_append_time_ms alive at_least_one version timeout_ms transactional_id channel again current_leader_epoch
+    partition_max_bytes idle_until log_start_offset last_stable_offset last_fetched_epoch diverging_epoch adding
+    replica_id session_epoch max_wait_ms error_code crc ask_epoch throttled used_at
+    """.split()
+)
+"""Fields that the pages of records leave out."""
+
+
+class Step(NamedTuple):
+    """A section of a page: the deliveries up to and including the first with this type, or with this in its payload."""
+
+    title: str
+    last: str
+    text: str
+
+
+class RecordedPath(NamedTuple):
+    """A page: how its records are recorded, and what it says about them."""
+
+    file: Path
+    title: str
+    introduction: str
+    steps: tuple[Step, ...]
+    conclusion: str
+    record: Callable[[], tuple[list[TraceRecord], dict[str, object]]]
+    hidden: frozenset[str] = frozenset()
+
+
+LEGEND = """\
+Below, a line begins with the number of the delivery, counted from the first one here, and with the delivery that sent
+the message ("outside": it came from outside the actor system). Then follow milliseconds since the first delivery,
+sender, receiver, message type and payload. Payloads are cut; messages to the metrics gateway are left out."""
+
+# ------------------------------------------------------------------------------------------------- a controller event
+
+CONTROLLER_STEPS = (
+    Step(
+        "ZooKeeper reports a change",
+        "BrokerChange",
+        """\
+The session of the broker expired, and two watches fired. The store puts answers, watch events and session states into
+one queue in the order of their arrival, and sends them to ZkBridgeActor. The bridge finds the subscriber in its table
+of watches (`zk_bridge/watches.py`). A deleted `/brokers/ids/N` has no subscriber there. Changed children of
+`/brokers/ids` are a `BrokerChange` for the controller. The event has the generation of its session: the controller
+drops events of an expired session.""",
+    ),
+    Step(
+        "The controller reads the brokers",
+        '"Brokers"',
+        """\
+The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It does no I/O. Its actor
+(`actors/runtime/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the `Answer`
+with that id arrives: the next event waits until this one ends. The bridge arms the watch before it reads, so that it
+misses no change in between.""",
+    ),
+    Step(
+        "A channel closes, a leader is elected",
+        '"WriteResults"',
+        """\
+The flow yields questions, and instructions such as `CloseChannel`, which its actor executes at once. The partition
+changes to OfflinePartition and back to OnlinePartition by the table in `actors/core/controller/states.py`. The strategy
+in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller writes the state
+without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and the version of
+the znode protects a change by the old leader. After a conflict the controller reads the state.""",
+    ),
+    Step(
+        "The controller sends its requests",
+        "StoreWrite",
+        """\
+The flow collects its requests per broker (`actors/core/controller/batch.py`) and sends them together. Each channel has
+a queue with one request in flight: UpdateMetadata waits for the response to LeaderAndIsr. The network gateway owns the
+sockets and encodes `Transmit` with `messages/wire`. Meanwhile the flow continues: the next `Ask` removes the dead
+broker from the ISRs of the other partitions, in one transaction.""",
+    ),
+    Step(
+        "A broker executes the request",
+        "ClientResponse",
+        """\
+This node is also a broker, and receives the request on its own listener. The checks of the controller epoch and the
+broker epoch are in `actors/core/broker/replica_manager.py`. The rules of leaders and followers are in
+`actors/core/broker/partition.py`. Each partition has an actor, which alone accesses its directory.""",
+    ),
+    Step(
+        "The response is an event",
+        "LeaderAndIsrResponseReceived",
+        """\
+Meanwhile the new follower moves to the fetcher of the new leader. `LeaderAndIsrResponseReceived` is a message like any
+other. The controller still handles the `BrokerChange`, so the message is stashed until that flow ends.""",
+    ),
+)
+
+
+def recorded(folder: Path, node: int) -> list[TraceRecord]:
+    """Read the deliveries of a node, without those to the metrics gateway."""
+    (run,) = (run for run in find_runs(folder).runs if run.header.node == node)
+    found = [record for record in RunRecords(run) if record.kind in DELIVERIES]
+    return [record for record in found if record.receiver != "outside:metrics"]
+
+
+def holds(record: TraceRecord, *texts: str) -> bool:
+    """Whether the payload has all these texts."""
+    return all(text.encode() in bytes(record.payload) for text in texts)
+
+
+def from_first(records: list[TraceRecord], *texts: str) -> list[TraceRecord]:
+    """The records from the first one whose payload has these texts."""
+    begin = next(place for place, record in enumerate(records) if holds(record, *texts))
+    return records[begin:]
+
+
+def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
+    """Kill a leader that is not the controller; return what the controller's node receives from then on."""
+    with tempfile.TemporaryDirectory() as name:
+        with SimulatedCluster(3, seed=1, directory=name) as cluster:
+            cluster.create_topic(TOPIC, 3)
+            cluster.run(2.0)
+            controller = cluster.controller_id
+            leaders = [cluster.leader_of(TOPIC, number) for number in range(3)]
+            victim = next(leader for leader in leaders if leader is not None and leader != controller)
+            partition = leaders.index(victim)
+            cluster.kill(victim)
+            cluster.wait_for(lambda: cluster.leader_of(TOPIC, partition) not in (victim, None))
+            cluster.run(1.0)
+        assert controller is not None
+        records = from_first(recorded(Path(name), controller), f'{{"kind":"deleted","path":"/brokers/ids/{victim}"}}')
+    return records, {"controller": controller, "victim": victim, "partition": partition}
+
+
+# ---------------------------------------------------------------------------------------------------- produce and fetch
+
+PRODUCE_STEPS = (
+    Step(
+        "The leader appends",
+        "LogMoved",
+        """\
+The listener reads the frame, validates the records (`messages/wire/batch_records.py`), and sends Produce and Fetch
+requests to PartitionRequestsActor directly; other requests go to RequestHandlerActor. The request is split by
+partition. PartitionActor checks the batch (`actors/core/broker/produce.py`), assigns offsets and the leader epoch, and
+appends to its log. The log end offset is 1 now, but the high watermark is still 0. The produce request waits in the
+partition's purgatory (`actors/core/broker/leader.py`), because `acks=all` needs all in-sync replicas.""",
+    ),
+    Step(
+        "Waiting fetches are completed",
+        "LogRead",
+        """\
+Followers poll with fetch sessions. A poll without new data stays in the listener (`actors/gateway/idle_polls.py`), so
+that idle polls are not messages. `LogMoved` says that the log has grown: PartitionRequestsActor wakes the sessions that
+include this partition, and each held fetch becomes a request again. The payload of a fetch shows the offset that the
+follower wants next.""",
+    ),
+    Step(
+        "The followers get the record",
+        '"FetchResponse"',
+        """\
+The response has the bytes of the log, which are not decoded: a trace has only their size and checksum. The high
+watermark in it is still 0, because the leader does not know yet that the followers have the record.""",
+    ),
+    Step(
+        "The next fetches acknowledge it",
+        "BatchesAppended",
+        """\
+A fetch at offset 1 means that the follower has everything below 1. When the last in-sync replica has asked for
+offset 1, the leader raises the high watermark to 1 (broker.md 3.5), and the produce request is complete.""",
+    ),
+    Step(
+        "The producer gets its response",
+        '"ProduceResponse"',
+        """\
+The response has the offset of the first record. The followers learn the new high watermark from their next fetch
+response: [the path of a follower's fetch](follower-fetch.md).""",
+    ),
+)
+
+FETCH_STEPS = (
+    Step(
+        "The follower waits for data",
+        "Transmit",
+        """\
+ReplicaFetcherActor has one connection to a leader and fetches all partitions that it leads, in one fetch session
+(KIP-227). The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. `Transmit` may be
+repeated by the network gateway without a message while responses are empty (`actors/gateway/idle_polls.py`).""",
+    ),
+    Step(
+        "A record arrives",
+        "Replicated",
+        """\
+The response has one batch. The fetcher checks the error codes and the leader epoch
+(`actors/core/broker/fetcher.py`), and sends the bytes to PartitionActor as `Replicate`. PartitionActor appends
+them unchanged, with the leader's offsets, and takes over the leader's high watermark and log start offset. `Replicated`
+has the new log end offset.""",
+    ),
+    Step(
+        "The next fetch is the acknowledgement",
+        "Transmit",
+        """\
+The fetcher asks for the next offset. A fetch is the only way in which a follower tells its leader how far its log
+reaches; there is no separate acknowledgement.""",
+    ),
+    Step(
+        "The high watermark arrives",
+        "Replicated",
+        """\
+When all in-sync replicas have acknowledged, the leader raises its high watermark. The follower gets it with the
+next response, which has no records. A follower's high watermark may therefore be one round trip behind. If the follower
+becomes leader meanwhile, it starts with its own high watermark, and truncates by leader epochs as a follower
+(KIP-101), not to its high watermark.""",
+    ),
+)
+
+
+@cache
+def produced() -> tuple[list[list[TraceRecord]], int]:
+    """Produce one record with acks=all; return the records of each node, and the leader."""
+    with tempfile.TemporaryDirectory() as name:
+        with SimulatedCluster(3, seed=1, directory=name) as cluster:
+            cluster.create_topic(TOPIC)
+            cluster.run(3.0)
+            leader = cluster.wait_for_leader(TOPIC)
+            batch = batch_of([(b"key", b"first")], 1)
+            part = ProducePartition(TopicPartition(TOPIC, 0), batch)
+            cluster.ask(leader, ProduceRequest(8, None, ACKS_ALL, 3_000, (part,)))
+            cluster.run(1.0)
+        return [recorded(Path(name), node) for node in range(3)], leader
+
+
+def produce() -> tuple[list[TraceRecord], dict[str, object]]:
+    """The leader's deliveries from the Produce request on."""
+    nodes, leader = produced()
+    return from_first(nodes[leader], '"ProduceRequest"'), {"leader": leader}
+
+
+def fetch() -> tuple[list[TraceRecord], dict[str, object]]:
+    """The deliveries of a follower from its last fetch before the record on; it gets the high watermark."""
+    nodes, leader = produced()
+    for follower, records in enumerate(nodes):
+        places = [place for place, each in enumerate(records) if each.type == "Replicate"]
+        if follower != leader and any(holds(records[place], '"high_watermark":1') for place in places):
+            first = next(place for place in places if '"size":0' not in bytes(records[place].payload).decode())
+            begin = max(place for place in range(first) if records[place].type == "Transmit")
+            return records[begin:], {"leader": leader, "follower": follower}
+    raise LookupError("no follower received the high watermark")
+
+
+PATHS = (
+    RecordedPath(
+        FOLDER / "controller-event.md",
+        "The path of a controller event",
+        "A broker is killed in a simulated cluster of three brokers. The topic `orders` has three partitions with "
+        "three replicas each; broker {victim} led `orders-{partition}`. This page shows what node {controller}, the "
+        "controller, records after that.",
+        CONTROLLER_STEPS,
+        "{milliseconds:.1f} ms after ZooKeeper's notification this broker has the new leader of "
+        "`orders-{partition}`. Before that, ZooKeeper waited for the session of the dead broker to expire: 6 s in this "
+        "cluster.",
+        failed_broker,
+    ),
+    RecordedPath(
+        FOLDER / "produce.md",
+        "The path of a produce with acks=all",
+        "A client sends one record with `acks=all` to `orders-0`, in a simulated cluster of three brokers. This page "
+        "shows what node {leader}, the leader, records.",
+        PRODUCE_STEPS,
+        "The producer waited {milliseconds:.1f} ms of virtual time: one round trip of the slower follower, and its "
+        "next fetch. `min.insync.replicas` is checked twice: before the append, and when the request completes.",
+        produce,
+        HIDDEN,
+    ),
+    RecordedPath(
+        FOLDER / "follower-fetch.md",
+        "The path of a follower's fetch",
+        "This is the other side of [a produce with acks=all](produce.md): what node {follower} records, a follower of "
+        "`orders-0`. Node {leader} is the leader.",
+        FETCH_STEPS,
+        "If the response has an error, the fetcher waits `replica.fetch.backoff.ms` for that partition. After a new "
+        "leader epoch it first asks where the leader's epoch ends (OffsetsForLeaderEpoch), and truncates its log "
+        "there (broker.md 4.4).",
+        fetch,
+        HIDDEN,
+    ),
+)
+
+LOOK = """\
+## Try it
+
+`kafka-actors why partition T-P DIR` explains a change of leader, with the run and delivery of each step. `kafka-actors
+replay DIR --node N --until DELIVERY --state ACTOR` runs the recorded actors to a delivery and prints an actor's state.
+[Explain an incident](../tutorials/explain-an-incident.md) shows both."""
+
+
+def sections(path: RecordedPath, records: list[TraceRecord]) -> Iterator[tuple[Step, list[TraceRecord]]]:
+    """The deliveries of each step."""
+    rest = iter(records)
+    for step in path.steps:
+        found = []
+        for record in rest:
+            if record.type == "WakeupMessage":
+                continue
+            found.append(record)
+            if record.type == step.last or (step.last.startswith('"') and holds(record, f"[{step.last}")):
+                break
+        else:
+            raise LookupError(f"no {step.last} ends the step {step.title!r}")
+        yield step, found
+
+
+def short(value: Any, hidden: frozenset[str]) -> str:
+    """A payload in one line."""
+    if isinstance(value, dict) and "partition_states" in value:
+        states = value["partition_states"]
+        return ", ".join(
+            "{0[0]}-{0[1]}: leader {1}, leader epoch {2}, ISR {3}".format(
+                state["partition"], state["leader"], state["leader_epoch"], state["isr"]
+            )
+            for state in states
+        )
+    if isinstance(value, dict):
+        for name in ("request", "response"):
+            inner = value.get(name)
+            if hidden and isinstance(inner, list) and len(inner) == 2 and isinstance(inner[1], dict):
+                return f"{inner[0]} {short(inner[1], hidden)}"
+        shown = {name: each for name, each in value.items() if name not in hidden and each not in ([], None)}
+        return "{" + ", ".join(f"{name}: {short(each, hidden)}" for name, each in shown.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(short(each, hidden) for each in value) + "]"
+    return str(value)
+
+
+def line(record: TraceRecord, first: TraceRecord, hidden: frozenset[str]) -> str:
+    """A delivery as a line of the page."""
+    cause = str(record.cause - first.n + 1) if record.cause >= first.n else "outside"
+    text = short(json.loads(bytes(record.payload)), hidden)
+    text = text if len(text) <= WIDTH else text[: WIDTH - 4] + " ..."
+    milliseconds = (record.taken_at - first.taken_at) * 1000
+    head = f"{record.n - first.n + 1:4} <- {cause:7} {milliseconds:+6.2f}  {record.sender} -> {record.receiver}"
+    return f"    {head:70} {record.type}\n{'':26}{text}".rstrip()
+
+
+def diagram(records: Sequence[TraceRecord]) -> Iterator[str]:
+    """The deliveries as a sequence diagram."""
+    yield from ("```mermaid", "sequenceDiagram")
+    for record in records:
+        names = [re.sub(r"^outside:|\.\d+$", "", name) for name in (record.sender, record.receiver)]
+        inner = re.search(rb'"(?:request|response)":\["(\w+)"', bytes(record.payload))
+        label = f"{record.type} ({inner[1].decode()})" if inner else record.type
+        yield f"    {names[0]}->>{names[1]}: {label}"
+    yield "```"
+
+
+def wrapped(text: str) -> str:
+    """Paragraphs at the width of pages."""
+    filled = (
+        each
+        if each.startswith(("#", "    "))
+        else textwrap.fill(" ".join(each.split()), COLUMNS, break_long_words=False, break_on_hyphens=False)
+        for each in text.split("\n\n")
+    )
+    return "\n\n".join(filled)
+
+
+def document(path: RecordedPath) -> str:
+    """A page."""
+    logging.disable(logging.CRITICAL)
+    try:
+        records, named = path.record()
+    finally:
+        logging.disable(logging.NOTSET)
+    steps = list(sections(path, records))
+    shown = [record for _, found in steps for record in found]
+    milliseconds = (shown[-1].taken_at - shown[0].taken_at) * 1000
+    parts = [f"# {path.title}", "Generated by `make docs` from a recorded run; a test compares them."]
+    parts.append(wrapped(path.introduction.format(**named)))
+    if len(shown) <= 40:
+        parts.append("\n".join(diagram(shown)))
+    parts.append(wrapped(LEGEND))
+    for number, (step, found) in enumerate(steps, 1):
+        lines = "\n".join(line(record, shown[0], path.hidden) for record in found)
+        parts += [f"## {number}. {step.title}", lines, wrapped(step.text)]
+    parts += ["## The result", wrapped(path.conclusion.format(milliseconds=milliseconds, **named)), wrapped(LOOK)]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    for each in PATHS:
+        each.file.write_text(document(each), encoding="utf-8")

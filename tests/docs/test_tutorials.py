@@ -1,0 +1,97 @@
+"""The tutorials run: files are written, diffs applied and commands run in their order, and the shown output occurs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.layering import ROOT
+
+FOLDER = ROOT / "docs" / "tutorials"
+IN_A_CLONE = ("find-a-bug.md", "change-a-rule.md")
+"""Tutorials that change the product: they run in a copy of it."""
+COPIED = ("actors", "messages", "spark", "zk_bridge", "tests", "pyproject.toml")
+BLOCK = re.compile(r"(?ms)^```(py|sh|diff|text)\n(.*?)^```$")
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The code blocks of a tutorial: language and content."""
+    return BLOCK.findall(text)
+
+
+def without_numbers(text: str) -> str:
+    """Text in which numbers do not matter."""
+    return re.sub(r"\d+", "#", text)
+
+
+def missing(expected: str, output: str) -> list[str]:
+    """The expected lines that the output does not have; a line may leave parts out by " ..."."""
+    found = without_numbers(" ".join(output.split()))
+    lines = [without_numbers(" ".join(line.split())) for line in expected.splitlines()]
+    return [line for line in lines if not all(part.strip() in found for part in line.split("..."))]
+
+
+def clone(folder: Path) -> None:
+    """Copy the product and its tests."""
+    ignored = shutil.ignore_patterns("__pycache__", "apache_classes")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """An environment in which `kafka-actors` and `python` run the code of the folder, if it has any."""
+    programs = folder.parent / "programs"
+    programs.mkdir()
+    kafka_actors = programs / "kafka-actors"
+    kafka_actors.write_text(f'#!/bin/sh\nexec {sys.executable} -m actors.cli "$@"\n', "utf-8")
+    kafka_actors.chmod(0o755)
+    code = folder if (folder / "actors").exists() else ROOT
+    path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(code), "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: str(page.stem))
+def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    if page.name in IN_A_CLONE:
+        clone(folder)
+    variables = environment(folder)
+    output = ""
+    for language, content in blocks(page.read_text("utf-8")):
+        if language == "py":
+            name = re.match(r"# (\w+\.py)\n", content)
+            assert name, "the first line names the file"
+            (folder / name[1]).write_text(content, "utf-8")
+        elif language == "diff":
+            command = ["patch", "--strip=1", "--no-backup-if-mismatch"]
+            subprocess.run(command, cwd=folder, input=content, text=True, check=True, capture_output=True)
+        elif language == "text":
+            assert missing(content, output) == [], output
+        else:
+            done = subprocess.run(
+                ["sh", "-ec", content],
+                cwd=folder,
+                env=variables,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=500,
+                check=False,
+            )
+            output = done.stdout
+            assert done.returncode == 0, output
+
+
+def test_missing_lines_are_found() -> None:
+    assert missing("a 1 ...\n  b ... c 22", "a 7 x\nb y c 3") == []
+    assert missing("1 passed\n2 failed", "1 passed") == ["# failed"]
