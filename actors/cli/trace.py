@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from actors.cli import replay, trace_show
+from actors.cli import replay, trace_export, trace_show
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.extras import need
 from actors.runtime.expansion import expand
@@ -21,6 +21,7 @@ def command() -> None:
 
 
 command.add_command(trace_show.command)
+command.add_command(trace_export.command)
 
 
 @command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from actors.trace.reader import TraceDelivery
+from messages.trace.schema import TraceRecord
 
 ITEMS = 3
 """Maximum number of entries of a list that a line shows."""
@@ -19,6 +21,23 @@ FIELDS = 160
 DEPTH = 4
 PAYLOAD_BYTES = 16 << 10
 """Maximum size of a message that JSON lines contain."""
+
+
+_INNER = re.compile(rb'"(?:question|request|response|result)":\["(\w+)"')
+"""The class of the message in a message: `Ask`, `Answer`, `Transmit`, ..."""
+CARRIERS = frozenset(
+    "Ask Answer Forwarded Transmit Received ClientRequest ClientRequests ClientResponse ClientResponses".split()
+)
+
+
+def title(record: TraceRecord) -> str:
+    """The class of the message, and of the one that it carries: `Ask GetBrokers`."""
+    name = record.type
+    if name in CARRIERS:
+        inner = _INNER.search(record.payload)
+        if inner is not None:
+            return f"{name} {inner[1].decode()}"
+    return name
 
 
 def line_of(delivery: TraceDelivery, many: bool) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.trace.links import DeliveryId, Links
+from actors.trace.links import DeliveryId, Link, Links
 from actors.trace.reader import Trace, TraceDelivery
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
@@ -118,11 +118,21 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
     return found
 
 
-def effects(trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None) -> Iterator[TraceDelivery]:
+def effects(
+    trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
+) -> Iterator[TraceDelivery]:
     """These deliveries, those of a controller's event, and what they led to, in the order of time.
 
-    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
+    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers; nor
+    are deliveries without `polls`.
     """
+    return (each for each, _ in linked_effects(trace, places, event, polls))
+
+
+def linked_effects(
+    trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
+) -> Iterator[tuple[TraceDelivery, Link | None]]:
+    """The same, each with the link to its cause."""
     links, led_to = Links(trace.runs), set[int]()
     begin = {_packed(place) for place in places}
     for each in trace.deliveries():
@@ -130,12 +140,12 @@ def effects(trace: Trace, places: Collection[DeliveryId] = (), event: str | None
         link = links.link(each)
         begins = here in begin or (event is not None and each.message == event)
         follows = link is not None and _packed(link.cause) in led_to
-        if follows and event is not None:
+        if follows and (event is not None or not polls):
             follows = each.kind != TIMER and not each.sender.startswith(POLLING)
         if begins or follows:
             led_to.add(here)
             begin.discard(here)
-            yield each
+            yield each, link
     for missing in begin:
         raise _no_delivery(trace, DeliveryId(missing >> _SHIFT, missing & _SEQ))
 

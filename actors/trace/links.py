@@ -15,16 +15,31 @@ Rule 5: deliveries are taken in the order of time; what is kept are the requests
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-import msgspec
-
+from actors.trace.payloads import (
+    RequestRead,
+    ResponseRead,
+    ReturnRead,
+    TransmitRead,
+    WatchEventRead,
+    WritesRead,
+    request_of,
+    requests_of,
+    response_of,
+    responses_of,
+    return_of,
+    store_reply_of,
+    store_request_of,
+    transmit_of,
+    watch_event_of,
+    watches_of,
+    writes_of,
+)
 from actors.trace.reader import TraceDelivery, TraceRun
 from messages.store import OK
-from messages.trace.schema import OUTSIDE, Payload
-
-_T = TypeVar("_T")
+from messages.trace.schema import OUTSIDE
 
 
 class DeliveryId(NamedTuple):
@@ -35,74 +50,14 @@ class DeliveryId(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A cause of a delivery: its id, and whether the message crossed from another node."""
+    """A cause of a delivery: its id, and whether the message crossed from another run.
+
+    `shared`: a request or write that other deliveries may have as their cause, too.
+    """
 
     cause: DeliveryId
     crossed: bool = False
-
-
-class _EndpointRead(msgspec.Struct):
-    host: str
-    port: int
-
-
-class _TransmitRead(msgspec.Struct):
-    channel: str
-    correlation_id: int
-    client_id: str
-    endpoint: _EndpointRead
-    request: tuple[str, msgspec.Raw]
-    again: bool = False
-
-
-class _ReturnRead(msgspec.Struct):
-    channel: str
-    correlation_id: int
-
-
-class _RequestRead(msgspec.Struct):
-    connection: int
-    correlation_id: int
-    client_id: str
-    request: tuple[str, msgspec.Raw]
-
-
-class _RequestsRead(msgspec.Struct):
-    requests: list[_RequestRead]
-
-
-class _ResponseRead(msgspec.Struct):
-    connection: int
-    correlation_id: int
-
-
-class _ResponsesRead(msgspec.Struct):
-    responses: list[_ResponseRead]
-
-
-class _StoreRequestRead(msgspec.Struct):
-    id: int
-
-
-class _StoreReplyRead(msgspec.Struct):
-    id: int
-    code: int = OK
-
-
-class _WatchesRead(msgspec.Struct):
-    data: list[str]
-    children: list[str]
-    exists: list[str]
-
-
-class _WritesRead(msgspec.Struct):
-    id: int
-    ops: list[tuple[Any, ...]]
-
-
-class _WatchEventRead(msgspec.Struct):
-    path: str
-    kind: str
+    shared: bool = False
 
 
 _ZnodeChange = tuple[str, str]
@@ -117,24 +72,6 @@ class _PendingTransmit(NamedTuple):
     channel: tuple[int, str]
     correlation_id: int
 
-
-def _decoding(form: type[_T]) -> Callable[[Payload], _T | None]:
-    decode = msgspec.json.Decoder(form).decode
-
-    def decoded(payload: Payload) -> _T | None:
-        try:
-            return decode(payload)
-        except msgspec.MsgspecError:  # omitted, or without a form
-            return None
-
-    return decoded
-
-
-_transmitted, _returned = _decoding(_TransmitRead), _decoding(_ReturnRead)
-_requested, _requested_together = _decoding(_RequestRead), _decoding(_RequestsRead)
-_responded, _responded_together = _decoding(_ResponseRead), _decoding(_ResponsesRead)
-_stored, _written, _watched = _decoding(_StoreRequestRead), _decoding(_WritesRead), _decoding(_WatchEventRead)
-_replied, _armed = _decoding(_StoreReplyRead), _decoding(_WatchesRead)
 
 _STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
 _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
@@ -153,11 +90,11 @@ class Links:
                     if isinstance(each, dict) and each.get("port"):
                         self._node_at[each.get("host", ""), each["port"]] = run.node
         self._stores: dict[tuple[int, int], tuple[DeliveryId, tuple[_ZnodeChange, ...]]] = {}
-        self._channels: dict[tuple[int, str], DeliveryId] = {}
+        self._channels: dict[tuple[int, str], tuple[DeliveryId, tuple[str, int, str]]] = {}
         self._under_way: dict[tuple[str, int, str], deque[_PendingTransmit]] = defaultdict(deque)
         self._requests: dict[tuple[int, int, int], _PendingTransmit] = {}
         self._polls: dict[tuple[str, str], dict[tuple[int, str], _PendingTransmit]] = defaultdict(dict)
-        self._answers: dict[tuple[int, str], tuple[int, DeliveryId]] = {}
+        self._answers: dict[tuple[int, str], tuple[int, DeliveryId, bool]] = {}
         self._taken = 0
         self._znodes: dict[tuple[str, str], tuple[int, DeliveryId]] = {}
         self._watches: dict[tuple[int, str], int] = {}
@@ -178,52 +115,66 @@ class Links:
         """Keep what an external endpoint received."""
         payload = delivery.record.payload
         if name in _STORE:
-            written = _written(payload) if name == "StoreWrite" else None
-            stored = written or _stored(payload)
+            written = writes_of(payload) if name == "StoreWrite" else None
+            stored = written or store_request_of(payload)
             if stored is not None:
                 changes = () if written is None else tuple(_changes(written))
                 self._stores[here.run, stored.id] = here, changes
                 self._znodes.update((change, (self._taken, here)) for change in changes)
             if name == "StoreArm":
-                armed = _armed(payload)
+                armed = watches_of(payload)
                 for path in (*armed.data, *armed.children, *armed.exists) if armed is not None else ():
                     self._watches[here.run, path] = self._taken
         elif name == "Transmit":
-            sent = _transmitted(payload)
+            sent = transmit_of(payload)
             if sent is not None:
                 self._transmit(sent, here)
         elif name == "ClientResponse":
-            responded = _responded(payload)
+            responded = response_of(payload)
             if responded is not None:
-                self._respond(responded, here)
+                self._respond(responded, here, shared=False)
         elif name == "ClientResponses":
-            together = _responded_together(payload)
+            together = responses_of(payload)
             for each in together.responses if together is not None else ():
-                self._respond(each, here)
+                self._respond(each, here, shared=True)
 
-    def _transmit(self, sent: _TransmitRead, here: DeliveryId) -> None:
+    def _transmit(self, sent: TransmitRead, here: DeliveryId) -> None:
         channel = here.run, sent.channel
-        self._channels[channel] = here
         self._answers.pop(channel, None)
         target = self._node_at.get((sent.endpoint.host, sent.endpoint.port))
         key = sent.client_id, sent.correlation_id, sent.request[0]
+        self._close(channel)
+        self._channels[channel] = here, key
         waiting = self._under_way[key]
-        while waiting and waiting[0].channel == channel:
-            waiting.popleft()  # it never arrived
         pending = _PendingTransmit(here, target, channel, sent.correlation_id)
         waiting.append(pending)
         if sent.again:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
-    def _respond(self, responded: _ResponseRead, here: DeliveryId) -> None:
+    def _close(self, channel: tuple[int, str]) -> Link | None:
+        """Forget the request on a channel; a link to the Transmit, which is shared if a recorded node received it."""
+        for polls in self._polls.values():
+            polls.pop(channel, None)
+        cause, key = self._channels.pop(channel, (None, None))
+        if cause is None or key is None:
+            return None
+        waiting = self._under_way.get(key, ())
+        left = deque(each for each in waiting if each.channel != channel)
+        if left:
+            self._under_way[key] = left
+        else:
+            self._under_way.pop(key, None)
+        return Link(cause, shared=len(left) == len(waiting))
+
+    def _respond(self, responded: ResponseRead, here: DeliveryId, shared: bool) -> None:
         asked = self._requests.pop((here.run, responded.connection, responded.correlation_id), None)
         if asked is not None:
-            self._answers[asked.channel] = responded.correlation_id, here
+            self._answers[asked.channel] = responded.correlation_id, here, shared
 
     def _enters(self, delivery: TraceDelivery, run: int, name: str) -> Link | None:
         payload = delivery.record.payload
         if name == "StoreReply":
-            replied = _replied(payload)
+            replied = store_reply_of(payload)
             asked = None if replied is None else self._stores.pop((run, replied.id), None)
             if replied is None or asked is None:
                 return None
@@ -233,36 +184,34 @@ class Links:
                     del self._znodes[change]  # the write failed
             return Link(cause)
         if name in ("Received", "TransmitFailed"):
-            back = _returned(payload)
+            back = return_of(payload)
             return None if back is None else self._return(back, run, name)
         if name == "ClientRequest":
-            single = _requested(payload)
+            single = request_of(payload)
             return None if single is None else self._arrive(single, delivery.node, run)
         if name == "ClientRequests":
-            together = _requested_together(payload)
+            together = requests_of(payload)
             links = [self._arrive(each, delivery.node, run) for each in (together.requests if together else ())]
             return next((link for link in links if link is not None), None)
         if name == "WatchEvent":
-            watched = _watched(payload)
+            watched = watch_event_of(payload)
             return None if watched is None else self._fire(watched, run)
         return None
 
-    def _fire(self, watched: _WatchEventRead, run: int) -> Link | None:
+    def _fire(self, watched: WatchEventRead, run: int) -> Link | None:
         order, cause = self._znodes.get((watched.path, watched.kind), (0, None))
         if cause is None or order < self._watches.get((run, watched.path), order):
             return None
-        return Link(cause, cause.run != run)
+        return Link(cause, cause.run != run, shared=True)
 
-    def _return(self, back: _ReturnRead, run: int, name: str) -> Link | None:
+    def _return(self, back: ReturnRead, run: int, name: str) -> Link | None:
         channel = run, back.channel
-        sent, answer = self._channels.pop(channel, None), self._answers.pop(channel, None)
-        for polls in self._polls.values():
-            polls.pop(channel, None)
+        sent, answer = self._close(channel), self._answers.pop(channel, None)
         if answer is not None and answer[0] == back.correlation_id and name == "Received":
-            return Link(answer[1], answer[1].run != run)
-        return None if sent is None else Link(sent)
+            return Link(answer[1], answer[1].run != run, answer[2])
+        return sent
 
-    def _arrive(self, asked: _RequestRead, node: int, run: int) -> Link | None:
+    def _arrive(self, asked: RequestRead, node: int, run: int) -> Link | None:
         key = asked.client_id, asked.correlation_id, asked.request[0]
         waiting = self._under_way.get(key, ())
         found = next((each for each in waiting if each.target in (None, node)), None)
@@ -279,10 +228,10 @@ class Links:
         if found is None:
             return None
         self._requests[run, asked.connection, asked.correlation_id] = found
-        return Link(found.cause, found.cause.run != run)
+        return Link(found.cause, found.cause.run != run, shared=found.correlation_id != asked.correlation_id)
 
 
-def _changes(written: _WritesRead) -> Iterator[_ZnodeChange]:
+def _changes(written: WritesRead) -> Iterator[_ZnodeChange]:
     """The watch events that a write may cause."""
     for kind, path, *_ in written.ops:
         change = _CHANGES.get(kind.partition("_")[0])

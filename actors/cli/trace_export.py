@@ -1,0 +1,120 @@
+"""`kafka-actors trace export DIR FILE`: write a trace for Perfetto, OpenTelemetry, Mermaid or line by line."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from actors.cli.app import CommandFailed
+from actors.cli.usage_errors import wrong_use
+from actors.trace.delivery_text import json_line
+from actors.trace.explanation import TraceFact
+from actors.trace.filters import linked_effects
+from actors.trace.links import DeliveryId
+from actors.trace.mermaid import sequence_diagram
+from actors.trace.otlp import OtlpWriter
+from actors.trace.perfetto import write_perfetto
+from actors.trace.reader import Trace, open_trace
+from messages.trace.errors import TraceError
+from messages.trace.schema import FULL
+
+STANDARD_OUTPUT = "-"
+FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
+
+
+@click.command("export", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")
+@click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines.")
+@click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of the event of --delivery.")
+@click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
+@click.option("--node", type=int, help="Only the runs of this node; with --mermaid, the node of --delivery.")
+@click.option("--run", "name", help="Only the run with this id; with --mermaid, the run of --delivery.")
+@click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
+@click.option("--no-facts", is_flag=True, help="Leave facts out of a Perfetto export.")
+def command(
+    directory: Path,
+    target: str,
+    form: str | None,
+    node: int | None,
+    name: str | None,
+    delivery: int | None,
+    no_facts: bool,
+) -> int:
+    """Write the traces below DIR to FILE ("-" is standard output) in another format.
+
+    Perfetto: a process per node, a thread per actor, a slice per delivery, a flow per message, also across nodes, the
+    queue as a counter and facts as instants. OTLP: a span per controller event, per request and per ZooKeeper request.
+    Mermaid: what one delivery caused, without timers and followers' polls.
+    """
+    if form is None:
+        raise wrong_use("expected one of " + ", ".join(f"--{each}" for each in FORMATS))
+    if (delivery is None) != (form != "mermaid"):
+        raise wrong_use("--mermaid needs --delivery" if delivery is None else "--delivery is an option of --mermaid")
+    try:
+        trace = open_trace(directory)
+        if form == "mermaid" and delivery is not None:
+            begin = DeliveryId(trace.runs.index(trace.only_run(node, name)), delivery)
+            text = sequence_diagram(trace, linked_effects(trace, [begin], polls=False))
+            with opened(target) as out:
+                out.write(text.encode())
+            return 0
+        if node is not None or name is not None:
+            trace = trace.select(node, name)
+        said = _written(trace, target, form, no_facts)
+    except TraceError as error:
+        raise CommandFailed(str(error)) from error
+    if target != STANDARD_OUTPUT:
+        click.echo(f"{said} written to {target}")
+    if trace.unreadable:
+        raise CommandFailed("; ".join(trace.unreadable))
+    return 0
+
+
+def _written(trace: Trace, target: str, form: str, no_facts: bool) -> str:
+    """Write the trace; what was written."""
+    facts: list[TraceFact] = []
+    if form == "perfetto" and not no_facts:
+        if any(run.run.header.detail != FULL for run in trace.runs):
+            click.echo("facts are left out: the trace has no payloads (trace.detail is not full)", err=True)
+        else:
+            facts = list(trace.facts())
+    with opened(target) as out:
+        if form == "perfetto":
+            counts = write_perfetto(trace, out, facts)
+            return f"{counts.slices} deliveries, {counts.flows} messages and {counts.facts} facts"
+        if form == "otlp":
+            writer = OtlpWriter(trace, out)
+            writer.write()
+            return f"{writer.spans} spans"
+        return f"{_write_lines(trace, out)} deliveries"
+
+
+def _write_lines(trace: Trace, out: BinaryIO) -> int:
+    count = 0
+    for each in trace.deliveries():
+        out.write(json_line(each, largest=math.inf).encode() + b"\n")
+        count += 1
+    return count
+
+
+@contextmanager
+def opened(target: str) -> Iterator[BinaryIO]:
+    """The file, or standard output. Raises CommandFailed."""
+    if target == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        out = Path(target).open("wb")  # noqa: SIM115
+    except OSError as error:
+        raise CommandFailed(f"{target}: {error.strerror}") from error
+    with out:
+        yield out

@@ -1,0 +1,318 @@
+"""Export a trace in Perfetto's protobuf format, for ui.perfetto.dev.
+
+Rule 1: a node is a process, an actor or external endpoint a thread, the handling of a delivery a slice.
+Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. Its id is that
+        of the receiving delivery, or, of an answer from outside, that of the request.
+Rule 3: a slice is written when all messages that its handler sent have been read: the queue is a FIFO, so these come
+        before any message that was sent later. What has a cause further back (timers, watch events, repeated polls)
+        has its flow begin at an instant in the slice of the cause.
+Rule 4: a counter of the node is the number of messages that wait in its queue when one is taken: those that entered it
+        before, by their causes; a timer does not wait. Facts are instants of a thread "facts".
+Rule 5: names are interned: written once.
+
+Field numbers are those of Perfetto's trace_packet.proto, track_event.proto and track_descriptor.proto.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable
+from typing import BinaryIO, NamedTuple
+
+from actors.trace.delivery_text import calls, title
+from actors.trace.explanation import TraceFact
+from actors.trace.links import DeliveryId, Link, Links
+from actors.trace.protobuf import block, double, fixed, key, number, signed, text, varint
+from actors.trace.reader import Trace, TraceDelivery, TraceRun
+from messages.trace.schema import OUTSIDE, SENT, TIMER
+
+SEQUENCE = 1
+"""The one packet sequence."""
+BUFFER = 1 << 20
+"""Bytes written at once."""
+FIRST_TID = 1000
+REQUESTS = frozenset(("StoreRead", "StoreArm", "StoreWrite", "Transmit", "ClientResponse"))
+"""Messages to external endpoints that are answered from outside: their flow is their own."""
+
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+_CLEARED, _NEEDED = 1, 2
+_REALTIME, _BOOTTIME = 1, 6
+
+_PACKET = key(1, 2)
+_TIMESTAMP = key(8, 0)
+_TAIL = number(10, SEQUENCE) + number(13, _NEEDED)
+_EVENT = key(11, 2)
+_TYPE = {kind: number(9, kind) for kind in (_BEGIN, _END, _INSTANT, _COUNTER)}
+_NAME, _CATEGORY, _TRACK, _VALUE = key(10, 0), key(3, 0), key(11, 0), key(30, 0)
+_ANNOTATION = key(4, 2)
+
+
+class ExportCounts(NamedTuple):
+    """What an export contains: slices, flows with both ends, and facts."""
+
+    slices: int
+    flows: int
+    facts: int
+
+
+class _PendingSlice:
+    """A delivery whose slice is not yet written, and the flows that begin or end in it."""
+
+    __slots__ = ("begins", "delivery", "ends")
+
+    def __init__(self, delivery: TraceDelivery, ends: int | None) -> None:
+        self.delivery = delivery
+        self.ends = ends
+        self.begins: list[int] = []
+
+
+class _Lane:
+    """What is kept of one run while it is read."""
+
+    def __init__(self, place: int, process: int, offset_ns: int) -> None:
+        self.place = place
+        self.process = process
+        self.offset_ns = offset_ns
+        self.threads: dict[str, int] = {}
+        self.window: deque[_PendingSlice] = deque()
+        self.ahead = 0
+        """How many in the window had entered the queue, or its timers, when the first was taken."""
+        self.waiting = 0
+        """How many of these are messages."""
+        self.counter = 0
+        self.depth = -1
+        self.first = 0
+        self.taken = array("d")
+        self.tracks = array("q")
+
+
+def write_perfetto(trace: Trace, out: BinaryIO, facts: Iterable[TraceFact] = ()) -> ExportCounts:
+    """Write all runs of a trace.
+
+    Args:
+        trace: The trace.
+        out: The file.
+        facts: What to show as instants.
+
+    Raises:
+        TraceError: A file is damaged. What precedes the damage has been written.
+        OSError: A file cannot be read or written.
+    """
+    return _PerfettoWriter(trace, out).write(facts)
+
+
+class _PerfettoWriter:
+    """One export."""
+
+    def __init__(self, trace: Trace, out: BinaryIO) -> None:
+        self._trace = trace
+        self._out = out
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._ids = 0
+        self._interned: dict[tuple[int, str], int] = {}
+        self._new_names: list[bytes] = []
+        self._processes: dict[int, int] = {}
+        self._lanes: list[_Lane] = []
+        self._slices = self._flows = 0
+
+    def write(self, facts: Iterable[TraceFact]) -> ExportCounts:
+        """Write everything."""
+        links = Links(self._trace.runs)
+        try:
+            for place, run in enumerate(self._trace.runs):
+                self._begin_run(place, run)
+            for delivery in self._trace.deliveries():
+                self._take(delivery, links.index[id(delivery.run)], links.link(delivery))
+        finally:
+            for lane in self._lanes:
+                while lane.window:
+                    self._release(lane)
+        shown = self._write_facts(facts)
+        self._flush()
+        return ExportCounts(self._slices, self._flows, shown)
+
+    # ------------------------------------------------------------------------------------------------ tracks
+
+    def _begin_run(self, place: int, run: TraceRun) -> None:
+        offset_ns = round(run.clock_offset * 1e9)
+        if not place:
+            self._packet(number(8, offset_ns), number(13, _CLEARED) + _snapshot(run.run.header.started_ms * 1_000_000))
+        process = self._processes.get(run.node)
+        if process is None:
+            process = self._processes[run.node] = self._id()
+            described = block(3, number(1, run.node + 1) + text(6, f"node {run.node}"))
+            self._packet(b"", block(60, number(1, process) + described))
+        lane = _Lane(place, process, offset_ns)
+        lane.counter = self._id()
+        unit = block(8, text(6, "messages"))
+        self._packet(
+            b"", block(60, number(1, lane.counter) + number(5, process) + text(2, f"queue of {run.name}") + unit)
+        )
+        self._lanes.append(lane)
+
+    def _thread(self, lane: _Lane, node: int, address: str) -> int:
+        """The track of an actor; described when it first appears."""
+        known = lane.threads.get(address)
+        if known is None:
+            known = lane.threads[address] = self._id()
+            thread = number(1, node + 1) + number(2, FIRST_TID + known) + text(5, address)
+            self._packet(b"", block(60, number(1, known) + number(5, lane.process) + block(4, thread)))
+        return known
+
+    def _id(self) -> int:
+        self._ids += 1
+        return self._ids
+
+    # ------------------------------------------------------------------------------------------------ deliveries
+
+    def _take(self, delivery: TraceDelivery, place: int, link: Link | None) -> None:
+        lane, record = self._lanes[place], delivery.record
+        if not lane.first:
+            lane.first = record.n
+        track = self._thread(lane, delivery.node, record.receiver)
+        lane.taken.append(record.taken_at)
+        lane.tracks.append(track)
+        if record.kind == SENT:
+            self._release_before(lane, record.cause)
+        elif record.kind == OUTSIDE:
+            self._release_before(lane, -record.cause + 1)
+        lane.window.append(_PendingSlice(delivery, None if link is None else self._flow(delivery, place, link)))
+
+    def _flow(self, delivery: TraceDelivery, place: int, link: Link) -> int | None:
+        """The id of the flow from the cause to this delivery, which is made to begin there."""
+        cause, lane = link.cause, self._lanes[link.cause.run]
+        if delivery.record.kind == OUTSIDE and not link.shared:
+            self._flows += 1
+            return _flow_id(cause, of_request=True)
+        id_ = _flow_id(DeliveryId(place, delivery.seq))
+        if lane.window and cause.seq >= lane.window[0].delivery.seq:
+            lane.window[cause.seq - lane.window[0].delivery.seq].begins.append(id_)
+        elif lane.first and cause.seq >= lane.first:
+            index = cause.seq - lane.first
+            at = lane.offset_ns + int(lane.taken[index] * 1e9)
+            notes = self._note("delivery", number(3, cause.seq))
+            self._instant(at, lane.tracks[index], f"-> {delivery.message}", notes, begins=id_)
+        else:
+            return None  # the cause is not in the trace
+        self._flows += 1
+        return id_
+
+    def _release_before(self, lane: _Lane, seq: int) -> None:
+        while lane.window and lane.window[0].delivery.seq < seq:
+            self._release(lane)
+
+    def _release(self, lane: _Lane) -> None:
+        """Write the first slice of the window."""
+        window = lane.window
+        first = window[0]
+        record = first.delivery.record
+        while lane.ahead < len(window):
+            other = window[lane.ahead].delivery.record
+            if other is not record and other.kind != TIMER and abs(other.cause) >= record.n:
+                break
+            lane.ahead += 1
+            lane.waiting += other.kind != TIMER
+        lane.waiting -= record.kind != TIMER
+        lane.ahead -= 1
+        window.popleft()
+        at = lane.offset_ns + int(record.taken_at * 1e9)
+        if lane.waiting != lane.depth:
+            lane.depth = lane.waiting
+            self._event(at, _TYPE[_COUNTER] + _TRACK + varint(lane.counter) + _VALUE + varint(lane.depth))
+        track = _TRACK + varint(lane.threads[record.receiver])
+        self._event(at, self._slice(first, lane.place, track))
+        self._event(max(at, lane.offset_ns + int(record.finished_at * 1e9)), _TYPE[_END] + track)
+        self._slices += 1
+
+    def _slice(self, pending: _PendingSlice, place: int, track: bytes) -> bytes:
+        """The event that begins a slice."""
+        record = pending.delivery.record
+        parts = [
+            _TYPE[_BEGIN],
+            track,
+            _NAME,
+            varint(self._name(2, title(record))),
+            _CATEGORY,
+            varint(self._name(1, record.actor or "external endpoint")),
+            self._note("delivery", number(3, record.n)),
+        ]
+        if record.sender:
+            parts.append(self._note("sender", number(17, self._name(29, record.sender))))
+        if record.taken_at > record.queued_at:
+            parts.append(self._note("waited ms", double(5, (record.taken_at - record.queued_at) * 1000)))
+        if record.effects:
+            parts.append(self._note("I/O", text(6, calls(pending.delivery))))
+        if record.error is not None:
+            parts.append(self._note("error", text(6, record.error)))
+        if record.type in REQUESTS and record.actor == "":
+            parts.append(fixed(47, _flow_id(DeliveryId(place, record.n), of_request=True)))
+        parts += [fixed(47, each) for each in pending.begins]
+        if pending.ends is not None:
+            parts.append(fixed(48, pending.ends))
+        return b"".join(parts)
+
+    def _note(self, name: str, value: bytes) -> bytes:
+        content = number(1, self._name(3, name)) + value
+        return _ANNOTATION + varint(len(content)) + content
+
+    def _instant(self, at: int, track: int, name: str, notes: bytes, begins: int | None = None) -> None:
+        flow = b"" if begins is None else fixed(47, begins)
+        named = _NAME + varint(self._name(2, name))
+        self._event(at, _TYPE[_INSTANT] + _TRACK + varint(track) + named + flow + notes)
+
+    def _write_facts(self, facts: Iterable[TraceFact]) -> int:
+        shown = 0
+        lanes = {run.name: lane for run, lane in zip(self._trace.runs, self._lanes, strict=True)}
+        for fact in facts:
+            track = self._thread(lanes[fact.run], fact.node, "facts")
+            notes = [self._note("delivery", number(3, fact.seq))]
+            for name, value in fact.fields.items():
+                shown_value = signed(4, value) if type(value) is int else text(6, str(value))
+                notes.append(self._note(name, shown_value))
+            self._instant(round(fact.at * 1e9), track, fact.kind, b"".join(notes))
+            shown += 1
+        return shown
+
+    # ------------------------------------------------------------------------------------------------ packets
+
+    def _name(self, field: int, name: str) -> int:
+        """The id of an interned name of that field of InternedData."""
+        known = self._interned.get((field, name))
+        if known is None:
+            known = self._interned[field, name] = len(self._interned) + 1
+            self._new_names.append(block(field, number(1, known) + text(2, name)))
+        return known
+
+    def _event(self, at: int, event: bytes) -> None:
+        content = [_TIMESTAMP, varint(at), _TAIL, _EVENT, varint(len(event)), event]
+        if self._new_names:
+            content.append(block(12, b"".join(self._new_names)))
+            self._new_names.clear()
+        self._put(b"".join(content))
+
+    def _packet(self, timestamp: bytes, content: bytes) -> None:
+        self._put(timestamp + number(10, SEQUENCE) + content)
+
+    def _put(self, packet: bytes) -> None:
+        made = b"%b%b%b" % (_PACKET, varint(len(packet)), packet)
+        self._waiting.append(made)
+        self._size += len(made)
+        if self._size >= BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._out.write(b"".join(self._waiting))
+        self._waiting.clear()
+        self._size = 0
+
+
+def _snapshot(now: int) -> bytes:
+    """The clocks: timestamps are wall-clock time."""
+    clocks = [block(1, number(1, clock) + number(2, now)) for clock in (_BOOTTIME, _REALTIME)]
+    return block(6, b"".join(clocks) + number(2, _BOOTTIME))
+
+
+def _flow_id(place: DeliveryId, of_request: bool = False) -> int:
+    return (place.run + 1) << 42 | place.seq << 1 | of_request

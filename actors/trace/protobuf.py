@@ -1,0 +1,59 @@
+"""Write the wire format of Protocol Buffers: the few kinds of field that exports need."""
+
+from __future__ import annotations
+
+import struct
+
+VARINT, FIXED64, LENGTH = 0, 1, 2
+_fixed64 = struct.Struct("<Q").pack
+_double = struct.Struct("<d").pack
+
+
+def varint(value: int) -> bytes:
+    """An unsigned number in 7-bit groups, the lowest first."""
+    if value < 0x80:
+        return _ONE[value]
+    made = bytearray()
+    while value >= 0x80:
+        made.append(value & 0x7F | 0x80)
+        value >>= 7
+    made.append(value)
+    return bytes(made)
+
+
+_ONE = [bytes([value]) for value in range(0x80)]
+
+
+def key(field: int, kind: int) -> bytes:
+    """What stands before a field's value."""
+    return varint(field << 3 | kind)
+
+
+def number(field: int, value: int) -> bytes:
+    """An unsigned integer, enumeration or bool."""
+    return key(field, VARINT) + varint(value)
+
+
+def signed(field: int, value: int) -> bytes:
+    """An int64."""
+    return key(field, VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def fixed(field: int, value: int) -> bytes:
+    """A fixed64."""
+    return key(field, FIXED64) + _fixed64(value)
+
+
+def double(field: int, value: float) -> bytes:
+    """A double."""
+    return key(field, FIXED64) + _double(value)
+
+
+def block(field: int, content: bytes) -> bytes:
+    """Bytes, or a message."""
+    return key(field, LENGTH) + varint(len(content)) + content
+
+
+def text(field: int, value: str) -> bytes:
+    """A string."""
+    return block(field, value.encode("utf-8", "replace"))
