@@ -1,7 +1,12 @@
-"""ZkBridgeActor gives other actors access to ZooKeeper by messages; `BridgeCore` has the rules.
+"""Give other actors access to ZooKeeper by messages. `BridgeCore` has the rules.
 
-Its peers: askers (`Ask` in, `Answer` out), watchers (events out), the subscriber (session events out) and the store, an
-external endpoint (StoreRead, StoreWrite, StoreArm out; StoreReply, WatchEvent, SessionState in).
+Messages of each peer:
+
+- Requesters send Ask and receive Answer.
+- Watchers receive controller events.
+- The subscriber receives session events.
+- The store, an external endpoint, receives StoreRead, StoreWrite and StoreArm. It sends StoreReply, WatchEvent and
+  SessionState.
 
 Kafka: `KafkaZkClient`.
 """
@@ -18,7 +23,7 @@ from zk_bridge.core import BridgeCore
 
 
 class ZkBridgeActor(Dispatcher):
-    """This actor gives the other actors of a node access to ZooKeeper; each node has one.
+    """Give the other actors of a node access to ZooKeeper. Each node has one such actor.
 
     Its first message is StartBridge.
     """
@@ -29,29 +34,29 @@ class ZkBridgeActor(Dispatcher):
 
     @property
     def busy(self) -> bool:
-        """Whether any conversation is under way."""
+        """Whether a request is in progress."""
         return hasattr(self, "_core") and self._core.busy
 
     def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
-        """Learn who the store and the subscriber are."""
+        """Create the core with the addresses of the store and of the subscriber."""
         self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send, self.serve)
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
-        """A question from anybody."""
+        """Start a request of any actor."""
         self._core.asked(sender, message.id, message.question, self.event_id)
 
     def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
-        """The store answers a request."""
+        """Handle the store's reply to a request."""
         self._core.take(message)
 
     def receiveMsg_WatchEvent(self, message: WatchEvent, sender: ActorAddress) -> None:
-        """A watch fired."""
+        """Handle a fired watch."""
         self._core.take(message)
 
     def receiveMsg_SessionState(self, message: SessionState, sender: ActorAddress) -> None:
-        """The session's state changed."""
+        """Handle a change of the session's state."""
         self._core.take(message)
 
     def receiveMsg_Continue(self, message: Continue, sender: ActorAddress) -> None:
-        """Go on with a conversation that paused."""
+        """Resume a request that paused."""
         self._core.take(message)

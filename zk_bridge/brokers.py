@@ -36,11 +36,17 @@ logger = logging.getLogger(__name__)
 
 
 def register_broker(question: RegisterBroker) -> Conversation:
-    """Create the registration and set its data in one transaction: the set's stat has the czxid, the broker epoch.
+    """Create the registration and set its data in one transaction.
 
-    A node that is there already is ours (this session's: done), our own earlier session's (deleted and made anew),
-    or another owner's: refused. The last holds for a node left by a killed process with the same id, too: Kafka
-    waits for that session to expire, and so do we.
+    The stat of the set contains the czxid, which is the broker epoch. If the node exists, its owner decides:
+
+    - This session: the broker is registered.
+    - An earlier session of this bridge: the node is deleted and created again.
+    - Another session: the registration is refused. The node may be left from a killed process with the same id. Kafka
+      waits until that session expires, and so does this bridge.
+
+    Returns:
+        BrokerRegistered with the broker epoch, or RegistrationRefused with the owner's session id.
     """
     path = paths.broker(question.broker.id)
     create = (
@@ -64,7 +70,7 @@ def register_broker(question: RegisterBroker) -> Conversation:
 
 
 def update_broker(question: UpdateBroker) -> Conversation:
-    """Set the registration's data; the node, and with it the broker epoch, stays."""
+    """Set the registration's data. The node is kept, so the broker epoch stays the same."""
     path = paths.broker(question.broker.id)
     data = znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp)
     while True:
@@ -78,7 +84,7 @@ def update_broker(question: UpdateBroker) -> Conversation:
 
 
 def get_brokers(question: GetBrokers) -> Conversation:
-    """All live brokers, by id."""
+    """Return all live brokers, sorted by id."""
     if question.watch:
         yield Arm(children=(paths.BROKER_IDS,))
     (names,) = yield from children_of((paths.BROKER_IDS,))
@@ -87,21 +93,21 @@ def get_brokers(question: GetBrokers) -> Conversation:
 
 
 def watch_brokers(question: WatchBrokers) -> Conversation:
-    """Watch registrations without reading them; one that is absent just now is watched as well, as by Kafka."""
+    """Watch registrations without reading them. Absent ones are watched too, as Kafka does."""
     if question.broker_ids:
         yield Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
     return Done()
 
 
 def get_broker(question: GetBroker) -> Conversation:
-    """One broker, or none."""
+    """Return one broker, or an empty result if it is not registered."""
     path = paths.broker(question.broker_id)
     yield Arm(exists=(path,))
     return _read((question.broker_id,), (yield from data_of((path,))))
 
 
 def _ids(names: Iterable[str]) -> tuple[int, ...]:
-    """The broker ids among the children of /brokers/ids, in order; whatever else is there is logged and ignored."""
+    """Return the broker ids among the children of /brokers/ids, sorted. Other children are logged and ignored."""
     foreign = [name for name in names if not znodes.is_broker_id(name)]
     if foreign:
         logger.warning("Ignoring children of %s that are not broker ids: %s", paths.BROKER_IDS, ", ".join(foreign))
@@ -109,7 +115,7 @@ def _ids(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
-    """Decode the registrations. An unreadable one is logged and listed; the others are returned."""
+    """Decode the registrations. An unreadable one is logged and its id listed; the others are returned."""
     found: list[Broker] = []
     unreadable: list[int] = []
     for broker_id, node in zip(ids, nodes, strict=True):

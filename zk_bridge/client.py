@@ -3,8 +3,8 @@
     with connect("localhost:2181/kafka") as zk:
         topics = zk.ask(GetTopics(watch=False)).topics
 
-One thread, one question at a time. What fails is raised: the AskFailed subclass that the answer names, and
-ZooKeeperUnavailable where no server can be reached.
+A client uses one thread and executes one request at a time. A failure is raised as the AskFailed subclass that the
+answer names, or as ZooKeeperUnavailable if no server can be reached.
 """
 
 from __future__ import annotations
@@ -29,19 +29,25 @@ R = TypeVar("R")
 
 
 def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) -> Client:
-    """Connect to `hosts` ("h:p,h:p/chroot"); `timeout` (seconds) bounds connecting and each question.
+    """Connect to ZooKeeper.
 
-    Raises ZooKeeperUnavailable.
+    Args:
+        hosts: Addresses of the servers and an optional chroot, "h:p,h:p/chroot".
+        timeout: Time limit in seconds for connecting and for each request.
+        session_timeout: ZooKeeper's session timeout in seconds.
+
+    Raises:
+        ZooKeeperUnavailable: No server could be reached within `timeout`.
     """
     return Client(KazooStore(hosts, session_timeout, timeout), timeout)
 
 
 def _serve(event_id: int) -> None:
-    """Ignore the id: a command's questions serve no event."""
+    """Ignore the id: the requests of a command belong to no event."""
 
 
 class Client:
-    """A blocking ZooKeeper client over `store`, which it starts; `close` stops it."""
+    """A blocking ZooKeeper client that starts `store`. `close` stops the store."""
 
     def __init__(self, store: Store, timeout: float = 10.0) -> None:
         self._store = store
@@ -63,9 +69,15 @@ class Client:
         self._store.stop()
 
     def ask(self, question: Question[R], timeout: float | None = None) -> R:
-        """The answer to a question of messages.zookeeper.
+        """Execute a request of messages.zookeeper and return its answer.
 
-        Raises the AskFailed subclass that a Failure names, and ConnectionLoss after `timeout` seconds.
+        Args:
+            question: The request.
+            timeout: Time limit in seconds; None means the limit given to the constructor.
+
+        Raises:
+            AskFailed: The request failed; the subclass is the one that the Failure names.
+            ConnectionLoss: The request was not answered in time, or the store failed.
         """
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         self._asked += 1

@@ -37,17 +37,17 @@ from zk_bridge.conversations import Conversation, GetSessionIds, Starter, childr
 logger = logging.getLogger(__name__)
 
 PRODUCER_IDS_AT_ONCE = 1000
-"""A broker's block of producer ids."""
+"""Number of producer ids in a broker's block."""
 
 
 def ensure_paths(question: EnsurePaths) -> Conversation:
-    """Create what every node makes sure of at its start."""
+    """Create the persistent nodes that Kafka needs. Each node does this at its start."""
     yield from create_missing(paths.PERSISTENT)
     return Done()
 
 
 def get_cluster_id(question: GetClusterId) -> Conversation:
-    """Read the cluster's id, or set the proposed one. The first creation of the node decides."""
+    """Return the cluster id. If the znode is absent, create it with the proposed id; the first creation wins."""
     while True:
         (node,) = yield from data_of((paths.CLUSTER_ID,))
         if node.code == OK:
@@ -58,7 +58,7 @@ def get_cluster_id(question: GetClusterId) -> Conversation:
 
 
 def find_cluster_id(question: FindClusterId) -> Conversation:
-    """The cluster's id, if it has one."""
+    """Return the cluster id, or NoCluster if it is not set."""
     (node,) = yield from data_of((paths.CLUSTER_ID,))
     if node.code != OK:
         return NoCluster()
@@ -66,9 +66,9 @@ def find_cluster_id(question: FindClusterId) -> Conversation:
 
 
 def take_producer_ids(question: TakeProducerIds) -> Conversation:
-    """Take the block after the last, however often another broker was quicker.
+    """Take the block of producer ids after the last one. Retry as long as another broker writes first.
 
-    A write whose answer was lost may have been ours: then a block stays unused, which is harmless.
+    If the answer to a successful write is lost, another block is taken. The lost block stays unused, which is harmless.
     """
     while True:
         (node,) = yield from data_of((paths.PRODUCER_IDS,))
@@ -85,7 +85,7 @@ def take_producer_ids(question: TakeProducerIds) -> Conversation:
 
 
 def register_node(question: RegisterNode) -> Conversation:
-    """Put an ephemeral of ours in place, over one that an earlier process with this id may have left."""
+    """Create this node's ephemeral registration. Replace one that an earlier process with this id left."""
     path = paths.our_node(question.node.id)
     create = WriteOp(CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
     yield from create_missing((paths.OUR_NODES,))
@@ -101,7 +101,8 @@ def register_node(question: RegisterNode) -> Conversation:
 
 
 def get_nodes(question: GetNodes) -> Conversation:
-    """List our live nodes by id. An unreadable registration is logged and listed; the others are returned."""
+    """Return the live nodes of this project, sorted by id. An unreadable registration is logged and listed; the others
+    are returned."""
     (names,) = yield from children_of((paths.OUR_NODES,))
     node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())
     found: list[NodeRegistration] = []

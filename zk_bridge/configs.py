@@ -29,17 +29,17 @@ from zk_bridge.conversations import (
 logger = logging.getLogger(__name__)
 
 DECODED_AT_ONCE = 200
-"""Configurations that are decoded before others get their turn."""
+"""Number of configurations decoded between two pauses."""
 
 
 def get_topic_configs(question: GetTopicConfigs) -> Conversation:
-    """Overrides of topics, in the order asked."""
+    """Return overrides of topics, in the order requested."""
     found = yield from _overrides(question.topics, tuple(map(paths.topic_config, question.topics)))
     return TopicConfigs(tuple(TopicConfig(*each) for each in found))
 
 
 def get_broker_configs(question: GetBrokerConfigs) -> Conversation:
-    """Overrides of brokers, in the order asked."""
+    """Return overrides of brokers, in the order requested."""
     found = yield from _overrides(question.brokers, tuple(map(paths.broker_config, question.brokers)))
     return BrokerConfigs(tuple(BrokerConfig(*each) for each in found))
 
@@ -55,7 +55,7 @@ def set_broker_config(question: SetBrokerConfig) -> Conversation:
 
 
 def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversation:
-    """Return (name, entries, readable) of each znode; an unreadable one is logged and has no entries."""
+    """Return (name, entries, readable) of each znode. An unreadable one is logged and has no entries."""
     nodes = yield from data_of(node_paths)
     found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
     for name, path, node in zip(names, node_paths, nodes, strict=True):
@@ -70,7 +70,7 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
 
 
 def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversation:
-    """Write overrides and tell all brokers by a change notification, in one transaction."""
+    """Write overrides, and a change notification for all brokers, in one transaction."""
     config = WriteOp(CREATE, path, znodes.encode_config(entries))
     notify = WriteOp(CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity))
     while True:

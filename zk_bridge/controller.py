@@ -49,7 +49,12 @@ def get_controller(question: GetController) -> Conversation:
 
 
 def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
-    """Read /controller_epoch after a transaction that changes nothing, so that the value is not older than that."""
+    """Read /controller_epoch after a transaction that changes nothing, so that the value is at least as new as that
+    transaction.
+
+    Raises:
+        ConnectionLoss: ZooKeeper is disconnected.
+    """
     session: SessionIds = yield GetSessionIds()
     if not session.connected:
         raise ConnectionLoss("ZooKeeper is disconnected")
@@ -59,11 +64,19 @@ def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
 
 
 def elect(question: Elect) -> Conversation:
-    """Create /controller and raise /controller_epoch in one transaction, if there is no controller.
+    """Create /controller and increment /controller_epoch in one transaction, if /controller is absent.
 
-    Whatever fails it, the nodes are read again. Our id beside the very epoch that we tried to set means that we have
-    won and the answer was lost; another id means that it has won; no id means that it has won and is gone again,
-    unless our transaction was lost on the way and nothing has moved: then it is sent again.
+    If the transaction fails, both nodes are read again:
+
+    - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
+      the answer was lost.
+    - /controller has another id, or another epoch: that broker is elected.
+    - /controller is absent: another broker was elected and has gone. Exception: the transaction was lost and the
+      version of /controller_epoch is unchanged. Then it is sent again.
+
+    Returns:
+        Elected with the epoch and the version of /controller_epoch, or NotElected with the controller's id
+        (NO_CONTROLLER if absent).
     """
     controller, epoch_node = yield from data_of(_BOTH)
     if controller.code == OK:
@@ -94,10 +107,11 @@ def elect(question: Elect) -> Conversation:
 
 
 def resign_controller(question: ResignController) -> Conversation:
-    """Delete /controller if this session created it, so that all candidates elect again.
+    """Delete /controller if this session created it, so that all candidates start an election.
 
-    Fenced by the epoch that is read with it: where another is elected meanwhile, nothing is deleted. What the epoch was
-    when we were elected does not matter: another client may have raised it, and no other controller would resign.
+    The transaction is fenced by the epoch that is read together with /controller. If another controller is elected
+    meanwhile, nothing is deleted. The epoch of this controller's own election is not used: another client may have
+    raised /controller_epoch, and no other controller would resign.
     """
     session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)

@@ -1,13 +1,14 @@
-"""The bridge handles each request by a generator, which yields ZooKeeper operations and returns the result.
+"""The generators that handle the bridge's requests: they yield ZooKeeper operations and return the result.
 
-Rule 1: a conversation is pure. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and receives the
-        StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which becomes the
-        Failure of that name.
-Rule 2: a Read or an Arm that is lost with the connection is sent again by the bridge once it is connected; the
-        conversation never learns of it. A lost Write it does learn of (code CONNECTION_LOSS, sent when the bridge is
-        connected again), because the write may have been applied.
-Rule 3: one fence, the check of /controller_epoch, opens every transaction of a controller (actors.md 3 row 2).
-Rule 4: whatever ZooKeeper answers that has no rule is ZooKeeperRefused, naming code and path.
+Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and
+        receives the StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which
+        becomes the Failure of that name.
+Rule 2: the bridge sends a Read or an Arm that is lost with the connection again once it is connected. The generator
+        receives only the final reply. A generator receives code CONNECTION_LOSS for a lost Write, once the bridge is
+        connected again, because the write may have been applied.
+Rule 3: one fence, the check of /controller_epoch, is the first operation of every transaction of a controller
+        (actors.md 3 row 2).
+Rule 4: an unexpected code of ZooKeeper is raised as ZooKeeperRefused with the code and the path.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Write(NamedTuple):
 class Arm(NamedTuple):
     """A generator of the bridge yields this to set watches for the actor that sent the request.
 
-    The watch table has the event of each path.
+    The watch table maps each path to its event.
     """
 
     data: tuple[str, ...] = ()
@@ -63,7 +64,7 @@ class Arm(NamedTuple):
 class DropWatches(NamedTuple):
     """A generator of the bridge yields this to drop watches of the actor that sent the request.
 
-    Those of these events: with `keys`, or all.
+    It drops the watches of these events that have one of these keys; None means all keys.
     """
 
     events: tuple[str, ...]
@@ -83,23 +84,28 @@ class SessionIds(NamedTuple):
 
 
 Conversation: TypeAlias = Generator[Any, Any, Any]
-"""Yields requests, is sent replies, returns the answer."""
+"""A generator that yields operations, receives replies and returns the answer."""
 
 Starter: TypeAlias = Callable[[Any], Conversation]
-"""Makes the conversation that answers a question."""
+"""A function that makes the generator for a request."""
 
 WRITE_OPS = 1024
-"""What a controller asks for at a time fits: 500 partitions of a topic made, two operations each, or 1,000 changed."""
+"""Maximum number of operations in a transaction. The requests that a controller sends at a time fit: 500 new partitions
+of a topic with two operations each, or 1,000 changed partitions."""
 WRITE_BYTES = 256 * 1024
 _OP_BYTES = 32
-"""What an operation costs beyond its path and data: headers, lengths, version, ACL."""
+"""Estimated size of an operation without its path and data: headers, lengths, version, ACL."""
 
 
 def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iterator[list[Sequence[WriteOp]]]:
-    """Group `ops`, of which each element stays whole, into transactions of bounded size.
+    """Group `ops` into transactions of bounded size.
 
-    Bounds: WRITE_OPS operations and WRITE_BYTES, a quarter of jute.maxbuffer: larger ones gain nothing and hold up
-    every other session of the ensemble (zookeeper.md 3).
+    A transaction has at most `most_ops` operations and WRITE_BYTES, a quarter of jute.maxbuffer. Larger ones are not
+    faster and delay every other session of the ensemble (zookeeper.md 3).
+
+    Args:
+        ops: Groups of operations. The operations of a group stay in one transaction.
+        most_ops: Maximum number of operations in a transaction.
     """
     batch: list[Sequence[WriteOp]] = []
     count = size = 0
@@ -118,19 +124,19 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
 
 
 def fence(epoch_zk_version: int | None) -> tuple[WriteOp, ...]:
-    """The check that opens a controller's transaction; none for an unfenced write."""
+    """Return the check that begins a controller's transaction, or no operation if `epoch_zk_version` is None."""
     if epoch_zk_version is None:
         return ()
     return (WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version),)
 
 
 def refused(code: int, path: str) -> ZooKeeperRefused:
-    """The error for an answer without a rule of its own."""
+    """Return the error for an unexpected code."""
     return ZooKeeperRefused(f"ZooKeeper returned {CODE_NAMES.get(code, code)} for {path}")
 
 
 def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
-    """Raise ControllerMoved if it was the fence that failed in the transaction `ops`."""
+    """Raise ControllerMoved if the transaction `ops` failed because of its fence."""
     if reply.code == BAD_VERSION and 0 <= reply.culprit < len(ops):
         op = ops[reply.culprit]
         if op.kind == CHECK and op.path == paths.CONTROLLER_EPOCH:
@@ -138,14 +144,19 @@ def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
 
 
 def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:
-    """The path at which the transaction `ops` failed."""
+    """Return the path of the operation that failed in the transaction `ops`."""
     return ops[reply.culprit].path if 0 <= reply.culprit < len(ops) else f"{len(ops)} operations"
 
 
 def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, StoreReply]:
-    """Write `ops`, until the answer is known, and return the reply if its code is OK or one of `expected`.
+    """Write `ops`, again after each lost answer, and return the reply if its code is OK or one of `expected`.
 
-    For transactions that may be sent twice without harm. Raises ControllerMoved and ZooKeeperRefused.
+    Use it only for transactions that may be applied twice without harm. If `expected` has CONNECTION_LOSS, a lost
+    answer is returned and not retried.
+
+    Raises:
+        ControllerMoved: The fence failed.
+        ZooKeeperRefused: The transaction is too large, or failed with another code.
     """
     while True:
         reply: StoreReply = yield Write(ops)
@@ -162,7 +173,14 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
 
 
 def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[Znode, ...]]:
-    """Read nodes in batches; each is there (OK) or not (NO_NODE). Raises ZooKeeperRefused for anything else."""
+    """Read the data of nodes, `at_once` nodes a request.
+
+    Returns:
+        The nodes in the order of `node_paths`; the code of each is OK or NO_NODE.
+
+    Raises:
+        ZooKeeperRefused: A node, or the request, failed with another code.
+    """
     found: list[Znode] = []
     for part in slices(node_paths, at_once):
         reply: StoreReply = yield Read(data=tuple(part))
@@ -176,9 +194,13 @@ def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any,
 
 
 def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
-    """Names of the children of nodes, sorted, a slice of the nodes at a time; None for a node that is not there.
+    """List the children of nodes, SLICE nodes a request.
 
-    Raises ZooKeeperRefused.
+    Returns:
+        The sorted names for each parent; None for a parent that does not exist.
+
+    Raises:
+        ZooKeeperRefused: A node, or the request, failed with a code other than NO_NODE.
     """
     names: list[tuple[str, ...] | None] = []
     for part in slices(parents):
@@ -193,7 +215,7 @@ def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str
 
 
 def in_pauses(steps: Generator[None, None, T]) -> Generator[Any, Any, T]:
-    """Take the steps with pauses between them; their result."""
+    """Run the steps with a Pause between two of them, and return their result."""
     while True:
         try:
             next(steps)
@@ -204,7 +226,7 @@ def in_pauses(steps: Generator[None, None, T]) -> Generator[Any, Any, T]:
 
 
 def create_missing(node_paths: Iterable[str]) -> Conversation:
-    """Create persistent nodes with null data, and their parents, where they are missing."""
+    """Create persistent nodes with null data, and their parents, if they are missing."""
     wanted = tuple(dict.fromkeys(each for path in node_paths for each in (*paths.ancestors(path), path)))
     while True:
         nodes = yield from data_of(wanted)
@@ -217,7 +239,7 @@ def create_missing(node_paths: Iterable[str]) -> Conversation:
 
 
 def delete_present(node_paths: Sequence[str], epoch_zk_version: int | None) -> Conversation:
-    """Delete nodes in this order, fenced; a node that is gone already is no error. Raises as `transact`."""
+    """Delete nodes in this order, in fenced transactions. Nodes that do not exist are skipped. Raises as `transact`."""
     check = fence(epoch_zk_version)
     for batch in batches((WriteOp(DELETE, path),) for path in node_paths):
         left = tuple(op for (op,) in batch)

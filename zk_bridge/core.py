@@ -1,18 +1,20 @@
-"""The rules of the bridge without an actor: requests, replies and session states come in, messages go out.
+"""The rules of the bridge, independent of actors: it handles requests, replies and session states, and sends messages.
 
-Rule 1: several conversations go on at once, each with at most one request under way.
-Rule 2: nothing is sent to the store while it is not connected. What a lost connection left unanswered waits, in order,
-        and once connected again: first every watch is armed anew, then lost reads and arms are sent again, and lost
-        writes fail with a lost connection (`conversations`, rule 2). Watches are armed as of the newest transaction
-        whose changes have all been reported: what an answer had seen, but no answer that came before all were armed.
-Rule 3: an expired session ends everything that was begun in it: SessionExpired goes to the subscriber and to every
-        watcher, then each conversation is answered Failure("SessionLost"), and all watches are forgotten. What is
-        asked afterwards waits for the new session, which has the next generation, and begins with SessionEstablished.
-Rule 4: every question is answered once.
-Rule 5: a conversation with much to do pauses: it goes on when the bridge's own Continue comes back, behind other mail.
+Rule 1: several requests are in progress at once, each with at most one store request in flight.
+Rule 2: nothing is sent to the store while it is disconnected. Requests that a lost connection left without an answer
+        wait, in order. After the reconnect every watch is set again first. Then lost reads and arms are sent again, and
+        lost writes fail with a lost connection (`conversations`, rule 2). Watches are set as of the newest transaction
+        whose changes have all been reported. That zxid comes from replies, but not from replies that arrive before all
+        watches are set.
+Rule 3: an expired session ends all its requests. SessionExpired is sent to the subscriber and to every watcher. Then
+        each request is answered with Failure("SessionLost"), and all watches are dropped. Later requests wait for the
+        new session, which has the next generation and begins with SessionEstablished.
+Rule 4: each request is answered exactly once.
+Rule 5: a long request pauses. It resumes when the bridge receives its own Continue, which is queued behind other
+        messages.
 
-Both the actor (`bridge`) and the command-line tools (`client`) drive it. Parties (askers, the store, the subscriber)
-are opaque: they are compared and handed back, nothing else.
+Both the actor (`bridge`) and the command-line tools (`client`) drive it. The addresses of requesters, store and
+subscriber are opaque: they are only compared and passed to `send`.
 
 Kafka: `ZooKeeperClient`.
 """
@@ -48,14 +50,14 @@ from zk_bridge.watches import Notification, WatchTable
 logger = logging.getLogger(__name__)
 
 ARMS_PER_REQUEST = 10_000
-"""Watches armed anew in one request; the store divides it further by size."""
+"""Maximum number of watches in a request that sets them again. The store divides it further by size."""
 
 STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
     Read: StoreRead,
     Write: StoreWrite,
     Arm: StoreArm,
 }
-"""What a generator yields -> the request that is sent to the store with the bridge's id."""
+"""Operation that a generator yields -> request that is sent to the store with the bridge's id."""
 
 
 class _RequestInProgress:
@@ -74,9 +76,14 @@ class _RequestInProgress:
 
 
 class BridgeCore:
-    """The state and the rules of the bridge; it calls `send(receiver, message)` for each outgoing message.
+    """The state and the rules of the bridge.
 
-    `me` is its own address. `serve(event_id)` says which event the messages serve that are sent next.
+    Args:
+        me: The bridge's own address.
+        store: The store's address.
+        subscriber: The address that receives the session events.
+        send: Called with (receiver, message) for each outgoing message.
+        serve: Called with the id of the event to which the following messages belong.
     """
 
     def __init__(
@@ -97,7 +104,7 @@ class BridgeCore:
         self._serve = serve
         self._established = False
         self._next_id = 0
-        self._talks: dict[int, _RequestInProgress] = {}  # by the id of the request under way
+        self._talks: dict[int, _RequestInProgress] = {}  # by the id of the store request in flight
         self._held: list[_RequestInProgress] = []  # to be resumed once connected
         self._paused: dict[int, _RequestInProgress] = {}  # by the id of its Continue
         self._rearming: dict[int, Arm] = {}
@@ -106,13 +113,13 @@ class BridgeCore:
 
     @property
     def busy(self) -> bool:
-        """Whether any conversation is under way."""
+        """Whether a request is in progress."""
         return bool(self._talks or self._held or self._paused)
 
     # ------------------------------------------------------------------------------------------- what comes in
 
     def asked(self, asker: Any, ask_id: int, question: Any, event_id: int = 0) -> None:
-        """A question, which serves that event. An unknown one is answered with a Failure, too."""
+        """Start a request that belongs to event `event_id`. An unknown request is answered with a Failure."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
             failure = Failure("AskFailed", f"ZkBridgeActor has no handler for {type(question).__name__}")
@@ -121,7 +128,7 @@ class BridgeCore:
         self._advance(_RequestInProgress(asker, ask_id, event_id, begin(question)), None)
 
     def take(self, news: StoreReply | WatchEvent | SessionState | Continue) -> None:
-        """Whatever the store has to say, and our own Continue."""
+        """Handle a message of the store, or the bridge's own Continue."""
         if isinstance(news, StoreReply):
             self.replied(news)
         elif isinstance(news, WatchEvent):
@@ -134,9 +141,9 @@ class BridgeCore:
                 self._advance(talk, None)
 
     def replied(self, reply: StoreReply) -> None:
-        """The store's answer to a request. Ids of an earlier session are ignored."""
+        """Handle the store's reply to a request. Replies with ids of an earlier session are ignored."""
         rearmed = self._rearming.get(reply.id)
-        if rearmed is not None and reply.code == OK:  # lost again: the next connection arms everything anew
+        if rearmed is not None and reply.code == OK:  # if lost again, the next connection sets all watches anew
             del self._rearming[reply.id]
             if reply.present:
                 self._tell(self._watches.interrupted(rearmed, reply.present, self.generation))
@@ -147,18 +154,18 @@ class BridgeCore:
             return
         if reply.code in (CONNECTION_LOSS, SESSION_EXPIRED):
             talk.lost = True
-            self._held.append(talk)  # until the state that follows says how it goes on
+            self._held.append(talk)  # until the next SessionState
             return
         if isinstance(talk.request, Arm):
             self._watches.looked(talk.request, reply.present)
         self._advance(talk, reply)
 
     def fired(self, event: WatchEvent) -> None:
-        """A watch fired on the server."""
+        """Handle a watch that fired on the server."""
         self._tell(self._watches.fired(event.path, event.kind, self.generation, bool(self._rearming)))
 
     def changed(self, state: SessionState) -> None:
-        """The session's state changed."""
+        """Handle a change of the session's state."""
         if state.state == EXPIRED:
             self._expired()
         elif state.state != CONNECTED:
@@ -223,7 +230,7 @@ class BridgeCore:
     # -------------------------------------------------------------------------------------------- conversations
 
     def _advance(self, talk: _RequestInProgress, reply: Any) -> None:
-        """Resume a conversation with `reply`; answer when it is over."""
+        """Resume a request with `reply`. Send the answer if the request has ended."""
         self._serve(talk.event_id)
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
         if isinstance(outcome, Returned):
@@ -232,7 +239,8 @@ class BridgeCore:
             self._fail(talk, outcome.error)
 
     def _step(self, talk: _RequestInProgress, step: Any) -> object:
-        """What a conversation yielded: what the bridge knows itself is there at once, the rest the store is asked."""
+        """Execute a step that a generator yielded. The bridge answers some steps itself; the others are sent to the
+        store."""
         if isinstance(step, GetSessionIds):
             return self.session._replace(connected=self.connected)
         if isinstance(step, DropWatches):
@@ -248,7 +256,7 @@ class BridgeCore:
         return WAITING
 
     def _request(self, talk: _RequestInProgress) -> None:
-        """Send what the conversation waits for, or hold it until the store is connected."""
+        """Send the request's store request, or hold it until the store is connected."""
         talk.lost = False
         self._serve(talk.event_id)
         if not self.connected:

@@ -1,12 +1,12 @@
 """Start a ZooKeeper server from the jars that PySpark contains; only Java must be installed.
 
-Rule 1: the server is a process of its own, with its own log file, and never outlives ours (`guardian`).
-Rule 2: `start` returns when the server serves, or raises ZooKeeperStartFailed with the reason: Java is missing, the
-        port is taken, or the last lines of its log. It waits as long as the log grows: a server with much to read, or
-        on a machine with much to do, is slow, and not ill.
-Rule 3: data directory and port stay the same over `stop` and `start`, so clients find it again.
-Rule 4: it runs in its directory and knows all its files by names relative to that: whatever letters the directory's
-        path has, Java's properties files, which have escapes and an encoding of their own, never hold it.
+Rule 1: the server is a separate process with its own log file. It ends when this process ends (`guardian`).
+Rule 2: `start` returns when the server handles requests, or raises ZooKeeperStartFailed with the reason: Java is
+        missing, the port is in use, or the last lines of the server's log. It waits as long as the log grows, because a
+        server with much data, or on a busy machine, starts slowly.
+Rule 3: data directory and port stay the same over `stop` and `start`, so clients can reconnect.
+Rule 4: the server runs in its data directory and uses relative file names. Java's properties files have their own
+        escapes and encoding, so they never contain the directory's path.
 
 PySpark is only located, never imported.
 """
@@ -38,7 +38,7 @@ JARS = (
     "audience-annotations-*.jar",
     "commons-cli-*.jar",
 )
-"""What the server needs of PySpark's jars (zookeeper-*.jar covers zookeeper-jute)."""
+"""Patterns of the jars of PySpark that the server needs (zookeeper-*.jar covers zookeeper-jute)."""
 
 _LOG4J = """\
 rootLogger.level = info
@@ -59,7 +59,7 @@ class ZooKeeperStartFailed(Exception):
 
 
 def jars_directory() -> Path:
-    """PySpark's folder of jars. Raises ZooKeeperStartFailed where PySpark or ZooKeeper's jar is not in it."""
+    """Return PySpark's directory of jars. Raises ZooKeeperStartFailed if PySpark or ZooKeeper's jar is missing."""
     spec = importlib.util.find_spec("pyspark")
     for place in spec.submodule_search_locations or () if spec else ():
         jars = Path(place) / "jars"
@@ -72,7 +72,7 @@ def jars_directory() -> Path:
 
 
 def java_executable() -> str:
-    """Java, from JAVA_HOME or PATH. Raises ZooKeeperStartFailed where there is none."""
+    """Return the path of Java, from JAVA_HOME or PATH. Raises ZooKeeperStartFailed if Java is not found."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else None
     found = found or shutil.which("java")
@@ -85,7 +85,7 @@ def java_executable() -> str:
 
 
 def four_letter(host: str, port: int, word: str, timeout: float = 1.0) -> str:
-    """Send a four-letter command and return the whole answer. Raises OSError without a response."""
+    """Send a four-letter command and return the whole response. Raises OSError if the server does not respond."""
     with socket.create_connection((host, port), timeout) as link:
         link.sendall(word.encode())
         answer = b""
@@ -95,7 +95,7 @@ def four_letter(host: str, port: int, word: str, timeout: float = 1.0) -> str:
 
 
 def serves(host: str, port: int) -> bool:
-    """Whether a ZooKeeper there is healthy (ruok) and takes requests (srvr names its mode)."""
+    """Return whether the ZooKeeper at this address is healthy (ruok) and handles requests (srvr contains its mode)."""
     try:
         return four_letter(host, port, "ruok") == "imok" and "Mode:" in four_letter(host, port, "srvr")
     except OSError:
@@ -103,12 +103,15 @@ def serves(host: str, port: int) -> bool:
 
 
 class EmbeddedZooKeeper:
-    """A standalone ZooKeeper server on 127.0.0.1, which stores its data in `data_dir`.
+    """A standalone ZooKeeper server on 127.0.0.1.
 
-    The folder is made if missing.
-
-    `port` 0 takes a free one at the first start. Sessions may last 2 to 600 ticks. `force_sync` False trades the
-    safety of a power cut for speed (tests). `guard` is how the process is tied to ours ("signal" or "pipe").
+    Args:
+        data_dir: Directory of the server's data; it is created if missing.
+        port: 0 means a free port, chosen at the first start.
+        tick_time_ms: ZooKeeper's tickTime. The session timeout is limited to 2 to 600 ticks.
+        force_sync: False disables fsync: faster, but data may be lost at a power failure (for tests).
+        heap: Java's -Xmx.
+        guard: How the server's process is tied to this process, "signal" or "pipe" (`guardian`).
     """
 
     def __init__(
@@ -132,12 +135,12 @@ class EmbeddedZooKeeper:
 
     @property
     def connect_string(self) -> str:
-        """Where clients connect."""
+        """Address for clients, "127.0.0.1:port"."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The server's process while it runs (in pipe mode that of its guardian)."""
+        """Process id of the server while it runs (in pipe mode, of its guardian); else None."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def __enter__(self) -> EmbeddedZooKeeper:
@@ -148,9 +151,13 @@ class EmbeddedZooKeeper:
         self.stop()
 
     def start(self, silence: float = 60.0) -> None:
-        """Start the server and wait until it serves; see rule 2.
+        """Start the server and wait until it handles requests (rule 2).
 
-        Raises ZooKeeperStartFailed, for one that has not written into its log for `silence` seconds too.
+        Args:
+            silence: Maximum time in seconds without a new line in the server's log.
+
+        Raises:
+            ZooKeeperStartFailed: The server ended, or wrote nothing into its log for `silence` seconds.
         """
         if self.pid is not None:
             return
@@ -172,7 +179,7 @@ class EmbeddedZooKeeper:
             return
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ask the server to end, wait `timeout` seconds, then kill it. Does nothing if it does not run."""
+        """Terminate the server. After `timeout` seconds kill it. Does nothing if the server does not run."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -190,7 +197,7 @@ class EmbeddedZooKeeper:
             process.stdin.close()
 
     def kill(self) -> None:
-        """End the server without warning (SIGKILL); `start` brings it back."""
+        """Kill the server (SIGKILL). `start` starts it again."""
         process = self._process
         if process is not None and process.stdin is not None:
             process.stdin.close()  # the guardian kills it
@@ -231,7 +238,7 @@ class EmbeddedZooKeeper:
         (self.data_dir / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _launch(self, command: list[str]) -> None:
-        """Start the process from a thread that stays until it ends: the kernel's signal is tied to that thread."""
+        """Start the process from a thread that waits for its end: the kernel's signal is tied to that thread."""
         started = threading.Event()
         failed: list[OSError] = []
 
@@ -244,8 +251,8 @@ class EmbeddedZooKeeper:
                         stdout=log,
                         stderr=subprocess.STDOUT,
                         cwd=self.data_dir,
-                        env={**os.environ, "LC_ALL": "C.UTF-8"},  # Java takes its arguments' encoding from there
-                        start_new_session=True,  # a Ctrl-C at the terminal is ours to handle
+                        env={**os.environ, "LC_ALL": "C.UTF-8"},  # Java derives its arguments' encoding from LC_ALL
+                        start_new_session=True,  # this process handles Ctrl-C at the terminal
                     )
             except OSError as error:
                 failed.append(error)

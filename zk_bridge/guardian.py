@@ -1,13 +1,15 @@
 """Start a program that ends when the process that started it ends.
 
-Run as a script, by its path and with nothing but the standard library:
+Run it as a script by its path. It needs only the standard library:
 
     python guardian.py signal PARENT_PID PROGRAM ARGUMENT...     (Linux)
     python guardian.py pipe   PARENT_PID PROGRAM ARGUMENT...     (everywhere)
 
-`signal` asks the kernel to kill this process when the thread that started it ends, then becomes PROGRAM (the setting
-survives exec). `pipe` stays, with PROGRAM as its child, and kills it when standard input ends: the other end of that
-pipe belongs to the parent, and closes however the parent ends. SIGTERM is handed on, and PROGRAM's exit code is ours.
+`signal` requests that the kernel kills this process when the thread that started it ends, and then becomes PROGRAM. The
+setting survives exec.
+
+`pipe` runs PROGRAM as its child and kills it at the end of standard input. The parent owns the other end of that pipe,
+so the pipe closes however the parent ends. SIGTERM is forwarded to PROGRAM, and PROGRAM's exit code is returned.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ PR_SET_PDEATHSIG = 1
 
 
 def under_signal(parent: int, command: list[str]) -> None:
-    """Become `command`, to be killed together with `parent`."""
+    """Replace this process by `command`, which the kernel kills when `parent` ends."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed, so the process would outlive its parent")
-    if os.getppid() != parent:  # it died before the kernel was asked
+    if os.getppid() != parent:  # the parent ended before the prctl call
         sys.exit(1)
     os.execvp(command[0], command)
 
 
 def under_pipe(command: list[str]) -> int:
-    """Run `command` until it ends by itself or standard input ends. Its exit code is the result."""
+    """Run `command` until it ends or standard input ends, and return its exit code."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as child:
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
 
@@ -47,7 +49,7 @@ def under_pipe(command: list[str]) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out the command line; see the module's docstring."""
+    """Execute the command line; see the module's docstring."""
     way, parent, *command = arguments
     if way == "signal":
         under_signal(int(parent), command)

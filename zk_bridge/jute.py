@@ -1,10 +1,11 @@
-"""Encode and decode ZooKeeper's protocol for requests about many znodes, which kazoo does slowly.
+"""Encode and decode ZooKeeper's protocol for requests about many znodes, which kazoo encodes and decodes slowly.
 
-Three requests that kazoo lacks or builds operation by operation: MultiRead (opcode 22), SetWatches (101), multi (14);
-and the single ones for servers older than 3.6. Each is serialised into one buffer, and read out of one.
+It has three requests that kazoo lacks or builds one operation at a time: MultiRead (opcode 22), SetWatches (101) and
+multi (14). It also has the single-node requests for servers older than 3.6. Each request is serialised into one buffer,
+and its response is decoded from one buffer.
 
-A request has what kazoo wants of one: `type`, `serialize()` and `deserialize(buffer, offset)`, which raises whatever
-the reading of too short a buffer raises.
+A request has the interface that kazoo expects: `type`, `serialize()` and `deserialize(buffer, offset)`. `deserialize`
+raises `struct.error` or ValueError if the buffer is too short.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _MULTI = 14
 MULTI_READ = 22
 _SET_WATCHES = 101
 _NEVER = 2**63 - 1
-"""relativeZxid of a SetWatches that only arms: no node's last change is later."""
+"""relativeZxid of a SetWatches that only sets watches: no node was changed by a later transaction."""
 
 _int = struct.Struct("!i")
 _op_start = struct.Struct("!iBii")  # type, done, error, length of the path
 _result_start = struct.Struct("!iBi")  # type, done, error
-_data_start = struct.Struct("!iBii")  # type, done, error, length of the data (or, of an error, its code)
-_stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner of the 68 bytes
+_data_start = struct.Struct("!iBii")  # type, done, error, length of the data (for an error, its code)
+_stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner of the 68 bytes of a stat
 _STAT_BYTES = 68
 _END = struct.pack("!iBi", -1, 1, -1)
 _OPEN_ACL = struct.pack("!ii", 1, 31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
@@ -55,14 +56,17 @@ _new: Callable[..., Any] = tuple.__new__
 
 
 def below(prefix: str, path: str) -> str:
-    """A path as the server knows it, below the chroot."""
+    """Return the server's path of a node: `path` below the chroot `prefix`."""
     return prefix + path if path != "/" else prefix or "/"
 
 
 class _ManyNodes:
-    """The base class of requests about many znodes; paths are relative to the chroot `prefix`.
+    """The base class of requests about many znodes.
 
-    It has the nodes whose data, and those whose children the request is about.
+    Attributes:
+        data: Nodes whose data is requested.
+        children: Nodes whose children are requested.
+        prefix: The chroot; the paths are relative to it.
     """
 
     __slots__ = ("children", "data", "prefix")
@@ -95,7 +99,7 @@ class MultiRead(_ManyNodes):
             kind, _, _, length = read_start(buffer, offset)
             offset += 13
             if kind != _GET_DATA:
-                nodes.append(Znode(_code(kind, length)))  # an error has its code where data has its length
+                nodes.append(Znode(_code(kind, length)))  # an error has its code in the length field
                 continue
             end = offset + length if length > 0 else offset
             czxid, version, owner = read_stat(buffer, end)
@@ -133,7 +137,7 @@ class SingleData:
         return [Znode(OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
 
     def refused(self, code: int) -> Any:
-        """The answer of a node that cannot be read."""
+        """Return the result for a node that cannot be read."""
         return [Znode(code)], []
 
 
@@ -165,11 +169,17 @@ class WatchExists(SingleData):
 
 
 class SetWatches:
-    """A ZooKeeper request that sets many watches at once; paths are relative to the chroot `prefix`.
+    """A ZooKeeper request that sets many watches at once.
 
-    The watches are on data, on nodes that are absent, and on children.
+    With `since`, a watch on a node that a later transaction has changed fires at once. A watch of `exists` also fires
+    at once if the node exists.
 
-    With `since`, what a later transaction has changed fires at once, and so does a node of `exists` that is there.
+    Args:
+        data: Nodes whose data is watched.
+        exists: Absent nodes whose creation is watched.
+        children: Nodes whose children are watched.
+        prefix: The chroot; the paths are relative to it.
+        since: The newest zxid whose changes are known; None means no watch fires for an earlier change.
     """
 
     type = _SET_WATCHES
@@ -198,11 +208,11 @@ class SetWatches:
 
     @staticmethod
     def deserialize(buffer: bytes, offset: int) -> None:
-        """The answer has no body."""
+        """Do nothing: the response has no body."""
 
 
 class Multi:
-    """A ZooKeeper transaction, which is encoded when it is made, so that its size is known before it is sent."""
+    """A ZooKeeper transaction. The constructor encodes it, so that its size is known before it is sent."""
 
     type = _MULTI
     __slots__ = ("body", "ops", "prefix")
@@ -229,7 +239,8 @@ class Multi:
         return self.body
 
     def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
-        """(code, culprit, results): the culprit is the first operation with an error of its own."""
+        """Return (code, culprit, results). The culprit is the index of the first operation with its own error; -1 if
+        none failed."""
         results: list[Written] = []
         for index, op in enumerate(self.ops):
             kind, _, _ = _result_start.unpack_from(buffer, offset)
@@ -258,7 +269,7 @@ def _buffer(data: bytes | None) -> tuple[bytes, ...]:
 
 
 def _code(kind: int, code: int) -> int:
-    """The code in a result that is an error."""
+    """Return the error code of a result. Raises ValueError if the result is not an error."""
     if kind != -1:
         raise ValueError(f"ZooKeeper sent a transaction result of the unknown type {kind}")
     return code

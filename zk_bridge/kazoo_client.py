@@ -1,22 +1,22 @@
 """A ZooKeeper client based on kazoo with faster I/O; no other module imports kazoo.
 
-Rule 1: one order. kazoo hands completions and watch events to two worker threads, which invert their order (11 % of the
-        time when idle: zookeeper.md 5). Here both, and the session's states, go to the sink from the one thread that
-        reads the socket, in the order in which they are read.
-Rule 2: an answer that makes no sense (a wrong id, too short a frame, an unknown watch) ends the connection, as a broken
-        link does: what was under way is lost with it, and kazoo connects anew. By itself kazoo would end its thread
-        there, and ZooKeeper's events would be lost.
-        The one thing that outlives a connection is the newest zxid seen: servers close a connection that claims to
-        have seen a later one than theirs. Who has heard nothing for the session's time forgets it, for the session is
-        over.
-Rule 3: a server that does not take the connection, as a machine that is gone does not, or takes it and says nothing,
-        as one that is just starting may do for ever, costs a third of the session's time, or less where there are more
-        than three; kazoo would wait for the whole of it, and the session be over.
-Rule 4: what is said at every attempt to connect, is said every LINE_SECONDS: a server may be away for a night.
-Rule 5: should that thread end all the same, that is news too (StoreFailed): without it a node is a zombie.
+Rule 1: one order. kazoo passes completions and watch events to two worker threads, which invert their order (in 11 % of
+        the cases when idle: zookeeper.md 5). Here completions, watch events and session states are passed to the sink
+        by the one thread that reads the socket, in the order of reading.
+Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) ends the connection, like a broken link.
+        Requests in flight are lost with it, and kazoo reconnects. kazoo itself would end its thread, and ZooKeeper's
+        events would be lost. Only the newest zxid is kept over a reconnect, because servers close a connection that has
+        seen a later zxid than theirs. If nothing was received for the session timeout, the session is over, and the
+        zxid is reset to 0.
+Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
+        servers. A server may be unreachable, or accept the connection and not respond, which a starting server may do
+        forever. kazoo would wait for the whole session timeout, and the session would expire.
+Rule 4: log lines about connection attempts are written at most once in LINE_SECONDS, because a server may be down for
+        hours.
+Rule 5: if the thread ends unexpectedly, StoreFailed is sent. Without it, the node would be a zombie.
 
-kazoo's own watch registry, retries and result objects are not used: kazoo forgets watches at every disconnect, and a
-request that is lost with the connection must come back to the bridge, which knows whether it may be sent again.
+kazoo's own watch registry, retries and result objects are not used. kazoo drops watches at every disconnect. Requests
+that are lost with the connection must be reported to the bridge, which decides whether to send them again.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SENT_AT_ONCE = 100
 RECONNECT_DELAY = 0.05
 RECONNECT_MAX_DELAY = 1.0
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""No answer to what we ask is as large: a frame that says so is none."""
+"""Maximum size of a response. No valid response is as large, so a larger frame length is invalid."""
 
 LINE_SECONDS = 10.0
 SERVERS_TRIED = 3
@@ -70,20 +70,22 @@ INT32 = 2**31 - 1
 _EVENTS = {1: NODE_CREATED, 2: NODE_DELETED, 3: NODE_CHANGED, 4: CHILDREN_CHANGED}
 
 Done = Callable[[int, Any], None]
-"""Called once with a request's outcome: a code, and with OK what the request makes of the answer."""
+"""Called once with a request's outcome: its code, and if that is OK the result of the request's `deserialize`."""
 
 
 class _RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A logger that limits the rate of kazoo's log lines; the next printed line includes the number of omitted lines of
-    its kind."""
+    """A logger that limits the rate of kazoo's log lines.
+
+    The next printed line contains the number of omitted lines of its kind.
+    """
 
     def __init__(self, logger: logging.Logger) -> None:
         super().__init__(logger, {})
         self._said: dict[str, tuple[float, int]] = {}
-        """Of each kind of line, by its text without arguments: when one was last written, how many were left out."""
+        """Format string of a log line -> time of its last print, number of lines omitted since."""
 
     def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Write a line, or count it."""
+        """Write a line, or count it as omitted."""
         now = time.monotonic()
         at, left_out = self._said.get(msg, (-LINE_SECONDS, 0))
         written = now - at >= LINE_SECONDS
@@ -103,14 +105,14 @@ class _Result:
         self.done = done
 
     def set_exception(self, error: BaseException) -> None:
-        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # kazoo's own errors have none: it is closed
+        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # kazoo's errors without a code: connection closed
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
     """kazoo's connection to a ZooKeeper server, but with its own queues of requests, responses and watch events.
 
-    kazoo writes one byte into a pipe for each request, and blocks when some 270 wait: for ever, where the thread that
-    writes is the one that should read. Here the pipe is a bell that is rung once until it is heard.
+    kazoo writes one byte into a pipe for each request, and blocks at about 270 unread bytes. It blocks forever if the
+    writing thread is also the thread that reads the pipe. Here at most one unread byte is in the pipe.
     """
 
     def __init__(self, client: KazooSession, retry: KazooRetry, logger: Any) -> None:
@@ -120,15 +122,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._heard_at = time.monotonic()
 
     def ring(self) -> None:
-        """Say that there are requests; any thread."""
+        """Notify the connection thread of queued requests. Any thread may call this."""
         bell = self._write_sock
         if not self._rung and bell is not None:
             self._rung = True
-            with contextlib.suppress(OSError):  # just being closed
+            with contextlib.suppress(OSError):  # the socket may just be closed
                 bell.send(b"\0")
 
     def zk_loop(self) -> None:
-        """Run the thread; its end is reported to the client (rule 5)."""
+        """Run the thread. Its end is reported to the client (rule 5)."""
         why = "it gave up"
         try:
             super().zk_loop()
@@ -151,7 +153,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return super()._invoke(timeout, request, xid)
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send pending requests, but leave time to read responses."""
+        """Send at most SENT_AT_ONCE queued requests, so that responses are read between batches."""
         self._read_sock.recv(4096)
         self._rung = False
         client = self.client
@@ -177,8 +179,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return read
 
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
-        """Answer the oldest request under way. It stays under way, to be lost with the connection, if this is no
-        answer to it."""
+        """Pass the response to the oldest request in flight.
+
+        If the id is wrong, the request stays in flight, so that it is lost with the connection.
+        """
         client = self.client
         request, result, xid = client._pending[0]
         if header.xid != xid:
@@ -214,7 +218,7 @@ class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _sense_expected() -> Iterator[None]:
-    """Whatever is wrong with what was read is a ConnectionDropped, which kazoo knows how to bear (rule 2)."""
+    """Raise any other error as ConnectionDropped, which kazoo handles by a reconnect (rule 2)."""
     try:
         yield
     except (KazooException, KazooTimeoutError, OSError):
@@ -224,12 +228,18 @@ def _sense_expected() -> Iterator[None]:
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """A ZooKeeper session on kazoo, which calls `news` with each change of its state.
+    """A ZooKeeper session on kazoo.
 
-    It does so in order with all other events.
+    It calls `news` with each change of its state, in order with all other events. `gate` is held while a request is
+    queued and while the state changes. Without it, a request could be added to a queue that kazoo is discarding.
 
-    `gate` closes the gap in which a request could slip into a queue that kazoo is just throwing away. Raises
-    ZooKeeperUnavailable where `hosts` is no address.
+    Args:
+        hosts: Addresses of the servers, "h:p,h:p/chroot".
+        session_timeout: Session timeout in seconds.
+        news: Called with each SessionState, WatchEvent and StoreFailed.
+
+    Raises:
+        ZooKeeperUnavailable: `hosts` is not a valid address.
     """
 
     def __init__(self, hosts: str, session_timeout: float, news: Callable[[Any], None]) -> None:
@@ -265,7 +275,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
                 self.news(SessionState(CONNECTED, self._session_id) if connected else SessionState(SUSPENDED))
 
     def request(self, request: Any, done: Done) -> None:
-        """Queue a request; any thread."""
+        """Queue a request. Any thread may call this. `done` is called at once if the session is closed."""
         with self.gate:
             if self._state in CLOSED_STATES:
                 done(SESSION_EXPIRED if self._state == KeeperState.EXPIRED_SESSION else CONNECTION_LOSS, None)
@@ -274,7 +284,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         self._connection.ring()
 
     def end(self) -> None:
-        """Close the session and everything that belongs to it; once."""
-        with contextlib.suppress(WriterNotClosedException):  # a server that neither answers nor hangs up
+        """Close the session and its threads. Call it once."""
+        with contextlib.suppress(WriterNotClosedException):  # the server neither responds nor closes the link
             self.stop()
             self.close()

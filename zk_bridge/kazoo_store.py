@@ -1,11 +1,11 @@
-"""The ZooKeeper client of the bridge for a real ZooKeeper, on top of kazoo.
+"""The ZooKeeper client of the bridge for a real ZooKeeper, based on kazoo.
 
-Rule 1: in batches. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
-Rule 2: bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, counting both what is sent and what is
-        expected in answer, and at most IN_FLIGHT of them are under way; a transaction above WRITE_LIMIT is refused
-        here, because a server would drop the connection without saying why (jute.maxbuffer).
-Rule 3: servers older than 3.6 have no MultiRead. They answer UNIMPLEMENTED and hang up; from then on, reads are single
-        requests, pipelined.
+Rule 1: operations are batched. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
+Rule 2: sizes are bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, which count the request and the
+        expected response. At most IN_FLIGHT MultiReads are in flight. A transaction above WRITE_LIMIT is refused before
+        it is sent, because a server would close the connection without a reason (jute.maxbuffer).
+Rule 3: servers older than 3.6 do not support MultiRead. They respond UNIMPLEMENTED and close the connection. From then
+        on reads are pipelined single requests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IN_FLIGHT = 4
 ARM_BYTES = 128 * 1024
 WRITE_LIMIT = 1_000_000
 _CHILDREN_BYTES = 1024
-"""What to expect of a node's children."""
+"""Expected size of the list of a node's children."""
 
 
 def _arm_weight(path: str) -> int:
@@ -56,10 +56,14 @@ def _arm_weight(path: str) -> int:
 
 
 class KazooStore:
-    """A ZooKeeper session with the servers of `hosts`, given as "h:p,h:p/chroot".
+    """A ZooKeeper session on kazoo.
 
-    `session_timeout` and `connection_timeout` are in seconds. `create_chroot` makes the chroot's nodes at the start, as
-    a Kafka broker does. `multi_read` False never tries MultiRead.
+    Args:
+        hosts: Addresses of the servers and an optional chroot, "h:p,h:p/chroot".
+        session_timeout: Session timeout in seconds.
+        connection_timeout: Maximum time in seconds that `start` waits for a connection.
+        create_chroot: Whether `start` creates the chroot's nodes, as a Kafka broker does.
+        multi_read: False disables MultiRead.
     """
 
     waits = True
@@ -85,12 +89,12 @@ class KazooStore:
 
     @property
     def prefix(self) -> str:
-        """The chroot, "" where there is none."""
+        """The chroot; "" without one."""
         return str(self._client.chroot)
 
     @property
     def seen(self) -> int:
-        """The newest transaction in an answer: watches fired by it, or before, have been handed to the sink."""
+        """Newest zxid in a response. Watch events of this and earlier transactions have been passed to the sink."""
         return int(self._client.last_zxid)
 
     @property
@@ -105,11 +109,11 @@ class KazooStore:
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
             self._sink = None
-            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take as long again
+            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take another timeout
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
-        """Close the session; see Store.stop. A second caller waits for the first: kazoo supports one."""
+        """Close the session; see Store.stop. A second caller waits for the first, because kazoo supports only one."""
         self._sink = None
         with self._stopping:
             if self._stopped or not self._started:
@@ -127,31 +131,31 @@ class KazooStore:
             self._arm(request)
 
     def tell(self, news: Any) -> None:
-        """Hand news to the sink, if it still listens."""
+        """Pass `news` to the sink, if the store is not stopped."""
         sink = self._sink
         if sink is not None:
             sink(news)
 
     def _report_connection(self, news: Any) -> None:
-        """Hand on what the client has to say; the session is announced when its chroot is there."""
+        """Pass on the client's news. The session is announced after its chroot exists."""
         if self._announced.is_set():
             self.tell(news)
         elif isinstance(news, SessionState) and news.state == CONNECTED:
             self._make_chroot(news)
 
     def send(self, request: Any, done: Callable[[int, Any], None]) -> None:
-        """Queue one request of the protocol; `done(code, value)` is called once, from whichever thread."""
+        """Queue one request of the protocol. `done(code, value)` is called once, from any thread."""
         self._client.request(request, done)
 
     def _make_chroot(self, connected: SessionState) -> None:
-        """Create the chroot's nodes where that is wanted, then announce the session."""
+        """Create the chroot's nodes if configured, then announce the session."""
         if not (self._create_chroot and self.prefix):
             self._announce(connected)
             return
 
         def made(path: str, code: int, value: Any) -> None:
             code = value[0] if code == OK else code
-            if code not in (OK, NODE_EXISTS):  # when it was the connection that failed, the next one tries again
+            if code not in (OK, NODE_EXISTS):  # after a connection failure, the next connection tries again
                 self._trouble = f"chroot {path} cannot be made: {CODE_NAMES.get(code, code)}"
             elif path == self.prefix:
                 self._announce(connected)
@@ -178,9 +182,10 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipelined: SetWatches for nodes that exist, one exists each for those that may not. The last one answers.
+        """Pipeline SetWatches for nodes that exist and one exists request for each node that may not. The last response
+        completes.
 
-        Where watches are set again, it is known which nodes did not exist: SetWatches for those, too.
+        If watches are set again, the nodes of `exists` are known to be absent, so SetWatches is used for them too.
         """
         present = [False] * (len(request.exists) if request.since is None else 0)
         worst = [OK]
@@ -220,8 +225,8 @@ class KazooStore:
 class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
-    The submitting thread begins it, kazoo's connection thread goes on, both inside the client's gate (a lock of its own
-    would be taken in the other order when a connection is lost).
+    The submitting thread starts it, and kazoo's connection thread continues it. Both hold the client's gate. A separate
+    lock would be acquired in the opposite order when a connection is lost.
     """
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:
@@ -243,7 +248,7 @@ class _StoreReading:
         self.answers = [([], [])] * len(parts)
 
     def go_on(self) -> None:
-        """Send what may be sent; answer when nothing is under way any more."""
+        """Send the next parts. Send the reply if no part is in flight."""
         with self.gate:
             while self.parts and self.in_flight < self.window and self.code == OK:
                 index, part = self.parts.popleft()
@@ -254,12 +259,12 @@ class _StoreReading:
                 self.finish()
 
     def arrived(self, index: int, part: Any, code: int, value: Any) -> None:
-        """A part is answered."""
+        """Handle the response to a part."""
         with self.gate:
             self.in_flight -= 1
             if code == UNIMPLEMENTED and part.type == jute.MULTI_READ:
                 self.store.multi_read = False
-                code = CONNECTION_LOSS  # the server hangs up; asked again, it gets single reads
+                code = CONNECTION_LOSS  # the server closes the link; the bridge's retry uses single reads
             if code == OK:
                 self.answers[index] = value
             elif code in (CONNECTION_LOSS, SESSION_EXPIRED) or part.type == jute.MULTI_READ:
@@ -269,7 +274,7 @@ class _StoreReading:
             self.go_on()
 
     def finish(self) -> None:
-        """Answer with everything, in the order asked."""
+        """Send the reply with all results, in the order requested."""
         if self.code != OK:
             self.store.tell(StoreReply(self.id, self.code))
             return
@@ -279,7 +284,7 @@ class _StoreReading:
 
 
 def _read_parts(request: StoreRead) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Divide a read: data and children of each part, bounded in operations and in bytes expected either way."""
+    """Yield the parts of a read as (data paths, children paths), bounded in operations and in bytes."""
     for part in _bounded(request.data, lambda path: len(path) + paths.expected_bytes(path), READ_BYTES, READ_OPS):
         yield part, ()
     for part in _bounded(request.children, lambda path: len(path) + _CHILDREN_BYTES, READ_BYTES, READ_OPS):
@@ -289,7 +294,7 @@ def _read_parts(request: StoreRead) -> Iterator[tuple[tuple[str, ...], tuple[str
 def _bounded(
     node_paths: tuple[str, ...], weight: Callable[[str], int], most_bytes: int, most: int
 ) -> Iterator[tuple[str, ...]]:
-    """Divide paths into runs of at most `most`, and of at most `most_bytes` together."""
+    """Divide paths into runs of at most `most` paths and `most_bytes` of total weight."""
     start = size = 0
     for index, path in enumerate(node_paths):
         size += (weighs := weight(path))

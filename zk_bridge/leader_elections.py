@@ -14,7 +14,8 @@ logger = logging.getLogger(__name__)
 
 
 def get_preferred_elections(question: GetPreferredElections) -> Conversation:
-    """Who wants which partitions led by their preferred replicas. A torn request names none."""
+    """Return the partitions for which a preferred leader election is requested. An unreadable request has no
+    partitions."""
     yield Arm(exists=(paths.PREFERRED_ELECTION,))
     (node,) = yield from data_of((paths.PREFERRED_ELECTION,))
     if node.code == NO_NODE:
@@ -28,7 +29,7 @@ def get_preferred_elections(question: GetPreferredElections) -> Conversation:
 
 
 def forget_preferred_elections(question: DeletePreferredElections) -> Conversation:
-    """The request has been dealt with."""
+    """Delete the request after its elections."""
     yield from delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
     return Done()
 

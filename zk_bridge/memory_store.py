@@ -1,13 +1,13 @@
 """An in-memory ZooKeeper server and sessions on it; tests can inject failures.
 
-For nodes in one process, simulation and tests. It satisfies the contract test that the real one satisfies.
+It serves clusters in one process, the simulation and tests. It passes the same contract tests as the real store.
 
-Rule 1: a request takes effect and is answered during `submit`; watch events come before the answer that shows the
+Rule 1: `submit` executes and answers a request before it returns. Watch events come before the reply that shows the
         change.
-Rule 2: while disconnected, requests wait; they take effect at `reconnect`, in order.
-Rule 3: watches belong to a connection: `disconnect` forgets them, as kazoo does.
-Rule 4: a session that stays cut off for its timeout expires: its ephemerals go at that moment, and it learns of it when
-        it connects again. What tells the moment is given (`call_later`, of a scheduler or an asyncio loop).
+Rule 2: while disconnected, requests wait. `reconnect` executes them in order.
+Rule 3: watches belong to a connection: `disconnect` drops them, as kazoo does.
+Rule 4: a session expires if it is disconnected for its timeout. Its ephemerals are deleted at that moment, and the
+        client is notified when it reconnects. `call_later` (of a scheduler or an asyncio loop) supplies the timer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 WRITE_LIMIT = 1_000_000
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
-"""Call back once after a number of seconds; the result has `cancel()`."""
+"""Function that calls back once after a number of seconds; its result has `cancel()`."""
 
 
 class _Node:
@@ -70,13 +70,13 @@ class _Node:
     def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
         self.data = data
         self.version = 0
-        self.czxid = self.mzxid = self.pzxid = czxid  # made, changed, a child made or deleted by
+        self.czxid = self.mzxid = self.pzxid = czxid  # transactions: created, changed, child created or deleted
         self.owner = owner
         self.children: dict[str, None] = {}
-        self.created = 0  # children ever created: the next sequence number
+        self.created = 0  # number of children ever created: the next sequence number
 
     def put(self, data: bytes | None, version: int, mzxid: int) -> None:
-        """Give the node this data and version, by this transaction."""
+        """Set the node's data and version, as changed by transaction `mzxid`."""
         self.data = data
         self.version = version
         self.mzxid = mzxid
@@ -96,7 +96,8 @@ class MemoryZooKeeper:
 
     Several MemoryStores may use one server, all on one thread.
 
-    Without `call_later` no time passes here: sessions end by `stop` and `expire` only.
+    Args:
+        call_later: The timer; None means that sessions end only by `stop` and `expire`.
     """
 
     def __init__(self, call_later: CallLater | None = None) -> None:
@@ -106,27 +107,27 @@ class MemoryZooKeeper:
         self.sessions: list[MemoryStore] = []
         self.up = True
         self.observers: list[Callable[[tuple[WriteOp, ...], tuple[Written, ...], int], None]] = []
-        """Each is called after every transaction with its operations, their results, and the session that made it."""
+        """Functions that are called after every transaction with its operations, their results, and its session."""
         self._session_ids = itertools.count(0x1000)
 
     def new_session(self) -> int:
-        """An id that no session had before."""
+        """Return a new session id."""
         return next(self._session_ids)
 
     # ---------------------------------------------------------------------------------------------- reading
 
     def read(self, path: str) -> Znode:
-        """A node as a read finds it."""
+        """Return the result of reading a node."""
         node = self.nodes.get(path)
         return Znode(NO_NODE) if node is None else Znode(OK, node.data, node.version, node.czxid, node.owner)
 
     def children(self, path: str) -> Children:
-        """A node's children as a read finds them."""
+        """Return the result of listing a node's children."""
         node = self.nodes.get(path)
         return Children(NO_NODE) if node is None else Children(OK, tuple(node.children))
 
     def walk(self, top: str = "/") -> Iterator[tuple[str, bytes | None]]:
-        """All nodes at and below `top` with their data, sorted by path."""
+        """Yield all nodes at and below `top` with their data, sorted by path."""
         below = top.rstrip("/") + "/"
         for path in sorted(self.nodes):
             if path == top or path.startswith(below):
@@ -135,7 +136,7 @@ class MemoryZooKeeper:
     # ---------------------------------------------------------------------------------------------- writing
 
     def write(self, ops: tuple[WriteOp, ...], session: int) -> tuple[Written, ...]:
-        """Carry out all or nothing. Raises _Refused."""
+        """Execute all operations or none, and return their results. Raises _Refused."""
         undo: list[Callable[[], None]] = []
         changes: list[WatchEvent] = []
         results: list[Written] = []
@@ -158,7 +159,7 @@ class MemoryZooKeeper:
         return tuple(results)
 
     def _change(self, op: WriteOp, index: int, undo: list[Callable[[], None]], changes: list[WatchEvent]) -> Written:
-        """check, set, delete."""
+        """Execute a check, a set or a delete."""
         node = self.nodes.get(op.path)
         if node is None:
             raise _Refused(NO_NODE, index)
@@ -212,7 +213,7 @@ class MemoryZooKeeper:
         above.created -= 1
 
     def end_session(self, session: int) -> None:
-        """Delete the ephemerals of a session. (0 is no session: what it owns is persistent.)"""
+        """Delete the ephemerals of a session. Session 0 owns the persistent nodes, so nothing is deleted."""
         for path in [path for path, node in self.nodes.items() if node.owner == session != 0]:
             self.write((WriteOp(DELETE, path),), 0)
 
@@ -223,9 +224,10 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class MemoryStore:
-    """A session with a MemoryZooKeeper; it expires when its connection is lost for `session_timeout` seconds.
+    """A session with a MemoryZooKeeper.
 
-    `disconnect`, `reconnect`, `expire` and `lose_next_answer` are what a network and a server do to it.
+    It expires if it is disconnected for `session_timeout` seconds. `disconnect`, `reconnect`, `expire` and
+    `lose_next_answer` inject network and server faults.
     """
 
     waits = False
@@ -235,22 +237,22 @@ class MemoryStore:
         self.session_id = 0
         self._session_timeout = session_timeout
         self._expiry: Any = None
-        """The call that ends the session, while the link is cut."""
+        """Timer that ends the session, while it is disconnected or paused."""
         self._expired = False
-        """Whether the session has ended without a notification."""
+        """Whether the server has ended the session and the client is not yet notified."""
         self.connected = False
         self._sink: Sink = _deaf
         self._held: list[StoreNews] | None = None
-        """What the server sent to a client that is paused; None while it is not."""
+        """Messages from the server to a paused client; None if it is not paused."""
         self._client: Sink = _deaf
-        """The client's sink, while it is paused."""
+        """Sink of the client while it is paused."""
         self._waiting: deque[StoreRequest] = deque()
         self._data_watches: set[str] = set()
         self._child_watches: set[str] = set()
         self._losing = 0
 
     def start(self, sink: Sink) -> None:
-        """Begin a session. Raises ZooKeeperUnavailable while the server is not `up`."""
+        """Begin a session. Raises ZooKeeperUnavailable if the server is not `up`."""
         if not self.server.up:
             raise ZooKeeperUnavailable("memory", "it is down")
         self._sink = sink
@@ -258,7 +260,7 @@ class MemoryStore:
         self.reconnect()
 
     def stop(self) -> None:
-        """End the session and its ephemerals."""
+        """End the session and delete its ephemerals."""
         self._sink = _deaf
         self.connected = False
         self._forget_watches()
@@ -268,12 +270,12 @@ class MemoryStore:
             self.server.end_session(self.session_id)
 
     def abandon(self) -> None:
-        """The process behind it is killed: no reconnect, and the session ends by its timeout."""
+        """Simulate a killed process: the store never reconnects, and the session ends after its timeout."""
         self._sink = _deaf
         self.disconnect()
 
     def pause(self) -> None:
-        """Suspend the client: what the server sends waits, and the session expires after its timeout."""
+        """Suspend the client: messages from the server wait, and the session expires after its timeout."""
         if self._held is None:
             self._held = []
             self._client, self._sink = self._sink, self._held.append
@@ -281,7 +283,7 @@ class MemoryStore:
                 self._set_expiry(True)
 
     def resume(self) -> None:
-        """Deliver what the server sent meanwhile, and then report the expiry if the session has expired."""
+        """Deliver the messages that waited. Then report the expiry if the session has expired."""
         if self._held is None:
             return
         held, self._held = self._held, None
@@ -297,11 +299,11 @@ class MemoryStore:
             self._set_expiry(False)
 
     def fail(self, reason: str) -> None:
-        """The store itself cannot go on."""
+        """Report that the store has failed."""
         self._sink(StoreFailed(reason))
 
     def submit(self, request: StoreRequest) -> None:
-        """Carry out and answer the request, or keep it while disconnected."""
+        """Execute and answer the request, or queue it while disconnected."""
         if not self.connected:
             self._waiting.append(request)
             return
@@ -357,7 +359,7 @@ class MemoryStore:
     # ------------------------------------------------------------------------------------------ what happens to it
 
     def changed(self, change: WatchEvent) -> None:
-        """The tree changed: fire what was armed for it, once."""
+        """Fire the watches that were set for this change, once."""
         heard = change.path in self._data_watches if change.kind != CHILDREN_CHANGED else False
         if change.kind in (CHILDREN_CHANGED, NODE_DELETED) and change.path in self._child_watches:
             heard = True
@@ -370,10 +372,12 @@ class MemoryStore:
         self._sink(change)
 
     def disconnect(self, left: float | None = None) -> None:
-        """Cut the link: the session and its ephemerals live on, the watches do not.
+        """Disconnect. The session and its ephemerals stay; its watches are dropped.
 
-        The session ends after its timeout, or after `left` seconds, where the server has not heard of it for a while:
-        of one that is cut off already, too.
+        Args:
+            left: Seconds until the session expires; None means its timeout. A smaller value means that the server has
+                received nothing from the session for a while. It also applies to a session that is already
+                disconnected.
         """
         if not self.connected:
             if left is not None and self._expiry is not None:
@@ -385,9 +389,9 @@ class MemoryStore:
         self._sink(SessionState(SUSPENDED))
 
     def reconnect(self) -> None:
-        """Restore the link, with a new session if there is none; what was submitted meanwhile is carried out.
+        """Reconnect, with a new session if the old one has ended, and execute the queued requests.
 
-        After a long disconnect the expiry of the old session is reported first.
+        If the old session has expired, its expiry is reported first.
         """
         if self.connected or not self.server.up:
             return
@@ -402,7 +406,8 @@ class MemoryStore:
             self.submit(self._waiting.popleft())
 
     def expire(self, reconnect: bool = True) -> None:
-        """End the session from the server's side: ephemerals and watches go; then, as kazoo does, a new session."""
+        """Expire the session and delete its ephemerals and watches. Then start a new session, as kazoo does, if
+        `reconnect`."""
         self.disconnect()
         self._set_expiry(False)
         self._end()
@@ -411,7 +416,8 @@ class MemoryStore:
             self.reconnect()
 
     def _set_expiry(self, cut: bool, left: float | None = None) -> None:
-        """The session ends after its timeout from now (or `left`), if the link is `cut`, else not at all."""
+        """Start the timer that ends the session after `left` seconds or its timeout, if `cut`. Otherwise stop the
+        timer."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -419,7 +425,7 @@ class MemoryStore:
             self._expiry = self.server.call_later(self._session_timeout if left is None else left, self._end)
 
     def _end(self) -> None:
-        """The server ends the session; one that is down does so in another timeout, when it may be up again."""
+        """End the session at the server. While the server is down, wait for another timeout."""
         self._expiry = None
         if not self.server.up:
             self._set_expiry(True)
@@ -435,7 +441,7 @@ class MemoryStore:
         self._sink(SessionState(EXPIRED))
 
     def lose_next_answer(self, count: int = 1) -> None:
-        """Carry out the next `count` reads or writes, but cut the link before they are answered."""
+        """Execute the next `count` reads or writes, but disconnect before each is answered."""
         self._losing += count
 
     def _forget_watches(self) -> None:
@@ -444,4 +450,4 @@ class MemoryStore:
 
 
 def _deaf(news: object) -> None:
-    """The sink of a store that is not started."""
+    """Ignore all messages: the sink of a store that is not started."""

@@ -1,7 +1,7 @@
 """ZooKeeper operations on notifications to the controller and to brokers (controller.md 2.2; broker.md 2.3).
 
-An unreadable notification is logged, listed without a subject, and deleted with the others. A child whose name is not
-that of a notification is ignored and stays.
+An unreadable notification is logged, listed without its content, and deleted with the others. A child whose name does
+not match a notification is ignored and kept.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ logger = logging.getLogger(__name__)
 
 
 def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Conversation:
-    """Partitions whose ISR their leaders have changed."""
+    """Return the partitions whose leaders changed their ISR."""
     names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_partitions)
     return IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
 
 
 def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
-    """Brokers that lost a log directory."""
+    """Return the brokers with a failed log directory."""
     names, found = yield from _notifications(
         paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event
     )
@@ -56,13 +56,13 @@ def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
 
 
 def notify_log_dir_failure(question: NotifyLogDirFailure) -> Conversation:
-    """Leave word that a broker lost a log directory. Leaving it twice does no harm: the controller looks twice."""
+    """Notify the controller of a failed log directory. A duplicate is harmless: the controller then checks twice."""
     event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(question.broker_id))
     return (yield from _notify(paths.LOG_DIR_EVENTS, event))
 
 
 def notify_isr_change(question: NotifyIsrChange) -> Conversation:
-    """Leave word that leaders changed their ISR. Leaving it twice does no harm: the controller looks twice."""
+    """Notify the controller of ISR changes. A duplicate is harmless: the controller then checks twice."""
     change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_partitions(question.partitions))
     return (yield from _notify(paths.ISR_CHANGES, change))
 
@@ -76,19 +76,19 @@ def _notify(parent: str, note: WriteOp) -> Conversation:
 
 
 def delete_isr_change_notifications(question: DeleteIsrChangeNotifications) -> Conversation:
-    """Delete notifications that have been dealt with."""
+    """Delete handled notifications."""
     yield from delete_present([paths.isr_change(name) for name in question.names], question.epoch_zk_version)
     return Done()
 
 
 def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
-    """Delete notifications that have been dealt with."""
+    """Delete handled notifications."""
     yield from delete_present([paths.log_dir_event(name) for name in question.names], question.epoch_zk_version)
     return Done()
 
 
 def get_config_changes(question: GetConfigChanges) -> Conversation:
-    """Whose configurations have changed since notification number `after`."""
+    """Return the entities whose configurations changed after notification number `after`."""
     yield Arm(children=(paths.CONFIG_CHANGES,))
     (listed,) = yield from children_of((paths.CONFIG_CHANGES,))
     marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())
@@ -108,7 +108,7 @@ def get_config_changes(question: GetConfigChanges) -> Conversation:
 
 
 def delete_config_changes(question: DeleteConfigChanges) -> Conversation:
-    """Delete old notifications; another broker may have done so already."""
+    """Delete old notifications. Another broker may have deleted them already."""
     yield from delete_present([paths.config_change(number) for number in question.numbers], None)
     return Done()
 

@@ -1,11 +1,12 @@
-"""ZooKeeper operations on partition states; most of a controller's ZooKeeper requests are of this kind (controller.md
-2.5, zookeeper.md).
+"""ZooKeeper operations on partition states.
 
-Rule 1: entries go in transactions of bounded size, each opened by one fence, one at a time.
-Rule 2: a transaction that is refused or lost is settled by *one* read of all its entries: an entry that holds our data
-        already counts as done, an entry that can no longer be written gets its code, the rest is sent again together.
-        Resending around one culprit at a time would be quadratic.
-Rule 3: an equal state is our own: it carries the controller's epoch and the leader epoch, which are unique to this
+Most ZooKeeper requests of a controller are of this kind (controller.md 2.5, zookeeper.md).
+
+Rule 1: entries are written one transaction at a time. Each transaction has a bounded size and begins with the fence.
+Rule 2: after a refused or lost transaction, *one* read of all its entries decides what happens to each. An entry that
+        already has our data counts as written. An entry that can no longer be written gets its error code. The other
+        entries are sent again in one transaction. Sending again without one failed entry at a time would be quadratic.
+Rule 3: an equal state was written by this controller: its controller epoch and leader epoch are unique to this
         controller. (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md
         trap T7.)
 """
@@ -32,14 +33,15 @@ from zk_bridge import paths, znodes
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation, Starter, batches, data_of, fence, transact
 
 _new: Callable[..., Any] = tuple.__new__
-"""Makes a NamedTuple in a third of the time: there are hundreds of thousands."""
+"""Makes a NamedTuple in a third of the time; requests have hundreds of thousands of them."""
 
 READ_AT_ONCE = 5 * SLICE
-"""From this number of states on, several store requests are in flight; states are decoded in slices."""
+"""Number of states read at a time. It needs several store requests, and its states are decoded in slices."""
 
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:
-    """States in the order asked. Equal nodes of equal version share one value: a cluster has few distinct ones."""
+    """Return states in the order requested. Equal data of equal version shares one value: a cluster has few distinct
+    states."""
     found: list[PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
     for partitions in slices(question.partitions, READ_AT_ONCE):
@@ -62,7 +64,7 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
 
 
 def update_partition_states(question: UpdatePartitionStates) -> Conversation:
-    """Set states, each if it still has the version that its entry carries."""
+    """Set each state, if its znode still has the version of its entry."""
     check = fence(question.epoch_zk_version)
     encoded = _EncodedStates()
     every_op = (
@@ -73,7 +75,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
         for (topic, number), state in question.states
     )
     results: list[WriteResult] = []
-    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # made as it is sent
+    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # operations are made when they are sent
         ops = [op for (op,) in batch]
         entries = question.states[len(results) : len(results) + len(ops)]
         settled: dict[int, WriteResult] = {}
@@ -105,7 +107,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
 
 
 def create_partition_states(question: CreatePartitionStates) -> Conversation:
-    """Create states, and the parents that they need, in the same transactions."""
+    """Create states, and their missing parents in the same transactions."""
     check = fence(question.epoch_zk_version)
     entries = question.states
     encoded = _EncodedStates()
@@ -136,7 +138,7 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
 
 
 def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:
-    """partitions/ of each topic and partitions/P of each partition that are not known to exist, parents first."""
+    """Return the partitions/ and partitions/P nodes of the entries that are not known to exist, parents first."""
     wanted = dict.fromkeys(each for (tp, _) in entries for each in (paths.partitions(tp.topic), paths.partition(tp)))
     return [path for path in wanted if path not in present]
 
@@ -148,7 +150,7 @@ def _settle_creates(
     present: set[str],
     settled: dict[int, WriteResult],
 ) -> Conversation:
-    """Read all that a refused or lost transaction was about, and return the entries that are still to be created."""
+    """Read all nodes of a refused or lost transaction, and return the entries that still need to be created."""
     partitions = [entries[index][0] for index in left]
     topics = tuple(dict.fromkeys(paths.topic(tp.topic) for tp in partitions))
     parents = tuple(_missing_parents([entries[index] for index in left], set()))
@@ -181,7 +183,7 @@ class _EncodedStates:
         self._known: dict[tuple[int, int, tuple[int, ...], int], bytes] = {}
 
     def bytes_of(self, state: LeaderIsrAndControllerEpoch) -> bytes:
-        """The state as its znode holds it."""
+        """Return the data of the state's znode."""
         key = (state.leader, state.leader_epoch, state.isr, state.controller_epoch)
         data = self._known.get(key)
         if data is None:

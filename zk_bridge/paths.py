@@ -1,7 +1,7 @@
 """The ZooKeeper paths that Kafka uses (controller.md 2.2), and the expected sizes of their data.
 
-Rule: a path is spelt in one place: what an event of the controller watches, in the event's declaration
-(`messages.events`), from where it is taken; everything else here.
+Rule: each path is defined in one place. A path that a controller event watches is taken from the event's declaration
+(`messages.events`). All other paths are defined here.
 """
 
 from __future__ import annotations
@@ -45,80 +45,80 @@ PERSISTENT = (
     "/config/users",
     BROKER_CONFIGS,
 )
-"""What every node makes sure of at its start, with null data (controller.md 2.1, broker.md 7.1)."""
+"""Paths that every node creates at its start, with null data (controller.md 2.1, broker.md 7.1)."""
 
 
 def broker(broker_id: int) -> str:
-    """A broker's registration."""
+    """Return the path of a broker's registration."""
     return f"{BROKER_IDS}/{broker_id}"
 
 
 def topic(name: str) -> str:
-    """A topic's assignment."""
+    """Return the path of a topic's assignment."""
     return f"{TOPICS}/{name}"
 
 
 def partitions(name: str) -> str:
-    """The parent of a topic's partitions."""
+    """Return the path of the parent of a topic's partitions."""
     return f"{TOPICS}/{name}/partitions"
 
 
 def partition(tp: TopicPartition) -> str:
-    """The parent of a partition's state."""
+    """Return the path of the parent of a partition's state."""
     return f"{TOPICS}/{tp[0]}/partitions/{tp[1]}"
 
 
 def partition_state(tp: TopicPartition) -> str:
-    """A partition's leadership."""
+    """Return the path of a partition's state."""
     return f"{TOPICS}/{tp[0]}/partitions/{tp[1]}/state"
 
 
 def topic_config(name: str) -> str:
-    """A topic's configuration overrides."""
+    """Return the path of a topic's configuration overrides."""
     return f"{TOPIC_CONFIGS}/{name}"
 
 
 def broker_config(name: str) -> str:
-    """Overrides of a broker, by its id, or of all that say nothing else."""
+    """Return the path of the overrides of a broker id, or of the defaults of all brokers."""
     return f"{BROKER_CONFIGS}/{name}"
 
 
 def delete_topic(name: str) -> str:
-    """The request to delete a topic."""
+    """Return the path of the request to delete a topic."""
     return f"{DELETE_TOPICS}/{name}"
 
 
 def isr_change(name: str) -> str:
-    """A notification that ISRs changed."""
+    """Return the path of an ISR change notification."""
     return f"{ISR_CHANGES}/{name}"
 
 
 def config_change(number: int) -> str:
-    """A notification that a configuration changed."""
+    """Return the path of a config change notification."""
     return f"{CONFIG_CHANGE_PREFIX}{number:010d}"
 
 
 def log_dir_event(name: str) -> str:
-    """A notification that a broker lost a log directory."""
+    """Return the path of a log directory failure notification."""
     return f"{LOG_DIR_EVENTS}/{name}"
 
 
 def our_node(node_id: int) -> str:
-    """Where a node of ours says how it is watched."""
+    """Return the path of the registration of one of our nodes, which contains its metrics address."""
     return f"{OUR_NODES}/{node_id}"
 
 
 def ancestors(path: str) -> tuple[str, ...]:
-    """All nodes above `path`, the topmost first, without the root."""
+    """Return all ancestors of `path`, the topmost first, without the root."""
     parts = path.split("/")[1:-1]
     return tuple("/" + "/".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def expected_bytes(path: str) -> int:
-    """How large an answer to expect from reading `path`: data and stat.
+    """Return the estimated response size in bytes for reading `path`: data and stat.
 
-    An estimate by the kind of node, so that a batch of reads stays well below jute.maxbuffer: Pulsar's batches that
-    counted only the requests dropped their session again and again (zookeeper.md 4).
+    The estimate depends on the kind of node. It keeps a batch of reads well below jute.maxbuffer. Pulsar's batches
+    counted only the requests and lost their session again and again (zookeeper.md 4).
     """
     if path.endswith("/state"):
         return 256

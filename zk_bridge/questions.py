@@ -30,4 +30,4 @@ CONVERSATIONS: dict[type, Starter] = {
     **reassignments.ANSWERS,
     **notifications.ANSWERS,
 }
-"""Question -> the generator function that answers it."""
+"""Class of a request -> the generator function that handles it."""

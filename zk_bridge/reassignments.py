@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def get_reassignments(question: GetReassignments) -> Conversation:
-    """Which partitions shall have which replicas."""
+    """Return the requested reassignments."""
     if question.watch:
         yield Arm(exists=(paths.REASSIGNMENTS,))
     (node,) = yield from data_of((paths.REASSIGNMENTS,))
@@ -28,7 +28,12 @@ def get_reassignments(question: GetReassignments) -> Conversation:
 
 
 def request_reassignments(question: RequestReassignments) -> Conversation:
-    """Ask for reassignments; one request at a time. What stands there and is ours was written, and the answer lost."""
+    """Request reassignments, if the znode is absent. Equal data means that this request was written and its answer
+    lost.
+
+    Returns:
+        Done, or Reassignments with the request that exists already.
+    """
     data = znodes.encode_reassignments(question.requests)
     while True:
         reply = yield from transact((WriteOp(CREATE, paths.REASSIGNMENTS, data),), NODE_EXISTS, NO_NODE)
@@ -43,7 +48,8 @@ def request_reassignments(question: RequestReassignments) -> Conversation:
 
 
 def forget_reassignments(question: RemoveReassignments) -> Conversation:
-    """Take requests out, as the node is now: what an admin writes meanwhile is not lost, so it is read again then."""
+    """Remove requests from the znode. Its version is checked: after a concurrent change by an admin tool it is read
+    again."""
     done = frozenset(question.requests)
     while True:
         (node,) = yield from data_of((paths.REASSIGNMENTS,))

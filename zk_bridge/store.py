@@ -1,5 +1,7 @@
-"""The interface of the bridge's ZooKeeper client: it executes operations, and delivers replies and watch events in the
-order of the server."""
+"""The interface of the bridge's ZooKeeper client.
+
+The client executes operations, and delivers replies and watch events in the order of the server.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,19 @@ class Store(Protocol):
     """
 
     waits: bool
-    """Whether `start` and `stop` wait for a server, so that who must not wait calls them on another thread."""
+    """Whether `start` and `stop` wait for a server. A caller that must not block calls them on another thread."""
 
     def start(self, sink: Sink) -> None:
-        """Connect, and call `sink` from then on, from any thread, with all that happens, in the order it happened.
+        """Connect. From then on pass all replies, events and state changes to `sink`, in order, from any thread.
 
-        Returns once connected: the first news is SessionState(connected). Raises ZooKeeperUnavailable.
+        Return once connected. The first message is SessionState(connected).
+
+        Raises:
+            ZooKeeperUnavailable: No server could be reached.
         """
 
     def submit(self, request: StoreRequest) -> None:
-        """Send a request; its StoreReply comes by the sink. Requests take effect in the order submitted."""
+        """Send a request. Its StoreReply is passed to the sink. Requests take effect in the order submitted."""
 
     def stop(self) -> None:
-        """End the session: its ephemerals go at once, and nothing comes by the sink any more."""
+        """End the session. Its ephemerals are deleted at once, and the sink receives no further messages."""

@@ -29,11 +29,11 @@ from zk_bridge.conversations import (
 )
 
 _PARTITIONS_LEVEL = 2
-"""Below a topic's node and `partitions` stand its partitions."""
+"""Depth of the partition nodes below a topic's node (topic, `partitions`, partition)."""
 
 
 def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
-    """Topics that are queued for deletion."""
+    """Return the topics that are queued for deletion."""
     if question.watch:
         yield Arm(children=(paths.DELETE_TOPICS,))
     (names,) = yield from children_of((paths.DELETE_TOPICS,))
@@ -41,7 +41,7 @@ def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
 
 
 def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
-    """Ask the controller to delete a topic. After a lost answer a node that is there counts as ours."""
+    """Request the deletion of a topic. After a lost answer, an existing node counts as created by this request."""
     ops = (*fence(question.epoch_zk_version), WriteOp(CREATE, paths.delete_topic(question.topic)))
     lost = False
     while True:
@@ -57,16 +57,16 @@ def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
 
 
 def forget_topic_deletions(question: DeleteTopicDeletionRequests) -> Conversation:
-    """Take requests back."""
+    """Delete deletion requests."""
     yield from delete_present([paths.delete_topic(name) for name in question.topics], question.epoch_zk_version)
     return Done()
 
 
 def delete_topics(question: DeleteTopics) -> Conversation:
-    """Delete everything of the topics, children before parents, the request for deletion last.
+    """Delete all nodes of the topics, children before parents, the deletion request last.
 
-    Each partition is taken to have its state and nothing else. Where that is wrong, or something came or went in
-    between, or an answer was lost, what is there is read level by level.
+    The first attempt assumes that each partition has only its state. If that is wrong, a node came or went meanwhile,
+    or an answer was lost, the next attempts read the nodes level by level.
     """
     check = fence(question.epoch_zk_version)
     for usual in chain((True,), repeat(False)):
@@ -80,9 +80,9 @@ def delete_topics(question: DeleteTopics) -> Conversation:
 
 
 def _everything_of(names: tuple[str, ...], usual: bool) -> Conversation:
-    """Paths of all that exists of these topics, in the order in which it can be deleted.
+    """Return the paths of all nodes of these topics, in an order in which they can be deleted.
 
-    `usual`: partitions have what they usually have, and are not looked into.
+    If `usual`, the children of partitions are not read: each is assumed to have only its state.
     """
     levels: list[list[str]] = []
     level = tuple(paths.topic(name) for name in names)

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def get_topics(question: GetTopics) -> Conversation:
-    """All topics."""
+    """Return the names of all topics."""
     if question.watch:
         yield Arm(children=(paths.TOPICS,))
     (names,) = yield from children_of((paths.TOPICS,))
@@ -50,7 +50,7 @@ def get_topics(question: GetTopics) -> Conversation:
 
 
 def get_assignments(question: GetAssignments) -> Conversation:
-    """Assignments of topics. A torn one is logged and named, and costs the others nothing."""
+    """Return the assignments of topics. An unreadable one is logged and listed; the others are returned."""
     node_paths = tuple(paths.topic(name) for name in question.topics)
     if question.watch and node_paths:
         yield Arm(data=node_paths)
@@ -74,7 +74,7 @@ def get_assignments(question: GetAssignments) -> Conversation:
 
 
 def set_assignments(question: SetAssignments) -> Conversation:
-    """Write assignments of topics that exist, whatever their version."""
+    """Write the assignments of existing topics, regardless of version."""
     check = fence(question.epoch_zk_version)
     sets = []
     for name, partitions in question.topics:
@@ -86,9 +86,9 @@ def set_assignments(question: SetAssignments) -> Conversation:
 
 
 def create_topic(question: CreateTopic) -> Conversation:
-    """Write the topic's configuration, then the topic, in one transaction: a reader that sees the topic sees both.
+    """Create the topic's configuration and then the topic in one transaction, so that a reader sees both or neither.
 
-    Kafka does it in two, and writes the configuration even of a topic that then turns out to exist.
+    Kafka uses two transactions. It writes the configuration even of a topic that already exists.
     """
     name, partitions = question.topic
     config = WriteOp(CREATE, paths.topic_config(name), znodes.encode_config(question.config))

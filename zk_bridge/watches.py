@@ -1,15 +1,15 @@
 """Map changes of znodes to controller events (controller.md 1.2), and events to the actors that watch.
 
-The rows are the declarations of the events themselves (`messages.events`), gathered by path.
+The rows are taken from the declarations of the events (`messages.events`), grouped by path.
 
-Rule 1: the watch on the server is one-shot, but each watcher is notified of a path once until it asks again: what
-        happens in between it will see when it asks, because the bridge arms before it reads.
-Rule 2: a change that has no event in the table ends the watch: the node must be asked about again.
-Rule 3: after an interruption every watch is armed again, and tells what has changed meanwhile, nothing else. Those that
-        outside a controller's term behave as if they had fired: a candidate that could not read /controller
-        for want of ZooKeeper looks at it again.
-Rule 4: a node that was there before an interruption, and is there after it with other data, may have been deleted and
-        created again: the server reports the data change only. A watcher of its creation is notified.
+Rule 1: a watch on the server is one-shot. Each watcher is notified of a path once until it requests the path again. It
+        sees changes in between with that request, because the bridge sets watches before it reads.
+Rule 2: a change without an event in the table ends the watch. The watcher must request the node again.
+Rule 3: after an interruption every watch is set again, and reports only what has changed meanwhile. Exception: watches
+        that are independent of a controller's term behave as if they had fired. A candidate that could not read
+        /controller because ZooKeeper was unavailable then reads it again.
+Rule 4: a node that existed before an interruption and has other data after it may have been deleted and created again.
+        The server reports only a data change, so a watcher of its creation is notified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ ANY = "*"
 class WatchRow(NamedTuple):
     """A row of the watch table: a path, and the event for each kind of change.
 
-    `path` has a `*` for each key; `keys` make the event's first fields of their texts. `of_term` as in `Watch`.
+    Attributes:
+        path: The path, with a `*` for each key.
+        kind: NODE or CHILD.
+        events: Kind of change -> class of event.
+        keys: Functions that convert the texts at the `*` to the first fields of the event.
+        of_term: As in `Watch`.
     """
 
     path: str
@@ -41,7 +46,7 @@ class WatchRow(NamedTuple):
     of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
-        """The parts of `path` at this row's `*`; None if the row does not match the path."""
+        """Return the keys that `path` has at this row's `*`; None if the row does not match the path."""
         mine, theirs = self.path.split("/"), path.split("/")
         if len(mine) != len(theirs) or any(ANY != part != other for part, other in zip(mine, theirs, strict=True)):
             return None
@@ -49,13 +54,13 @@ class WatchRow(NamedTuple):
         return tuple(of(text) for of, text in zip(self.keys, texts, strict=True))
 
     def path_of(self, key: str) -> str:
-        """The path where the `*` are these texts, joined by "/"."""
+        """Return the path in which the `*` are replaced by the parts of `key`, which are joined by "/"."""
         texts = iter(key.split("/"))
         return "/".join(next(texts, "") if part == ANY else part for part in self.path.split("/"))
 
 
 def rows(events: Iterable[Any]) -> tuple[WatchRow, ...]:
-    """The table that these classes of events declare."""
+    """Return the table that these event classes declare."""
     table: dict[tuple[str, str], WatchRow] = {}
     for event in events:
         if event.watch is None:
@@ -76,8 +81,8 @@ WATCHES = rows(EVENTS)
 class _Watch:
     """A watched path: its row in the watch table, the names that the `*` in the row matched, and the watching actors.
 
-    For each watcher: whether it was notified. `present` is whether the znode existed at the last look; None if
-    unknown.
+    `notified` has for each watcher whether it was notified. `present` is whether the znode existed at the last read;
+    None if unknown.
     """
 
     __slots__ = ("arms", "key", "present", "row", "notified", "watchers")
@@ -85,7 +90,7 @@ class _Watch:
     def __init__(self, row: WatchRow, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
-        self.arms = arms  # the field of Arm by which it was armed: data, exists or children
+        self.arms = arms  # field of Arm that set it: data, exists or children
         self.present: bool | None = None
         self.watchers: list[Any] = []
         self.notified: list[bool] = []
@@ -111,9 +116,10 @@ class WatchTable:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
     def arm(self, watcher: Any, request: Arm) -> None:
-        """`watcher` is about to ask about the paths of `request`, and will be notified of the next change.
+        """Add `watcher` to the watches of the paths in `request`, to be notified of the next change.
 
-        Raises AskFailed for a path of which no event tells.
+        Raises:
+            AskFailed: The watch table has no event for a path.
         """
         for arms, kind in (("data", NODE), ("exists", NODE), ("children", CHILD)):
             for path in getattr(request, arms):
@@ -131,16 +137,20 @@ class WatchTable:
                     watch.notified.append(False)
 
     def looked(self, request: Arm, present: tuple[bool, ...]) -> None:
-        """`request` has been carried out: which of the paths of `request.exists` are there."""
+        """Store which paths of `request.exists` exist, after `request` was executed."""
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
             if watch is not None:
                 watch.present = there
 
     def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Notification]:
-        """The server says that `path` changed. Yields the events for watchers that were not notified yet.
+        """Handle a change of `path` that the server reported. Yield the events for watchers that were not notified yet.
 
-        `again`: the server reports it while watches are armed again, after an interruption (rule 4).
+        Args:
+            path: The znode.
+            change: The kind of change.
+            generation: Number of the session, for the event.
+            again: Whether the watches are being set again after an interruption (rule 4).
         """
         for kind in (NODE, CHILD):
             watch = self._watches.get((path, kind))
@@ -156,10 +166,10 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
-        """What is to be armed anew after an interruption, to tell what has changed since.
+        """Return the watches to set again after an interruption, so that they report changes since.
 
-        A node that may come and go, and was there, is one that is believed to exist. One of which has not been heard
-        the asker reads from the answer whether it exists.
+        A node in `exists` that existed at the last read is set as a data watch. A node in `exists` that was not read
+        yet is left out: its requester reads its existence from the reply.
         """
         by_field: dict[str, list[str]] = {"data": [], "exists": [], "children": []}
         for (path, _), watch in self._watches.items():
@@ -168,11 +178,11 @@ class WatchTable:
         return Arm(tuple(by_field["data"]), tuple(by_field["exists"]), tuple(by_field["children"]))
 
     def looked_for(self) -> Arm:
-        """What is to be looked for after an interruption, whatever has changed since (rule 3)."""
+        """Return the watches that behave after an interruption as if they had fired (rule 3)."""
         return Arm(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
     def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
-        """`request`, of paths looked for, has been armed: yields each one's event as if it had fired."""
+        """Yield the event of each path in `request` as if it had fired, after `looked_for` was set again."""
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
             changes = (NODE_CHANGED, NODE_CREATED) if there else (NODE_DELETED,)
@@ -182,9 +192,12 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
-        """Drop the watches of `watcher` for an event with one of these names and one of these keys.
+        """Drop the watches of `watcher` for these events and keys.
 
-        A key is text; those of a path with several are joined by "/", which no key can hold. None: whatever the key.
+        Args:
+            watcher: The actor.
+            events: Names of event classes.
+            keys: Keys as text; several keys of a path are joined by "/", which no key can contain. None means all keys.
         """
         for place in self._places(events, keys):
             watch = self._watches[place]
@@ -195,7 +208,7 @@ class WatchTable:
                 del self._watches[place]
 
     def watchers(self) -> list[Any]:
-        """All watchers, each once."""
+        """Return all watchers, each once."""
         found: list[Any] = []
         for watch in self._watches.values():
             for watcher in watch.watchers:
@@ -204,11 +217,11 @@ class WatchTable:
         return found
 
     def clear(self) -> None:
-        """Forget everything: the session is dead."""
+        """Drop all watches after the end of the session."""
         self._watches.clear()
 
     def _places(self, events: Collection[str], keys: Iterable[str] | None) -> list[tuple[str, str]]:
-        """The paths and kinds of the watches that `forget` means: looked up where keys are given, else sought."""
+        """Return the (path, kind) of the watches that match: a lookup for given keys, otherwise a search."""
         if keys is None:
             return [place for place, watch in self._watches.items() if _named(watch.row, events)]
         rows_named = [row for same in self._rows.values() for row in same if _named(row, events)]
@@ -230,7 +243,7 @@ class WatchTable:
 
 
 def start_watching(question: StartWatching) -> Conversation:
-    """Arm what the events named are watched by; those of nodes with keys are armed when the keys are known."""
+    """Set the watches of the named events. Watches of paths with keys are set when their keys are known."""
     chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
     yield Arm(
         exists=tuple(row.path for row in chosen if row.kind == NODE),
@@ -240,7 +253,7 @@ def start_watching(question: StartWatching) -> Conversation:
 
 
 def stop_watching(question: StopWatching) -> Conversation:
-    """Drop the asker's watches; those of the server are left to fire unheard."""
+    """Drop the requester's watches. The server's watches stay and fire without effect."""
     yield DropWatches(question.events, question.keys)
     return Done()
 

@@ -1,8 +1,9 @@
 """Encode and decode the data of Kafka's znodes (controller.md 2.1-2.4).
 
-Rule 1: read everything that any Kafka of ZooKeeper's times wrote: every version, any key order, unknown keys ignored.
-Rule 2: write what 3.9.1 at inter.broker.protocol.version 2.6 writes; the state node byte for byte.
-Rule 3: whatever else a znode holds, reading it raises BadZnode, which names the path and the reason, and nothing else.
+Rule 1: reading accepts the data of every Kafka version with ZooKeeper: every version number, any key order. Unknown
+        keys are ignored.
+Rule 2: writing produces the data of 3.9.1 at inter.broker.protocol.version 2.6; the state node byte for byte.
+Rule 3: for any other data, reading raises only BadZnode, which contains the path and the reason.
 
 Kafka: `ZkData`.
 """

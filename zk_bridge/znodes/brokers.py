@@ -23,16 +23,19 @@ from zk_bridge.znodes.reading import (
 
 _ENDPOINT = re.compile(r"([^:/\s]+)://(\[[^\[\]\s]*\]|[^:\[\]/\s]*):(-?[0-9]{1,10})")
 REGISTRATION_VERSIONS = (("2.7-IV0", 5), ("0.10.0-IV1", 4))
-"""From which inter.broker.protocol.version on: version of a registration. Before, it is 2."""
+"""Minimum inter.broker.protocol.version and its version of a registration. Below the last it is 2."""
 
 
 def registration_version(ibp: str) -> int:
-    """Version of /brokers/ids/N by inter.broker.protocol.version."""
+    """Return the version of /brokers/ids/N for an inter.broker.protocol.version."""
     return next((version for since, version in REGISTRATION_VERSIONS if at_least(ibp, since)), 2)
 
 
 def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
-    """/brokers/ids/N (controller.md 2.3). host and port are those of the first PLAINTEXT endpoint, else null and -1."""
+    """Encode /brokers/ids/N (controller.md 2.3).
+
+    host and port are those of the first PLAINTEXT endpoint; null and -1 without one.
+    """
     version = registration_version(ibp)
     plain = next((end for end in broker.endpoints if end.security_protocol == "PLAINTEXT"), None)
     members: dict[str, Any] = {
@@ -56,7 +59,16 @@ def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
 
 
 def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
-    """A registration of version 1 to 5 (or newer); the broker's id is the last part of `path`, its epoch the czxid."""
+    """Decode a registration of version 1 to 5 or newer.
+
+    Args:
+        path: The znode's path; its last part is the broker's id.
+        data: The znode's data.
+        epoch: The znode's czxid, which is the broker epoch.
+
+    Raises:
+        BadZnode: The data or the id is invalid.
+    """
 
     def read(data: bytes | None) -> Broker:
         members = parse(data)
@@ -83,7 +95,7 @@ def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
 
 
 def is_broker_id(name: str) -> bool:
-    """Is this the name of a registration? Kafka writes ids as plain decimals."""
+    """Return whether this is the name of a registration. Kafka writes ids as plain decimals."""
     return re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) is not None and int(name) <= INT32
 
 

@@ -7,23 +7,23 @@ from zk_bridge.znodes.reading import decimal, encode, member, naming, number, nu
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """/cluster/id; its version is text."""
+    """Encode /cluster/id. Its version is text."""
     return encode({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(path: str, data: bytes | None) -> str:
-    """The id in /cluster/id."""
+    """Return the id in /cluster/id. Raises BadZnode."""
     read: str = naming(path, data, lambda data: valid_text(member(parse(data), "id", str), "id"))
     return read
 
 
 def encode_producer_ids(broker_id: int, start: int, end: int) -> bytes:
-    """/latest_producer_id_block; its offsets are text, and its end is in the block."""
+    """Encode /latest_producer_id_block. Its offsets are text, and block_end is inclusive."""
     return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end - 1)})
 
 
 def decode_producer_ids(path: str, data: bytes | None) -> int:
-    """The first id after the block in /latest_producer_id_block; 0 where there never was one."""
+    """Return the first id after the block in /latest_producer_id_block; 0 if no block exists. Raises BadZnode."""
     if data is None:
         return 0
     end: int = naming(path, data, lambda data: int(decimal(member(parse(data), "block_end", str))))
@@ -31,7 +31,7 @@ def decode_producer_ids(path: str, data: bytes | None) -> int:
 
 
 def encode_node(node: NodeRegistration) -> bytes:
-    """/kafka-actors/nodes/N, ours alone."""
+    """Encode /kafka-actors/nodes/N, which Kafka does not have."""
     return encode(
         {
             "version": 1,
@@ -45,7 +45,7 @@ def encode_node(node: NodeRegistration) -> bytes:
 
 
 def decode_node(path: str, data: bytes | None) -> NodeRegistration:
-    """A node of ours; its id is the last part of `path`."""
+    """Decode the registration of one of our nodes. Its id is the last part of `path`. Raises BadZnode."""
 
     def read(data: bytes | None) -> NodeRegistration:
         members = parse(data)

@@ -9,23 +9,23 @@ from zk_bridge.znodes.reading import INT32, encode, naming, number_member, parse
 
 
 def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
-    """/controller, version 1."""
+    """Encode /controller, version 1."""
     return encode({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
 
 
 def decode_controller(path: str, data: bytes | None) -> int:
-    """The broker id in /controller, version 1 or 2 (3.4 and later add kraftControllerEpoch)."""
+    """Return the broker id in /controller, version 1 or 2 (3.4 and later add kraftControllerEpoch). Raises BadZnode."""
     read: int = naming(path, data, lambda data: number_member(parse(data), "brokerid"))
     return read
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
-    """/controller_epoch: bare decimal text."""
+    """Encode /controller_epoch: a decimal number as text."""
     return b"%d" % epoch
 
 
 def decode_controller_epoch(path: str, data: bytes | None) -> int:
-    """The number in /controller_epoch."""
+    """Return the number in /controller_epoch. Raises BadZnode."""
     if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > INT32:
         raise BadZnode(f"{path}: expected a decimal number, found {shown(data)}")
     return int(data)

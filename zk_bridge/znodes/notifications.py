@@ -1,5 +1,7 @@
-"""Encode and decode the data of notification znodes, such as /isr_change_notification, and of other znodes that list
-partitions."""
+"""Encode and decode the data of notification znodes, such as /isr_change_notification.
+
+Other znodes that list partitions have the same form.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from zk_bridge.znodes.reading import InvalidValue, encode, member, naming, numbe
 
 
 def encode_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
-    """/isr_change_notification/isr_change_N, and /admin/preferred_replica_election."""
+    """Encode /isr_change_notification/isr_change_N or /admin/preferred_replica_election."""
     return encode({"version": 1, "partitions": [{"topic": name, "partition": number} for name, number in partitions]})
 
 
 def decode_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
-    """The partitions that such a node names."""
+    """Return the partitions that the znode lists. Raises BadZnode."""
     return all_at_once(decoding_partitions(path, data))
 
 
 def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, tuple[TopicPartition, ...]]:
-    """`decode_partitions` in steps of SLICE partitions: ten thousand may be named."""
+    """Run `decode_partitions` in steps of SLICE partitions, because a znode may list ten thousand."""
     found: list[TopicPartition] = []
     try:
         for some in slices(member(parse(data), "partitions", list)):
@@ -38,11 +40,11 @@ def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, 
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """/log_dir_event_notification/log_dir_event_N; event 1 is the failure of a log directory."""
+    """Encode /log_dir_event_notification/log_dir_event_N. Event 1 is the failure of a log directory."""
     return encode({"version": 1, "broker": broker_id, "event": 1})
 
 
 def decode_log_dir_event(path: str, data: bytes | None) -> int:
-    """The broker that a notification names."""
+    """Return the broker id in a notification. Raises BadZnode."""
     read: int = naming(path, data, lambda data: number_member(parse(data), "broker"))
     return read

@@ -1,6 +1,6 @@
 """Encode and decode the data of /brokers/topics/T/partitions/P/state.
 
-The state node is read and written 100,000 times in a row: its common form has a path of its own.
+A controller reads and writes 100,000 state nodes in a row, so their common form has a fast path.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _COMMON_STATE = re.compile(
 
 
 def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
-    """.../state in the very bytes of 3.9.1."""
+    """Encode a state node exactly as 3.9.1 does."""
     isr = b",".join([b"%d" % broker_id for broker_id in state.isr])
     return _STATE % (state.controller_epoch, state.leader, state.leader_epoch, isr)
 
 
 def decode_state(path: str, data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
-    """What .../state says; `zk_version` is the znode's."""
+    """Decode a state node; `zk_version` is the znode's version. Raises BadZnode."""
     common = _COMMON_STATE.fullmatch(data) if data is not None else None
     if common is None:
         state: LeaderIsrAndControllerEpoch = naming(path, data, lambda data: _decode_state(data, zk_version))

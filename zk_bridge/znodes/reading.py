@@ -10,11 +10,11 @@ from messages.conversation import BadZnode
 
 INT32 = 2**31 - 1
 DIGITS = 10
-"""As many has INT32."""
+"""Maximum number of digits, which is that of INT32."""
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON as Kafka writes it: UTF-8, no whitespace, keys in the order given."""
+    """Return JSON as Kafka writes it: UTF-8, no whitespace, keys in the order given."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -23,7 +23,7 @@ class InvalidValue(Exception):
 
 
 def parse(data: bytes | None) -> dict[str, Any]:
-    """The members of a JSON object."""
+    """Return the members of a JSON object."""
     if data is None:
         raise InvalidValue("no data")
     try:
@@ -38,7 +38,7 @@ def parse(data: bytes | None) -> dict[str, Any]:
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: not too long."""
+    """Return a value for an error message, shortened to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
@@ -47,7 +47,11 @@ _REQUIRED = object()
 
 
 def member(members: dict[str, Any], key: str, kind: type, default: object = _REQUIRED) -> Any:
-    """A member of this kind; `default` where it is missing or null. Torn where it is required or of another kind."""
+    """Return a member of type `kind`; `default` if it is missing or null.
+
+    Raises:
+        InvalidValue: The member is missing and has no default, or has another type.
+    """
     value = members.get(key)
     if value is None:
         if default is _REQUIRED:
@@ -59,7 +63,7 @@ def member(members: dict[str, Any], key: str, kind: type, default: object = _REQ
 
 
 def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32) -> int:
-    """An integer in these bounds."""
+    """Return `value` if it is an integer in these bounds. Otherwise raise InvalidValue."""
     if type(value) is not int:
         raise InvalidValue(f"{what} is {shown(value)}, expected a number")
     if not least <= value <= most:
@@ -68,7 +72,8 @@ def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32)
 
 
 def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, default: int | None = None) -> int:
-    """An integer member in the bounds of int32, `default` where it is missing."""
+    """Return an integer member between `least` and the maximum of int32; `default` if it is missing. Raises
+    InvalidValue."""
     value = members.get(key, default)
     if value is None:
         raise InvalidValue(f"{key} is missing")
@@ -76,7 +81,7 @@ def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, de
 
 
 def valid_text(value: object, what: str) -> str:
-    """Text that can be written as UTF-8."""
+    """Return `value` if it is text that UTF-8 can encode. Otherwise raise InvalidValue."""
     if type(value) is not str:
         raise InvalidValue(f"{what} is {shown(value)}, expected text")
     if not value.isascii():
@@ -88,7 +93,7 @@ def valid_text(value: object, what: str) -> str:
 
 
 def broker_ids(value: object, what: str) -> tuple[int, ...]:
-    """A list of broker ids."""
+    """Return a list of broker ids as a tuple. Raises InvalidValue."""
     if type(value) is not list:
         raise InvalidValue(f"{what} is {shown(value)}, expected a list of broker ids")
     if value and {*map(type, value)} == {int} and min(value) >= -INT32 - 1 and max(value) <= INT32:
@@ -97,7 +102,7 @@ def broker_ids(value: object, what: str) -> tuple[int, ...]:
 
 
 def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -> Any:
-    """What `read` makes of `data`; a Torn becomes the BadZnode that names `path`."""
+    """Return `read(data)`. An InvalidValue is raised as a BadZnode that contains `path`."""
     try:
         return read(data)
     except InvalidValue as torn:
@@ -105,7 +110,7 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
 
 
 def decimal(text: str) -> int:
-    """The number that a name or a key spells in decimals."""
+    """Return the number of a name or a key in decimals. Raises InvalidValue."""
     if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
         raise InvalidValue(f"{shown(text)} is no decimal number")
     return int(text)

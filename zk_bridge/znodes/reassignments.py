@@ -20,7 +20,7 @@ from zk_bridge.znodes.reading import (
 
 
 def encode_reassignments(requests: Iterable[RequestedReassignment]) -> bytes:
-    """Partitions with the replicas that they shall have."""
+    """Encode partitions with their requested replicas."""
     return encode(
         {
             "version": 1,
@@ -33,7 +33,7 @@ def encode_reassignments(requests: Iterable[RequestedReassignment]) -> bytes:
 
 
 def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassignment, ...]:
-    """The same; of a partition that stands there twice the last counts, as for Kafka."""
+    """Decode partitions with their requested replicas. For a duplicate partition the last entry counts, as in Kafka."""
 
     def read(data: bytes | None) -> tuple[RequestedReassignment, ...]:
         found: dict[TopicPartition, tuple[int, ...]] = {}

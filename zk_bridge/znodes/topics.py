@@ -21,12 +21,12 @@ from zk_bridge.znodes.reading import (
 
 
 def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
-    """/brokers/topics/T, version 2; adding and removing list only partitions where there are any."""
+    """Encode /brokers/topics/T, version 2. The adding and removing tables list only partitions with such replicas."""
     return all_at_once(encoding_topic(partitions))
 
 
 def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[None, None, bytes]:
-    """`encode_topic` in steps of SLICE partitions."""
+    """Run `encode_topic` in steps of SLICE partitions."""
     tables: dict[str, list[bytes]] = {"partitions": [], "adding_replicas": [], "removing_replicas": []}
     for part in slices(partitions):
         if tables["partitions"]:
@@ -43,12 +43,12 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
 
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
-    """The partitions of a topic by number, from version 1, 2 or 3; missing keys are empty, as for Kafka."""
+    """Return the partitions of a topic by number, from version 1, 2 or 3. Missing keys are empty, as in Kafka."""
     return all_at_once(decoding_topic(path, data))
 
 
 def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple[PartitionAssignment, ...]]:
-    """`decode_topic` in steps of SLICE partitions: a topic may have ten thousand."""
+    """Run `decode_topic` in steps of SLICE partitions, because a topic may have ten thousand."""
     tables: list[dict[int, tuple[int, ...]]] = []
     try:
         members = parse(data)
@@ -78,12 +78,12 @@ def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple
 
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
-    """/config/topics/T: overrides, values as text."""
+    """Encode /config/topics/T: the overrides, with values as text."""
     return encode({"version": 1, "config": dict(entries)})
 
 
 def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
-    """Overrides by name; null data and a missing key are no overrides. As by Kafka, no version is looked at."""
+    """Return the overrides by name; none for null data or a missing key. As in Kafka, the version is ignored."""
 
     def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
         if not data:
@@ -98,12 +98,12 @@ def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """/config/changes/config_change_N, version 2: `entity_path` is "topics/T" and the like."""
+    """Encode /config/changes/config_change_N, version 2. `entity_path` is, for example, "topics/T"."""
     return encode({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes | None) -> str:
-    """The entity path of a change notification, version 2 or 1 (entity_type and entity_name)."""
+    """Return the entity path of a notification of version 2 or 1 (entity_type and entity_name). Raises BadZnode."""
 
     def read(data: bytes | None) -> str:
         members = parse(data)
