@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -81,9 +81,14 @@ CASES = PRODUCE | FETCH
 
 
 class Cluster:
-    """Nodes of one kind on a ZooKeeper of their own. Topics have one partition, on all nodes."""
+    """Nodes of one kind on a ZooKeeper of their own. Topics have one partition, on all nodes.
 
-    def __init__(self, kind: str, place: Path, nodes: int, jars: Path) -> None:
+    `settings` are of all nodes, dots written as two underscores.
+    """
+
+    def __init__(
+        self, kind: str, place: Path, nodes: int, jars: Path, settings: Mapping[str, object] | None = None
+    ) -> None:
         place.mkdir(parents=True)
         self.nodes: list[Running] = []
         self._names = itertools.count()
@@ -93,9 +98,9 @@ class Cluster:
         ports, began = free_ports(nodes), time.monotonic()
         for number, port in enumerate(ports):
             if kind == OURS:
-                self.nodes.append(OurNode(place / str(number), number, port, where))
+                self.nodes.append(OurNode(place / str(number), number, port, where, **(settings or {})))
             else:
-                threads = {"num__network__threads": 3, "num__io__threads": 8}
+                threads = {"num__network__threads": 3, "num__io__threads": 8, **(settings or {})}
                 folder = place / str(number)
                 self.nodes.append(ApacheBroker(jars, folder, number, port, where, java=APACHE_JVM, **threads))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -161,9 +166,15 @@ class Load:
         numbers = (case.records, case.size, case.acks, case.rate)
         return self._run("produce", bootstrap, topic, *map(str, numbers), *case.settings)
 
-    def consume(self, bootstrap: str, topic: str, case: Case) -> dict[str, float]:
+    def consume(self, bootstrap: str, topic: str, case: Case, *settings: str) -> dict[str, float]:
         """Read them."""
-        return self._run("consume", bootstrap, topic, str(case.records))
+        return self._run("consume", bootstrap, topic, str(case.records), *settings)
+
+    def transact(self, bootstrap: str, topic: str, transactions: int, records: int, size: int = 100) -> float:
+        """Commit transactions of so many records; how many a second."""
+        numbers = map(str, (transactions, size, records))
+        settings = f"transactional.id={topic}", "linger.ms=0"
+        return self._run("transact", bootstrap, topic, *numbers, *settings)["per_second"]
 
     def _run(self, *words: str) -> dict[str, float]:
         said = subprocess.run([self._program, *words], check=False, capture_output=True, text=True, timeout=200)

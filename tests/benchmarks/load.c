@@ -1,7 +1,8 @@
 /* A load that is not the bottleneck: a producer, a consumer and a mock cluster on librdkafka, one JSON line per run.
  *
  *   load produce BOOTSTRAP TOPIC RECORDS BYTES ACKS RATE [name=value ...]   RATE 0: as fast as it goes, else records/s
- *   load consume BOOTSTRAP TOPIC RECORDS
+ *   load consume BOOTSTRAP TOPIC RECORDS [name=value ...]
+ *   load transact BOOTSTRAP TOPIC TRANSACTIONS BYTES RECORDS [name=value ...]   RECORDS in each, committed
  *   load mock TOPIC                                                         prints where it serves, until killed
  *
  * What comes as name=value is librdkafka's configuration, but partitions=N: records go to so many in turn. Latencies are from the call to the report of delivery.
@@ -125,6 +126,28 @@ static void consume(rd_kafka_conf_t *conf, const char *name, long records) {
     _exit(seen < records);
 }
 
+static void done(rd_kafka_error_t *error) {
+    if (error) fail(rd_kafka_error_string(error));
+}
+
+static void transact(rd_kafka_conf_t *conf, const char *name, long transactions, size_t bytes, long records) {
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    rd_kafka_t *producer = client(RD_KAFKA_PRODUCER, conf);
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(producer, name, NULL);
+    char *record = calloc(1, bytes);
+    done(rd_kafka_init_transactions(producer, 60000));
+    double begin = 0;
+    for (long i = -1; i < transactions; i++) { /* the first one makes connections, and is not counted */
+        if (!i) begin = now();
+        done(rd_kafka_begin_transaction(producer));
+        for (long j = 0; j < records; j++) send_one(producer, topic, record, bytes, j);
+        done(rd_kafka_commit_transaction(producer, 60000));
+    }
+    printf("{\"records\": %ld, \"failed\": %ld, \"per_second\": %.2f}\n", delivered, failed, transactions / (now() - begin));
+    fflush(stdout);
+    _exit(failed != 0);
+}
+
 static void mock(rd_kafka_conf_t *conf, const char *name) {
     rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(client(RD_KAFKA_PRODUCER, conf), 1);
     rd_kafka_mock_topic_create(cluster, name, 1, 1);
@@ -133,21 +156,8 @@ static void mock(rd_kafka_conf_t *conf, const char *name) {
     for (;;) pause();
 }
 
-int main(int count, char **words) {
-    if (count < 3) fail("load produce|consume|mock ...: see the head of load.c");
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    set(conf, "log_level", "3");
-    if (!strcmp(words[1], "mock")) mock(conf, words[2]);
-    if (count < 5) fail("load produce|consume BOOTSTRAP TOPIC RECORDS ...");
-    set(conf, "bootstrap.servers", words[2]);
-    if (!strcmp(words[1], "consume")) consume(conf, words[3], atol(words[4]));
-    if (strcmp(words[1], "produce") || count < 8) fail("load produce BOOTSTRAP TOPIC RECORDS BYTES ACKS RATE ...");
-    set(conf, "acks", words[6]);
-    if (atof(words[7]) == 0) {
-        set(conf, "queue.buffering.max.messages", "500000");
-        set(conf, "queue.buffering.max.kbytes", "1000000");
-    }
-    for (int i = 8; i < count; i++) {
+static void configure(rd_kafka_conf_t *conf, int count, char **words) {
+    for (int i = 0; i < count; i++) {
         char *value = strchr(words[i], '=');
         if (!value) fail("what comes last is name=value");
         *value = 0;
@@ -157,5 +167,30 @@ int main(int count, char **words) {
         }
         set(conf, words[i], value + 1);
     }
+}
+
+int main(int count, char **words) {
+    if (count < 3) fail("load produce|consume|transact|mock ...: see the head of load.c");
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    set(conf, "log_level", "3");
+    if (!strcmp(words[1], "mock")) mock(conf, words[2]);
+    if (count < 5) fail("load produce|consume|transact BOOTSTRAP TOPIC RECORDS ...");
+    set(conf, "bootstrap.servers", words[2]);
+    if (!strcmp(words[1], "consume")) {
+        configure(conf, count - 5, words + 5);
+        consume(conf, words[3], atol(words[4]));
+    }
+    if (!strcmp(words[1], "transact")) {
+        if (count < 7) fail("load transact BOOTSTRAP TOPIC TRANSACTIONS BYTES RECORDS ...");
+        configure(conf, count - 7, words + 7);
+        transact(conf, words[3], atol(words[4]), atol(words[5]), atol(words[6]));
+    }
+    if (strcmp(words[1], "produce") || count < 8) fail("load produce BOOTSTRAP TOPIC RECORDS BYTES ACKS RATE ...");
+    set(conf, "acks", words[6]);
+    if (atof(words[7]) == 0) {
+        set(conf, "queue.buffering.max.messages", "500000");
+        set(conf, "queue.buffering.max.kbytes", "1000000");
+    }
+    configure(conf, count - 8, words + 8);
     produce(conf, words[3], atol(words[4]), atol(words[5]), atof(words[7]));
 }
