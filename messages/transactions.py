@@ -228,6 +228,7 @@ class StartRequestSender:
     channel: str
     network: ActorAddress
     timeout: float
+    metrics: ActorAddress = None
 
 
 class PartitionLeader(NamedTuple):
@@ -270,12 +271,13 @@ class StartTransactionVerifier:
     metadata_cache: ActorAddress
     finder: ActorAddress
     network: ActorAddress
+    metrics: ActorAddress = None
 
 
 class VerificationRequest(NamedTuple):
     """A leader's request to verify that its partition is in the open transaction of a producer.
 
-    `asker` is the partition's actor, which knows its questions by `number`.
+    `asker` is the partition's actor, which knows its questions by `number`. `since` is when the verifier received it.
     """
 
     number: int
@@ -284,6 +286,7 @@ class VerificationRequest(NamedTuple):
     producer_epoch: int
     partition: TopicPartition
     asker: ActorAddress = None
+    since: float = 0.0
 
 
 @message

@@ -42,5 +42,6 @@ class BrokerSenders(Dispatcher):
         sender = self.createActor(self.SENDER)
         self._senders[broker] = sender, endpoint
         channel, timeout = f"{self.CHANNELS}-{broker}-{self._made}", start.request_timeout_ms / 1000
-        self.send(sender, StartRequestSender(start.node_id, broker, endpoint, channel, start.network, timeout))
+        network = start.network, timeout, start.metrics
+        self.send(sender, StartRequestSender(start.node_id, broker, endpoint, channel, *network))
         return sender

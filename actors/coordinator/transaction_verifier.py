@@ -56,7 +56,7 @@ class TransactionVerifierActor(BrokerSenders):
 
     def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
         """A partition's leader asks."""
-        self._due += [each._replace(asker=sender) for each in message.verifications]
+        self._due += [each._replace(asker=sender, since=self.now) for each in message.verifications]
         self._find()
 
     def _find(self) -> None:

@@ -3,13 +3,14 @@
 Rule 1: the broker is asked first which versions it supports. One without version 4 of AddPartitionsToTxn cannot
         verify: what it coordinates counts as verified, as in Kafka.
 Rule 2: a request without a response answers NETWORK_EXCEPTION, and what is queued too; the versions are asked again.
+Rule 3: the metrics have the time of each verification, and the number of those with an error, as in Kafka.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from thespian.actors import ActorAddress
 
@@ -17,11 +18,15 @@ from actors.coordinator.request_sender import RequestSender
 from actors.core.transaction.verifications import error_codes, request_of, supports_verification, take
 from messages.cluster import TopicPartition
 from messages.error_codes import NETWORK_EXCEPTION, NONE, UNKNOWN_SERVER_ERROR
+from messages.metrics import Count, Counts, Sample, Samples
 from messages.probes import probe
 from messages.requests import ApiVersionsRequest, ApiVersionsResponse
 from messages.transaction_requests import AddPartitionsToTxnResponse
 from messages.transactions import TransactionVerified, VerificationRequest, Verify
 from messages.vocabulary import Message
+
+TIME = "kafka_server_addpartitionstotxnmanager_verificationtimems"
+FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total"
 
 
 class VerificationSenderActor(RequestSender[VerificationRequest]):
@@ -64,8 +69,18 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         self._answer(entries, {}, NETWORK_EXCEPTION)
 
     def _answer(
-        self, entries: Iterable[VerificationRequest], codes: Mapping[tuple[str, TopicPartition], int], otherwise: int
+        self,
+        entries: Collection[VerificationRequest],
+        codes: Mapping[tuple[str, TopicPartition], int],
+        otherwise: int,
     ) -> None:
+        failures = 0
         for each in entries:
             code = codes.get((each.transactional_id, each.partition), otherwise)
+            failures += code != NONE
             self.send(each.asker, TransactionVerified(each.number, each.producer_id, code))
+        metrics = self._start.metrics
+        if metrics is not None and entries:
+            self.send(metrics, Samples(tuple([Sample(TIME, 1000 * (self.now - each.since)) for each in entries])))
+            if failures:
+                self.send(metrics, Counts((Count(FAILURES, failures),)))

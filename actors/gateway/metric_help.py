@@ -68,6 +68,12 @@ HELP = {
     "kafka_server_replicamanager_partitionswithlatetransactionscount": (
         "Number of partitions with a transaction that is open for longer than a coordinator permits."
     ),
+    "kafka_server_addpartitionstotxnmanager_verificationtimems": (
+        "Time until a transaction is verified before a batch is appended, in ms."
+    ),
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total": (
+        "Number of transactions that could not be verified."
+    ),
     "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": (
         "Number of transaction markers that wait for a leader."
     ),
@@ -111,6 +117,7 @@ COUNTERS = (
         )
     ),
     *(f"kafka_server_replicamanager_{what}_total" for what in ("isrexpands", "isrshrinks", "failedisrupdates")),
+    "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total",
 )
 """Counters without labels, which are there from the start."""
 

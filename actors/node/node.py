@@ -287,10 +287,8 @@ class NodeActor(FlowActor):
             return None
         verifier = self.createActor(TransactionVerifierActor)
         timeout_ms = start.settings.request_timeout_ms
-        self.send(
-            verifier,
-            StartTransactionVerifier(start.settings.node_id, timeout_ms, metadata_cache, finder, start.network),
-        )
+        actors = metadata_cache, finder, start.network, start.metrics
+        self.send(verifier, StartTransactionVerifier(start.settings.node_id, timeout_ms, *actors))
         return verifier
 
     def _serve(self, started: ReplicaManagerStarted) -> Flow[None]:

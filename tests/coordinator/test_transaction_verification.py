@@ -10,6 +10,7 @@ import pytest
 from thespian.actors import ActorAddress
 
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
+from actors.coordinator.verification_sender import FAILURES, TIME
 from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.error_codes import (
@@ -24,6 +25,7 @@ from messages.error_codes import (
     OUT_OF_ORDER_SEQUENCE,
     PRODUCER_FENCED,
 )
+from messages.metrics import Count, Counts, Samples
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.transaction_requests import (
@@ -54,6 +56,7 @@ class VerifyingWorld(TransactionWorld):
         self.holds = self.fails = False
         self.held: list[tuple[Transmit, ActorAddress]] = []
         self.verified: list[AddPartitionsToTxnRequest] = []
+        self.figures: list[Message] = []
         self._asked_of_us: dict[int, tuple[Transmit, ActorAddress]] = {}
         super().__init__(place)
 
@@ -63,7 +66,8 @@ class VerifyingWorld(TransactionWorld):
             "a broker", lambda message, sender: self._answer(message.correlation_id, message.response)
         )
         network = self.base.external_endpoint("network of verifications", self._ask_coordinator)
-        start = StartTransactionVerifier(0, 30_000, self.cache, self.finder, network)
+        figures = self.base.external_endpoint("figures", lambda message, sender: self.figures.append(message))
+        start = StartTransactionVerifier(0, 30_000, self.cache, self.finder, network, figures)
         self.base.inject(self.verifier, start)
         super().start()
 
@@ -223,6 +227,22 @@ def test_batches_do_not_wait_for_a_coordinator_that_has_another_endpoint(world: 
     world.update(*world.topics_with(), live=(alive(0, 9192), alive(1, 9093)))
     world.begin_produce(other, b"x", name="other")
     assert world.codes_of(waiting) == [NOT_ENOUGH_REPLICAS]
+
+
+def test_the_metrics_have_times_and_failures(world: VerifyingWorld) -> None:
+    pair = world.producer()
+    assert world.produce(pair, b"early") == [INVALID_TXN_STATE]
+    world.add(pair, A0)
+    world.holds = True
+    world.begin_produce(pair, b"a")
+    world.pass_time(0.25)
+    world.holds = False
+    world.go_on()
+    world.run()
+    [refused, verified] = [each.values for each in world.figures if isinstance(each, Samples)]
+    assert [each.values for each in world.figures if isinstance(each, Counts)] == [(Count(FAILURES, 1),)]
+    assert {each.name for each in refused} == {TIME}
+    assert 250 <= verified[0].value < 300
 
 
 def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:

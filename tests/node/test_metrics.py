@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
+from actors.coordinator.verification_sender import FAILURES as VERIFICATION_FAILURES
 from actors.core.broker.topic_stats import OF_ALL_TOPICS, metric
 from actors.gateway.metric_help import COUNTERS
 from actors.node.assembly import HANDLER_IDLE
@@ -29,7 +30,7 @@ def families(world: World, node: int) -> dict[str, Any]:
 def test_every_metric_says_what_it_means_and_counters_begin_at_0(tmp_path: Path) -> None:
     world = World.of(tmp_path)
     at_first = families(world, 0)
-    assert set(COUNTERS) == {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS}
+    assert set(COUNTERS) == {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS, VERIFICATION_FAILURES}
     for name in COUNTERS:
         [sample] = [each for each in at_first[name.removesuffix("_total")].samples if not each.labels]
         assert sample.value == 0
