@@ -15,7 +15,7 @@ from actors.cli.display import printable
 from actors.cli.usage_errors import wrong_use
 from actors.explain import cluster_history, transaction_history
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.explanations import Line
+from actors.explain.explanations import Sentence
 from actors.explain.fact_gathering import gather
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
@@ -105,7 +105,7 @@ def _read(about: str, name: str | None) -> Any:
         raise wrong_use(f"'{name}' is no {about}: it should be {form}") from None
 
 
-def _line_text(line: Line) -> str:
+def _line_text(line: Sentence) -> str:
     if line.place is None:
         return line.text
     at, node, run, n, _ = line.place

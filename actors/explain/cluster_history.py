@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from actors.explain.explanations import Answer, Line, state_history, terms
+from actors.explain.explanations import Answer, Sentence, state_history, terms
 from actors.explain.fact_gathering import TraceFacts
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
@@ -32,7 +32,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
     left_out = len(lines) - EVENTS
-    before = [Line(f"{left_out} earlier events are left out")] if left_out > 0 else []
+    before = [Sentence(f"{left_out} earlier events are left out")] if left_out > 0 else []
     return [*before, *lines[-EVENTS:]]
 
 
@@ -43,7 +43,7 @@ def refused(facts: TraceFacts, _: None) -> Answer:
         if (each.api, each.code) not in USUAL:
             found.setdefault((each.api, each.code), []).append(each)
     return [
-        Line(
+        Sentence(
             f"{api}: {name_of(code)} {sum(each.times for each in answers)} times"
             f" ({_names(sorted({each.subject or 'all' for each in answers}))}), the last:",
             answers[-1].place,
@@ -57,42 +57,43 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
-        Line(f"{name}: {times} times: {last[name].why}, the last:", last[name].place) for name, times in found.items()
+        Sentence(f"{name}: {times} times: {last[name].why}, the last:", last[name].place)
+        for name, times in found.items()
     ]
 
 
-def _processes(facts: TraceFacts) -> Iterator[Line]:
+def _processes(facts: TraceFacts) -> Iterator[Sentence]:
     began: set[int] = set()
     for life in sorted(facts.lives, key=lambda life: life.began):
         node = life.place.node
         if node in began:
-            yield Line(f"broker {node} was started again", life.place._replace(at=life.began, n=1))
+            yield Sentence(f"broker {node} was started again", life.place._replace(at=life.began, n=1))
         began.add(node)
         if life.ending in ENDED:
-            yield Line(f"broker {node} {ENDED[life.ending]}", life.place)
+            yield Sentence(f"broker {node} {ENDED[life.ending]}", life.place)
 
 
-def _faults(facts: TraceFacts) -> Iterator[Line]:
+def _faults(facts: TraceFacts) -> Iterator[Sentence]:
     for met in facts.faults:
         value = f" ({met.value:g})" if met.value else ""
-        yield Line(
+        yield Sentence(
             f"an injected fault was met: {met.fault}{value}, {met.api} of client {met.client_id} at broker"
             f" {met.place.node}",
             met.place,
         )
 
 
-def _node_faults(facts: TraceFacts) -> Iterator[Line]:
+def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
     for fault in facts.node_faults:
         value = f" ({fault.value:g})" if fault.value else ""
         hits = f"; hits: {fault.hits}" if fault.change == "removed" else ""
-        yield Line(
+        yield Sentence(
             f"an injected fault was {fault.change}: {fault.fault}{value} of broker {fault.place.node}{hits}",
             fault.place,
         )
 
 
-def _leaders(facts: TraceFacts) -> Iterator[Line]:
+def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
     """Changes of leaders: what one event did to many partitions is one line."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted({state.partition for state in facts.written}):
@@ -109,7 +110,7 @@ def _leaders(facts: TraceFacts) -> Iterator[Line]:
         else:
             what = f"got a leader: broker {after_id}"
         during = f", during {first.event}" if first.event else ""
-        yield Line(f"{named} {what}{during}", first.place)
+        yield Sentence(f"{named} {what}{during}", first.place)
 
 
 def _names(names: list[str]) -> str:

@@ -16,14 +16,14 @@ from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import NONE
 from messages.error_names import name_of
 from messages.facts.declarations import (
-    Deletion,
-    Idle,
+    BrokersRead,
+    EventWithoutEffect,
     LeaderAndIsrSent,
     NodeRun,
     ReplicasAssigned,
     RequestRefused,
-    Seen,
     StateWrite,
+    TopicDeletionStep,
     TracePosition,
 )
 
@@ -33,14 +33,14 @@ MOMENT = 0.0005
 """Seconds: a share of an outage that is not longer is left out, if there is another for the same time."""
 
 
-class Line(NamedTuple):
-    """A sentence of an explanation, with the place in the trace that it is based on."""
+class Sentence(NamedTuple):
+    """A sentence of an explanation, with the trace position of the fact that it states."""
 
     text: str
     place: TracePosition | None = None
 
 
-Answer = list[Line]
+Answer = list[Sentence]
 
 
 # ----------------------------------------------------------------------------------------------------------- partition
@@ -52,9 +52,9 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if not history:
         assigned = _assigned(facts, partition)
         if assigned is None:
-            return [Line(f"no node in this trace knows {partition}")]
+            return [Sentence(f"no node in this trace knows {partition}")]
         return [
-            Line(
+            Sentence(
                 f"it never had a leader: its replicas are {_ids(assigned.replicas)}, and no partition state "
                 f"was written",
                 assigned.place,
@@ -62,21 +62,23 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         ]
     removed = [each for each in _deleted(facts, partition.topic) if each > history[-1].place]
     if removed:
-        return [Line("its topic was deleted, and its znodes were removed", removed[0])]
+        return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
     now, since = history[-1], _since(history, lambda state: state.leader)
     if now.leader != NO_LEADER:
-        return [Line(f"broker {now.leader} is the leader since {_wrote(since)}", since.place)]
-    lines = [Line(f"no leader since {_wrote(since)}: its ISR is {_ids(now.isr)}", since.place)]
+        return [Sentence(f"broker {now.leader} is the leader since {_wrote(since)}", since.place)]
+    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {_ids(now.isr)}", since.place)]
     queued = _queued(facts, partition.topic)
     if queued:
         return [
             *lines,
-            Line(f"its topic is queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
+            Sentence(f"its topic is queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
         ]
     for broker in now.isr:
         gone = _alive(facts, broker)
         lines.append(
-            gone if gone is not None else Line(f"no controller in this trace recorded whether broker {broker} is alive")
+            gone
+            if gone is not None
+            else Sentence(f"no controller in this trace recorded whether broker {broker} is alive")
         )
     return lines
 
@@ -88,15 +90,15 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
         return []
     now, wanted = history[-1], assigned.replicas[0]
     lines = [
-        Line(f"the preferred leader is broker {wanted}, of the replicas {_ids(assigned.replicas)}", assigned.place)
+        Sentence(f"the preferred leader is broker {wanted}, of the replicas {_ids(assigned.replicas)}", assigned.place)
     ]
     if wanted in now.isr:
         back = _since(history, lambda state: wanted in state.isr)
         led = [state for state in history if state.leader == wanted and state.place >= back.place]
         since = "and was elected since then" if led else "but was not elected since then"
-        lines.append(Line(f"broker {wanted} is in the ISR since {_wrote(back)}, {since}", back.place))
+        lines.append(Sentence(f"broker {wanted} is in the ISR since {_wrote(back)}, {since}", back.place))
     else:
-        lines.append(Line(f"broker {wanted} is not in the ISR and cannot be elected"))
+        lines.append(Sentence(f"broker {wanted} is not in the ISR and cannot be elected"))
     return lines
 
 
@@ -109,7 +111,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
             left = _since(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
             before = [state for state in history if state.place < left.place]
             was = f"; the ISR was {_ids(before[-1].isr)} before" if before else " (from the start of the trace)"
-            lines.append(Line(f"broker {broker} is not in the ISR since {_wrote(left)}{was}", left.place))
+            lines.append(Sentence(f"broker {broker} is not in the ISR since {_wrote(left)}{was}", left.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
     return lines
@@ -121,7 +123,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if not history:
         return []
     words = "last state read from ZooKeeper" if history[-1].read else "last state"
-    answer = [Line(f"{words}: {_wrote(history[-1])}", history[-1].place)]
+    answer = [Sentence(f"{words}: {_wrote(history[-1])}", history[-1].place)]
     grown = [
         now
         for before, now in zip([None, *history], history, strict=False)
@@ -129,7 +131,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     ]
     for state in grown[-LAST:]:
         answer.append(
-            Line(
+            Sentence(
                 f"leader epoch {state.epoch}, leader {state.leader}, ISR {_ids(state.isr)}: {_wrote(state)}",
                 state.place,
             )
@@ -145,12 +147,12 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     what = f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}"
     event = assigned.event or "an admin request"
     how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
-    lines = [Line(f"{what}, {how}", assigned.place)]
+    lines = [Sentence(f"{what}, {how}", assigned.place)]
     in_sync = history[-1].isr if history else ()
     for broker in _target(assigned):
         if broker not in in_sync:
             gone = _alive(facts, broker)
-            lines.append(Line(f"waits for broker {broker}, which is not in the ISR {_ids(in_sync)}"))
+            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {_ids(in_sync)}"))
             lines += [gone] if gone is not None else []
     return lines
 
@@ -158,7 +160,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Why was its reassignment refused, taken back, or overtaken?"""
     lines = [
-        Line(f"an admin request was rejected: {_why(each)}", each.place)
+        Sentence(f"an admin request was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == partition
     ]
@@ -167,7 +169,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
             taken = f"the request for {_ids(each.replicas)} was removed from /admin/reassign_partitions"
-            lines.append(Line(f"{taken} during {each.event}", each.place))
+            lines.append(Sentence(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
         if _replicas(before) == _replicas(after):
             continue
@@ -180,7 +182,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
                 else f"the reassignment was replaced by one to {_ids(_target(after))}"
             )
             lines.append(
-                Line(
+                Sentence(
                     f"{given_up}, and {_ids(back)} were not added, by {after.event or 'an admin request'}", after.place
                 )
             )
@@ -189,7 +191,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """When did it have no leader, and how long did each step take?"""
-    lines: list[Line] = []
+    lines: list[Sentence] = []
     before: StateWrite | None = None
     gap: list[StateWrite] = []
     """States without a leader since `before`."""
@@ -206,7 +208,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
         last = max((each.place for each in facts.lives), default=gap[-1].place)
         began, since = _lost_at(facts, before, gap[0])
         words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
-        lines.append(Line(words, gap[0].place))
+        lines.append(Sentence(words, gap[0].place))
     return lines[-LAST:]
 
 
@@ -246,7 +248,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
             )
             parts.append((order.answered - order.sent, f"until {how}"))
     total = f"{sum(took for took, _ in parts):.3f} s without a leader, from {since} until broker {after.leader} led: "
-    return [Line(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
+    return [Sentence(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
@@ -310,7 +312,7 @@ def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Which of its brokers believe something else than ZooKeeper says?"""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
-    lines: list[Line] = []
+    lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
         answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
         obeyed = [each for each in answer if each.outcome == NONE]
@@ -326,7 +328,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
             why = f"epoch {last.epoch} {how}" + (f": {last.why}" if last.why else "")
         else:
             why = f"epoch {last.epoch} was sent and rejected: {name_of(last.outcome)}"
-        lines.append(Line(f"broker {broker} {knows}: {why}", last.place if last is not None else None))
+        lines.append(Sentence(f"broker {broker} {knows}: {why}", last.place if last is not None else None))
         gone = _alive(facts, broker, only_gone=True)
         lines += [gone] if gone is not None else []
     return lines
@@ -339,11 +341,11 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if cut.partition != partition or 0 <= cut.end <= cut.to:
             continue
         what = f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
-        lines.append(Line(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
+        lines.append(Sentence(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
     for before, after in itertools.pairwise(state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {_ids(before.isr)}: {_wrote(after)}"
-            lines.append(Line(unclean, after.place))
+            lines.append(Sentence(unclean, after.place))
     return sorted(lines, key=lambda line: line.place or TracePosition(0.0, 0, "", 0))[-LAST:]
 
 
@@ -356,45 +358,47 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
     if over and not steps:
-        return [Line("it was created again after a deletion; the trace has no later deletion", max(over))]
+        return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
     if not steps:
         known = any(fact.partition.topic == topic for fact in facts.assigned)
-        return [Line("the trace has no deletion of it" if known else f"no node in this trace knows topic {topic}")]
+        return [Sentence("the trace has no deletion of it" if known else f"no node in this trace knows topic {topic}")]
     words = {
         "asked": "its deletion was requested",
         "queued": "queued for deletion",
         "ineligible": "not eligible for deletion",
         "deleted": "its znodes were removed",
     }
-    last: dict[str, Line] = {}
+    last: dict[str, Sentence] = {}
     for fact in steps:
-        last.setdefault(fact.step, Line(f"{words[fact.step]}, first during {fact.event or 'a request'}", fact.place))
+        last.setdefault(
+            fact.step, Sentence(f"{words[fact.step]}, first during {fact.event or 'a request'}", fact.place)
+        )
     lines = list(last.values())
     lines += [
-        Line(f"a request was rejected: {_why(each)}", each.place)
+        Sentence(f"a request was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request == "DeleteTopics"
     ]
     if "deleted" not in last:
-        lines.append(Line("not deleted at the end of the trace"))
+        lines.append(Sentence("not deleted at the end of the trace"))
         brokers = {broker for fact in facts.assigned if fact.partition.topic == topic for broker in fact.replicas}
         lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
         moving = [fact for fact in _latest(facts, topic) if fact.adding or fact.removing]
-        lines += [Line(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
+        lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
 
 
 def made(facts: TraceFacts, topic: str) -> Answer:
     """Why has it fewer partitions or replicas than ordered, or was not made?"""
     lines = [
-        Line(f"{each.request} was rejected: {_why(each)}", each.place)
+        Sentence(f"{each.request} was rejected: {_why(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
     latest = _latest(facts, topic)
     if lines and latest:
         replicas = sorted({len(each.replicas) for each in latest})
-        lines.append(Line(f"it has {len(latest)} partitions of {' or '.join(map(str, replicas))} replicas"))
+        lines.append(Sentence(f"it has {len(latest)} partitions of {' or '.join(map(str, replicas))} replicas"))
     return lines[-LAST:]
 
 
@@ -412,11 +416,13 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
         if now is not None:
             bounced = before.get(seen.by) is not None
             what = "registered again" if bounced else "alive"
-            lines.append(Line(f"{what} for controller {seen.by}, with broker epoch {now}: {seen.event}", seen.place))
+            lines.append(
+                Sentence(f"{what} for controller {seen.by}, with broker epoch {now}: {seen.event}", seen.place)
+            )
         elif any(epoch is not None for epoch in before.values()):
-            lines.append(Line(f"gone for controller {seen.by}: {seen.event}", seen.place))
+            lines.append(Sentence(f"gone for controller {seen.by}: {seen.event}", seen.place))
         before[seen.by] = now
-    return lines[-LAST:] or [Line(f"no controller in this trace has seen broker {broker}")]
+    return lines[-LAST:] or [Sentence(f"no controller in this trace has seen broker {broker}")]
 
 
 def unreachable(facts: TraceFacts, broker: int) -> Answer:
@@ -425,9 +431,9 @@ def unreachable(facts: TraceFacts, broker: int) -> Answer:
     if not failures:
         return []
     last = failures[-1]
-    lines = [Line(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
+    lines = [Sentence(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
     answered = [each for each in facts.answered if each.broker == broker and each.place > last.place]
-    return lines + [Line("it has responded to requests since then", each.place) for each in answered[-1:]]
+    return lines + [Sentence("it has responded to requests since then", each.place) for each in answered[-1:]]
 
 
 def leaves(facts: TraceFacts, broker: int) -> Answer:
@@ -437,13 +443,13 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
         if each.subject != broker or each.request != "ControlledShutdown":
             continue
         if each.code:
-            lines.append(Line(f"rejected: {_why(each)}", each.place))
+            lines.append(Sentence(f"rejected: {_why(each)}", each.place))
             continue
-        lines.append(Line(f"{len(each.left)} of its partitions could not get another leader", each.place))
+        lines.append(Sentence(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
             states = [state for state in state_history(facts, partition) if state.place <= each.place]
             why = f": its ISR is {_ids(states[-1].isr)}" if states else ""
-            lines.append(Line(f"{partition} keeps its leader{why}", states[-1].place if states else None))
+            lines.append(Sentence(f"{partition} keeps its leader{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
 
 
@@ -456,13 +462,13 @@ def terms(facts: TraceFacts, _: None) -> Answer:
     for fact in facts.terms:
         run = fact.place.run
         if fact.epoch >= 0:
-            lines.append(Line(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
+            lines.append(Sentence(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
             in_office.add(run)
         elif run in in_office:
             why = fact.why or f"it resigned during {fact.event}"
-            lines.append(Line(f"broker {fact.broker} ended its term: {why}", fact.place))
+            lines.append(Sentence(f"broker {fact.broker} ended its term: {why}", fact.place))
             in_office.remove(run)
-    return lines or [Line("no controller was elected in this trace")]
+    return lines or [Sentence("no controller was elected in this trace")]
 
 
 def busy(facts: TraceFacts, _: None) -> Answer:
@@ -470,7 +476,7 @@ def busy(facts: TraceFacts, _: None) -> Answer:
     lines = []
     for each in facts.waiting[:LAST]:
         doing = f"in progress, waiting for {each.waits_for}" if each.waits_for else "in the queue"
-        lines.append(Line(f"at the end of the trace {doing}, {each.age:.3f} s old: {each.event}", each.place))
+        lines.append(Sentence(f"at the end of the trace {doing}, {each.age:.3f} s old: {each.event}", each.place))
     return lines
 
 
@@ -478,17 +484,18 @@ def slow(facts: TraceFacts, _: None) -> Answer:
     """Which events made everything slow?"""
     slowest = sorted(facts.handled, key=lambda event: (-(event.took or 0), event.place))[:LAST]
     return [
-        Line(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place) for each in slowest
+        Sentence(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place)
+        for each in slowest
     ]
 
 
 def idle(facts: TraceFacts, _: None) -> Answer:
     """Which events did nothing, and why?"""
-    reasons: dict[str, list[Idle]] = {}
+    reasons: dict[str, list[EventWithoutEffect]] = {}
     for each in facts.idle:
         reasons.setdefault(each.why, []).append(each)
     return [
-        Line(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
+        Sentence(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
         for why, events in reasons.items()
     ]
 
@@ -540,7 +547,7 @@ def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWri
     return sorted(found.values(), key=lambda state: (state.version, state.place))
 
 
-def _queued(facts: TraceFacts, topic: str) -> list[Deletion]:
+def _queued(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
     """The steps of a topic's deletion that is not over."""
     steps = [each for each in facts.deletions if topic in each.topics]
     over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
@@ -584,20 +591,20 @@ def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) 
     return since
 
 
-def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Line | None:
+def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
     """Since when a broker is seen, or not seen any more; None if it was never observed."""
     if not facts.seen:
         return None
     here = broker in facts.seen[-1].brokers
     if here and only_gone:
         return None
-    since: Seen = facts.seen[-1]
+    since: BrokersRead = facts.seen[-1]
     for seen in reversed(facts.seen):
         if (broker in seen.brokers) != here:
             break
         since = seen
     state = "alive" if here else "gone"
-    return Line(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
+    return Sentence(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
 
 
 def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:

@@ -10,29 +10,29 @@ from messages.cluster import TopicPartition
 from messages.facts import facts as facts_of_run
 from messages.facts.declarations import (
     BrokerResponse,
+    BrokersRead,
     ControllerEvent,
     ControllerEventHandled,
-    Deletion,
-    Dropped,
+    ControllerTermChanged,
     ErrorAnswered,
+    EventWithoutEffect,
     Fact,
-    FaultMet,
-    Idle,
+    InjectedFaultReturned,
     LeaderAndIsrSent,
     LogTruncation,
     NodeFaultChange,
     NodeRun,
+    PendingEvent,
+    ReassignmentRequestRemoved,
     ReplicasAssigned,
     RequestFailed,
     RequestRefused,
-    Seen,
     StateWrite,
-    Term,
+    TopicDeletionStep,
     TransactionDecision,
     TransactionMarked,
     TransactionRequest,
     Undecodable,
-    Waiting,
 )
 from messages.trace.runs import Run
 
@@ -43,21 +43,21 @@ class TraceFacts:
 
     written: list[StateWrite] = dataclasses.field(default_factory=list)
     assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)
-    dropped: list[Dropped] = dataclasses.field(default_factory=list)
-    seen: list[Seen] = dataclasses.field(default_factory=list)
-    terms: list[Term] = dataclasses.field(default_factory=list)
-    deletions: list[Deletion] = dataclasses.field(default_factory=list)
+    dropped: list[ReassignmentRequestRemoved] = dataclasses.field(default_factory=list)
+    seen: list[BrokersRead] = dataclasses.field(default_factory=list)
+    terms: list[ControllerTermChanged] = dataclasses.field(default_factory=list)
+    deletions: list[TopicDeletionStep] = dataclasses.field(default_factory=list)
     orders: list[LeaderAndIsrSent] = dataclasses.field(default_factory=list)
     failures: list[RequestFailed] = dataclasses.field(default_factory=list)
     answered: list[BrokerResponse] = dataclasses.field(default_factory=list)
     refused: list[RequestRefused] = dataclasses.field(default_factory=list)
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
-    faults: list[FaultMet] = dataclasses.field(default_factory=list)
+    faults: list[InjectedFaultReturned] = dataclasses.field(default_factory=list)
     node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
     cuts: list[LogTruncation] = dataclasses.field(default_factory=list)
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
-    idle: list[Idle] = dataclasses.field(default_factory=list)
-    waiting: list[Waiting] = dataclasses.field(default_factory=list)
+    idle: list[EventWithoutEffect] = dataclasses.field(default_factory=list)
+    waiting: list[PendingEvent] = dataclasses.field(default_factory=list)
     transaction_requests: list[TransactionRequest] = dataclasses.field(default_factory=list)
     decisions: list[TransactionDecision] = dataclasses.field(default_factory=list)
     marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
@@ -68,20 +68,20 @@ class TraceFacts:
 _LISTS: dict[type, Callable[[TraceFacts], list[Any]]] = {
     StateWrite: lambda facts: facts.written,
     ReplicasAssigned: lambda facts: facts.assigned,
-    Dropped: lambda facts: facts.dropped,
-    Seen: lambda facts: facts.seen,
-    Term: lambda facts: facts.terms,
-    Deletion: lambda facts: facts.deletions,
+    ReassignmentRequestRemoved: lambda facts: facts.dropped,
+    BrokersRead: lambda facts: facts.seen,
+    ControllerTermChanged: lambda facts: facts.terms,
+    TopicDeletionStep: lambda facts: facts.deletions,
     LeaderAndIsrSent: lambda facts: facts.orders,
     RequestFailed: lambda facts: facts.failures,
     BrokerResponse: lambda facts: facts.answered,
     RequestRefused: lambda facts: facts.refused,
     ErrorAnswered: lambda facts: facts.errors,
-    FaultMet: lambda facts: facts.faults,
+    InjectedFaultReturned: lambda facts: facts.faults,
     NodeFaultChange: lambda facts: facts.node_faults,
     LogTruncation: lambda facts: facts.cuts,
-    Idle: lambda facts: facts.idle,
-    Waiting: lambda facts: facts.waiting,
+    EventWithoutEffect: lambda facts: facts.idle,
+    PendingEvent: lambda facts: facts.waiting,
     TransactionRequest: lambda facts: facts.transaction_requests,
     TransactionDecision: lambda facts: facts.decisions,
     TransactionMarked: lambda facts: facts.marked,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.explain.explanations import LAST, Answer, Line
+from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.fact_gathering import TraceFacts
 from messages.cluster import TopicPartition
 from messages.error_codes import (
@@ -28,7 +28,7 @@ def state(facts: TraceFacts, transactional_id: str) -> Answer:
     requests = [each for each in _requests(facts, transactional_id) if each.code == NONE]
     decisions = _decisions(facts, transactional_id)
     if not requests and not decisions:
-        return [Line(f"the trace has no successful request of transactional id {transactional_id}")]
+        return [Sentence(f"the trace has no successful request of transactional id {transactional_id}")]
     later = [each for each in requests if not decisions or each.place > decisions[-1].place]
     begun = [each for each in later if each.api == "InitProducerId"]
     if begun:
@@ -38,21 +38,21 @@ def state(facts: TraceFacts, transactional_id: str) -> Answer:
         return _ongoing(added)
     if begun:
         now = begun[-1]
-        return [Line(f"Empty: InitProducerId returned {_producer(now)}", now.place)]
+        return [Sentence(f"Empty: InitProducerId returned {_producer(now)}", now.place)]
     if decisions:
         return _ended(facts, decisions[-1])
-    return [Line("the trace begins after its last state change")]
+    return [Sentence("the trace begins after its last state change")]
 
 
 def _ongoing(added: list[TransactionRequest]) -> Answer:
     """An open transaction, with what was added to it."""
     partitions = list(dict.fromkeys(each for request in added for each in request.partitions))
     groups = list(dict.fromkeys(request.group for request in added if request.group))
-    lines = [Line(f"Ongoing since the first {added[0].api} of {_producer(added[0])}", added[0].place)]
+    lines = [Sentence(f"Ongoing since the first {added[0].api} of {_producer(added[0])}", added[0].place)]
     if partitions:
-        lines.append(Line(f"it contains {_named(partitions)}"))
+        lines.append(Sentence(f"it contains {_named(partitions)}"))
     if groups:
-        lines.append(Line(f"it contains offsets of {', '.join(groups[:NAMED])}"))
+        lines.append(Sentence(f"it contains offsets of {', '.join(groups[:NAMED])}"))
     return lines
 
 
@@ -64,16 +64,18 @@ def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
     left = [each for each in decision.partitions if each not in done]
     word = "Commit" if decision.commit else "Abort"
     if not left:
-        return [Line(f"Complete{word}: all {len(decision.partitions)} partitions have the marker", marked[-1].place)]
+        return [
+            Sentence(f"Complete{word}: all {len(decision.partitions)} partitions have the marker", marked[-1].place)
+        ]
     return [
-        Line(f"Prepare{word} since the coordinator began to send markers", decision.place),
-        Line(f"{len(left)} of {len(decision.partitions)} partitions have no marker: {_named(left)}"),
+        Sentence(f"Prepare{word} since the coordinator began to send markers", decision.place),
+        Sentence(f"{len(left)} of {len(decision.partitions)} partitions have no marker: {_named(left)}"),
     ]
 
 
 def ends(facts: TraceFacts, transactional_id: str) -> Answer:
     """How did its last transactions end, and why?"""
-    return [Line(_end(each), each.place) for each in _decisions(facts, transactional_id)[-LAST:]]
+    return [Sentence(_end(each), each.place) for each in _decisions(facts, transactional_id)[-LAST:]]
 
 
 def _end(decision: TransactionDecision) -> str:
@@ -102,14 +104,14 @@ def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
             *(one for one in requests if one.place < each.place and (one.api, one.code) == ("InitProducerId", NONE)),
         ]
         newest = max(raised, key=lambda one: one.place, default=None)
-        lines.append(Line(text, each.place))
+        lines.append(Sentence(text, each.place))
         if newest is not None and 0 <= each.producer_epoch < newest.producer_epoch:
             how = (
                 _end(newest)
                 if isinstance(newest, TransactionDecision)
                 else f"InitProducerId returned {_producer(newest)}"
             )
-            lines.append(Line(f"a newer epoch was in use: {how}", newest.place))
+            lines.append(Sentence(f"a newer epoch was in use: {how}", newest.place))
     return lines[-2 * LAST :]
 
 

@@ -1,4 +1,4 @@
-"""Deliveries as lines of text and as JSON; large fields are named by their size."""
+"""Format deliveries as lines of text and as JSON; large fields are replaced by their size."""
 
 from __future__ import annotations
 

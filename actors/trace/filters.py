@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.trace.links import DeliveryId, Link, Links
+from actors.trace.links import CauseFinder, DeliveryId, Link
 from actors.trace.reader import Trace, TraceDelivery
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
@@ -34,7 +34,7 @@ follower."""
 
 
 class DeliveryFilters(NamedTuple):
-    """What is chosen; None and infinite times choose everything.
+    """The filters that select deliveries; a filter that is None, or an infinite time, selects everything.
 
     `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
     `event` is the class of a controller's event: the event and everything that it caused. `causes_of` and `effects_of`
@@ -89,7 +89,7 @@ def _is_of(record: TraceRecord, actor: str, of_class: bool) -> bool:
 
 def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
     """A delivery and the chain of deliveries that led to it, the first cause first. Raises TraceError."""
-    links = Links(trace.runs)
+    links = CauseFinder(trace.runs)
     parents = [array("q", [0]) for _ in trace.runs]  # 8 bytes a delivery
     begun = [0] * len(trace.runs)
     for each in trace.deliveries():
@@ -133,7 +133,7 @@ def linked_effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[tuple[TraceDelivery, Link | None]]:
     """The same, each with the link to its cause."""
-    links, led_to = Links(trace.runs), set[int]()
+    links, led_to = CauseFinder(trace.runs), set[int]()
     begin = {_packed(place) for place in places}
     for each in trace.deliveries():
         here = _packed(DeliveryId(links.index[id(each.run)], each.seq))

@@ -78,8 +78,8 @@ _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
 """The kind of a watch event by the kind of the write, as far as it names the znode itself."""
 
 
-class Links:
-    """The causes of deliveries, which are taken one by one in the order of time."""
+class CauseFinder:
+    """Finds the cause of each delivery; the deliveries are passed to it one by one, in order of time."""
 
     def __init__(self, runs: Iterable[TraceRun]) -> None:
         self.index = {id(run): place for place, run in enumerate(runs)}

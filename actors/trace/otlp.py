@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from actors.trace.links import Link, Links
+from actors.trace.links import CauseFinder, Link
 from actors.trace.payloads import (
     request_of,
     requests_of,
@@ -93,7 +93,7 @@ class OtlpWriter:
 
     def write(self) -> None:
         """Write all spans. Raises TraceError, OSError."""
-        links = Links(self._trace.runs)
+        links = CauseFinder(self._trace.runs)
         at = 0.0
         try:
             for count, delivery in enumerate(self._trace.deliveries()):

@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple
 
 from actors.trace.delivery_text import calls, title
 from actors.trace.explanation import TraceFact
-from actors.trace.links import DeliveryId, Link, Links
+from actors.trace.links import CauseFinder, DeliveryId, Link
 from actors.trace.protobuf import block, double, fixed, key, number, signed, text, varint
 from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.schema import OUTSIDE, SENT, TIMER
@@ -119,7 +119,7 @@ class _PerfettoWriter:
 
     def write(self, facts: Iterable[TraceFact]) -> ExportCounts:
         """Write everything."""
-        links = Links(self._trace.runs)
+        links = CauseFinder(self._trace.runs)
         try:
             for place, run in enumerate(self._trace.runs):
                 self._begin_run(place, run)

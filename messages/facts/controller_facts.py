@@ -30,19 +30,19 @@ from messages.conversation import Answer, Ask, Failure
 from messages.error_codes import NONE
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired
 from messages.facts.declarations import (
+    BrokersRead,
     ControllerEvent,
     ControllerEventHandled,
-    Deletion,
-    Dropped,
+    ControllerTermChanged,
+    EventWithoutEffect,
     Fact,
-    Idle,
+    PendingEvent,
+    ReassignmentRequestRemoved,
     ReplicasAssigned,
     RequestRefused,
-    Seen,
     StateWrite,
-    Term,
+    TopicDeletionStep,
     TracePosition,
-    Waiting,
 )
 from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
 from messages.network import ClientResponse
@@ -171,9 +171,13 @@ class ControllerFacts:
                 self._idle(controller, len(controller.queue))
             for number, (event, *_) in enumerate(controller.queue):
                 waits_for = ", ".join(dict.fromkeys(controller.open.values())) if number == 0 else ""
-                self._emit(Waiting(event.place, event, last.at - event.place.at, waits_for))
+                self._emit(PendingEvent(event.place, event, last.at - event.place.at, waits_for))
             if controller.in_office and ending == KILLED:
-                self._emit(Term(last, controller.broker, -1, "its process was killed, and this is its last record"))
+                self._emit(
+                    ControllerTermChanged(
+                        last, controller.broker, -1, "its process was killed, and this is its last record"
+                    )
+                )
 
     # ------------------------------------------------------------------------------------------------ events
 
@@ -203,7 +207,7 @@ class ControllerFacts:
                 else:
                     self._queued(controller, place, failed)
         if failed in ENDS:
-            self._emit(Term(place, controller.broker, -1, ENDS[failed]))
+            self._emit(ControllerTermChanged(place, controller.broker, -1, ENDS[failed]))
 
     def _queued(
         self, controller: _Controller, place: TracePosition, kind: str, about: str = "", generation: int = 0
@@ -217,7 +221,7 @@ class ControllerFacts:
         if controller.open:
             why = "the ZooKeeper session expired before it was done"
             for each in controller.queue:
-                self._emit(Idle(each.event.place, each.event, why))
+                self._emit(EventWithoutEffect(each.event.place, each.event, why))
             controller.queue.clear()
         self._idle(controller, len(controller.queue))
         controller.open.clear()
@@ -227,7 +231,7 @@ class ControllerFacts:
         """The first `count` queued events ended without a write or request."""
         over, controller.queue = controller.queue[:count], controller.queue[count:]
         for each in over:
-            self._emit(Idle(each.event.place, each.event, controller.why_idle(each)))
+            self._emit(EventWithoutEffect(each.event.place, each.event, controller.why_idle(each)))
 
     def _over(self, record: TraceRecord, samples: Samples) -> None:
         """An event of a controller has ended (rule 1)."""
@@ -243,7 +247,7 @@ class ControllerFacts:
         event = queued._replace(waited=values[EVENT_WAIT], took=values[EVENT_TIME])
         self._emit(ControllerEventHandled(event.place, event))
         if event.place.n not in controller.writing and event.kind not in RESPONSES:
-            self._emit(Idle(event.place, event, "there was nothing to be done"))
+            self._emit(EventWithoutEffect(event.place, event, "there was nothing to be done"))
         controller.writing.clear()
 
     # ------------------------------------------------------------------------------------------------ ZooKeeper
@@ -267,16 +271,16 @@ class ControllerFacts:
             case CreateTopic(topic):
                 self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
             case RequestTopicDeletion(topic):
-                self._unconfirmed[key] = [Deletion(place, "asked", (topic,))]
+                self._unconfirmed[key] = [TopicDeletionStep(place, "asked", (topic,))]
             case DeleteTopics(topics):
-                self._unconfirmed[key] = [Deletion(place, "deleted", topics)]
+                self._unconfirmed[key] = [TopicDeletionStep(place, "deleted", topics)]
             case QueueDeletions(topics):
-                self._unconfirmed[key] = [Deletion(place, "queued", tuple(each.topic for each in topics))]
+                self._unconfirmed[key] = [TopicDeletionStep(place, "queued", tuple(each.topic for each in topics))]
             case RemoveReassignments(requests):
-                self._unconfirmed[key] = [Dropped(place, *each) for each in requests]
+                self._unconfirmed[key] = [ReassignmentRequestRemoved(place, *each) for each in requests]
             case StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
                 controller.in_office = False
-                self._emit(Term(place, controller.broker, -1, ""))
+                self._emit(ControllerTermChanged(place, controller.broker, -1, ""))
 
     def _answer(self, place: TracePosition, record: TraceRecord, answer: Answer) -> None:
         """An answer of ZooKeeper's bridge, or of the topic deletion."""
@@ -300,15 +304,15 @@ class ControllerFacts:
             case DeletionPlan(steps):
                 for step in steps:
                     if isinstance(step, DeletionSets) and step.ineligible:
-                        self._emit(Deletion(place, "ineligible", step.ineligible))
+                        self._emit(TopicDeletionStep(place, "ineligible", step.ineligible))
         if controller is None:
             return
         match result:
             case Elected(epoch):
                 controller.in_office = True
-                self._emit(Term(place, controller.broker, epoch, ""))
+                self._emit(ControllerTermChanged(place, controller.broker, epoch, ""))
             case Brokers(brokers):
-                self._emit(Seen(place, controller.broker, {each.id: each.epoch for each in brokers}))
+                self._emit(BrokersRead(place, controller.broker, {each.id: each.epoch for each in brokers}))
             case PartitionStates(states_read):
                 for partition, read, _ in states_read:
                     if read is not None and self._partition in (None, partition):

@@ -90,7 +90,7 @@ class ReplicasAssigned(NamedTuple):
     written: bool = False
 
 
-class Dropped(NamedTuple):
+class ReassignmentRequestRemoved(NamedTuple):
     """A reassignment request that a controller removed from /admin/reassign_partitions."""
 
     place: TracePosition
@@ -99,8 +99,8 @@ class Dropped(NamedTuple):
     event: ControllerEvent | None = None
 
 
-class Seen(NamedTuple):
-    """The registered brokers and their epochs that a controller read from ZooKeeper."""
+class BrokersRead(NamedTuple):
+    """The broker ids and broker epochs that a controller read from ZooKeeper."""
 
     place: TracePosition
     by: int
@@ -108,9 +108,8 @@ class Seen(NamedTuple):
     event: ControllerEvent | None = None
 
 
-class Term(NamedTuple):
-    """The start or the end of a controller's term; the start has its `epoch`, the end has the reason `why` or an
-    event."""
+class ControllerTermChanged(NamedTuple):
+    """The start or the end of a controller's term: a start has an `epoch`, an end has the reason `why` or an event."""
 
     place: TracePosition
     broker: int
@@ -119,8 +118,8 @@ class Term(NamedTuple):
     event: ControllerEvent | None = None
 
 
-class Deletion(NamedTuple):
-    """A step in the deletion of topics: they were requested, queued, ineligible or deleted."""
+class TopicDeletionStep(NamedTuple):
+    """A step in the deletion of topics: requested, queued, ineligible or deleted."""
 
     place: TracePosition
     step: str
@@ -129,7 +128,7 @@ class Deletion(NamedTuple):
 
 
 class LeaderAndIsrSent(NamedTuple):
-    """A LeaderAndIsr request to a broker: the times when it was `sent` and `answered`, and the error code `outcome`.
+    """A LeaderAndIsr request to a broker: when it was `sent`, when it was `answered`, and its error code (`outcome`).
 
     0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
     """
@@ -184,8 +183,8 @@ class ErrorAnswered(NamedTuple):
     times: int = 1
 
 
-class FaultMet(NamedTuple):
-    """A client's request that a test answered with an injected fault."""
+class InjectedFaultReturned(NamedTuple):
+    """A client's request that a listener answered with a fault injected by a test."""
 
     place: TracePosition
     fault: str
@@ -195,7 +194,7 @@ class FaultMet(NamedTuple):
 
 
 class NodeFaultChange(NamedTuple):
-    """A fault that a test injects into a node was injected, met for the first time, or removed."""
+    """A fault of a node was injected by a test, took effect for the first time, or was removed."""
 
     place: TracePosition
     fault: str
@@ -213,7 +212,7 @@ class LogTruncation(NamedTuple):
     to: int
 
 
-class Idle(NamedTuple):
+class EventWithoutEffect(NamedTuple):
     """A controller event that changed nothing, and the reason."""
 
     place: TracePosition
@@ -221,8 +220,8 @@ class Idle(NamedTuple):
     why: str
 
 
-class Waiting(NamedTuple):
-    """A controller event that was pending when the trace ended; it is `age` seconds old and waits for `waits_for`."""
+class PendingEvent(NamedTuple):
+    """A controller event that was pending when the trace ended: its `age` in seconds, and what it waits for."""
 
     place: TracePosition
     event: ControllerEvent
@@ -264,7 +263,7 @@ class TransactionDecision(NamedTuple):
 
 
 class TransactionMarked(NamedTuple):
-    """Partitions contain the marker of a transaction."""
+    """The marker that ends a transaction was written to these partitions."""
 
     place: TracePosition
     transactional_id: str
@@ -303,20 +302,20 @@ Fact: TypeAlias = (
     | ControllerEventHandled
     | StateWrite
     | ReplicasAssigned
-    | Dropped
-    | Seen
-    | Term
-    | Deletion
+    | ReassignmentRequestRemoved
+    | BrokersRead
+    | ControllerTermChanged
+    | TopicDeletionStep
     | LeaderAndIsrSent
     | RequestFailed
     | BrokerResponse
     | RequestRefused
     | ErrorAnswered
-    | FaultMet
+    | InjectedFaultReturned
     | NodeFaultChange
     | LogTruncation
-    | Idle
-    | Waiting
+    | EventWithoutEffect
+    | PendingEvent
     | TransactionRequest
     | TransactionDecision
     | TransactionMarked

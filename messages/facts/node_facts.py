@@ -11,7 +11,14 @@ import attrs
 from messages.cluster import TopicPartition
 from messages.conversation import Answer
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import ErrorAnswered, FaultMet, LogTruncation, NodeFaultChange, NodeRun, TracePosition
+from messages.facts.declarations import (
+    ErrorAnswered,
+    InjectedFaultReturned,
+    LogTruncation,
+    NodeFaultChange,
+    NodeRun,
+    TracePosition,
+)
 from messages.network import ClientResponse, ClientResponses, FaultInjected
 from messages.node import NodeFaultInjected
 from messages.trace.schema import TraceRecord
@@ -51,7 +58,7 @@ class NodeFacts:
                 for each in message.responses:
                     self._errors(place, each)
             case FaultInjected():
-                self._emit(FaultMet(place, message.fault, message.value, message.api, message.client_id))
+                self._emit(InjectedFaultReturned(place, message.fault, message.value, message.api, message.client_id))
             case NodeFaultInjected():
                 self._emit(NodeFaultChange(place, message.fault, message.value, message.change, message.hits))
             case Answer():

@@ -23,7 +23,7 @@ from actors.cli.trace import command
 from actors.public.simulated import SimulatedCluster
 from actors.trace import otlp
 from actors.trace.filters import linked_effects
-from actors.trace.links import DeliveryId, Links
+from actors.trace.links import CauseFinder, DeliveryId
 from actors.trace.mermaid import sequence_diagram
 from actors.trace.reader import Trace, TraceDelivery, open_trace
 from messages.trace.errors import TraceError
@@ -122,7 +122,7 @@ def parsed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Parsed:
 
 def linked(trace: Trace) -> list[tuple[TraceDelivery, TraceDelivery]]:
     """Every delivery with a cause in the trace, and that cause."""
-    links, seen, pairs = Links(trace.runs), {}, []
+    links, seen, pairs = CauseFinder(trace.runs), {}, []
     for each in trace.deliveries():
         link = links.link(each)
         seen[links.index[id(each.run)], each.seq] = each

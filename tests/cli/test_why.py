@@ -21,10 +21,10 @@ from messages.error_codes import NONE, STALE_BROKER_EPOCH
 from messages.facts.declarations import (
     ControllerEvent,
     LeaderAndIsrSent,
+    PendingEvent,
     ReplicasAssigned,
     StateWrite,
     TracePosition,
-    Waiting,
 )
 from messages.trace.runs import find_runs
 from messages.trace.schema import INPUTS
@@ -225,7 +225,7 @@ def test_15_who_lost_its_session_ended_its_term(cluster: TraceFacts) -> None:
 def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
     at = [TracePosition(float(n), 0, "r", n) for n in (1, 2)]
     change, request = ControllerEvent(at[0], "BrokerChange"), ControllerEvent(at[1], "CreateTopicsRequest")
-    facts = TraceFacts(waiting=[Waiting(at[0], change, 3.0, "GetBrokers"), Waiting(at[1], request, 2.0, "")])
+    facts = TraceFacts(waiting=[PendingEvent(at[0], change, 3.0, "GetBrokers"), PendingEvent(at[1], request, 2.0, "")])
     assert reported(facts, "controller", None, "Which events are being handled or queued?") == [
         "at the end of the trace in progress, waiting for GetBrokers, 3.000 s old: BrokerChange",
         "at the end of the trace in the queue, 2.000 s old: CreateTopicsRequest",

@@ -73,7 +73,9 @@ def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
 def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
     recorded = trace.open(folder)
     facts = list(recorded.facts())
-    assert {"StateWrite", "Term", "NodeRun", "RequestRefused", "LogTruncation"} <= {fact.kind for fact in facts}
+    assert {"StateWrite", "ControllerTermChanged", "NodeRun", "RequestRefused", "LogTruncation"} <= {
+        fact.kind for fact in facts
+    }
     assert [fact.at for fact in facts] == sorted(fact.at for fact in facts)
     (run,) = recorded.select(node=2).runs
     written = next(fact for fact in facts if fact.kind == "StateWrite" and fact.node == 2)

@@ -8,7 +8,7 @@ import pytest
 
 from actors.public.simulated import SimulatedCluster
 from actors.trace.filters import causes, effects
-from actors.trace.links import DeliveryId, Links
+from actors.trace.links import CauseFinder, DeliveryId
 from actors.trace.reader import Trace, TraceDelivery, open_trace
 from tests.trace import cluster_life
 
@@ -44,7 +44,7 @@ def role_taken(delivery: TraceDelivery) -> bool:
 
 
 def test_a_cause_comes_before_its_effect(life: Trace) -> None:
-    links = Links(life.runs)
+    links = CauseFinder(life.runs)
     seen: dict[DeliveryId, TraceDelivery] = {}
     crossed = 0
     for delivery in life.deliveries():
@@ -59,7 +59,7 @@ def test_a_cause_comes_before_its_effect(life: Trace) -> None:
 
 
 def test_requests_are_linked_to_the_node_that_received_them(life: Trace) -> None:
-    links = Links(life.runs)
+    links = CauseFinder(life.runs)
     seen: dict[DeliveryId, TraceDelivery] = {}
     linked = 0
     for delivery in life.deliveries():
