@@ -62,12 +62,7 @@ def test_the_architecture_matches_the_layers() -> None:
     assert architecture.unknown_names() == []
 
 
-NOT_WRAPPED = {
-    "decisions.md",
-    "benchmarks.md",
-    "benchmarks-records.md",
-    "mutation-score.md",
-}
+NOT_WRAPPED = {"mutation-score.md"}
 """Pages that have longer lines than MAX_COLUMNS outside of tables and code; none is added."""
 MAX_COLUMNS = 100
 
