@@ -171,7 +171,7 @@ class Load:
         return self._run("consume", bootstrap, topic, str(case.records), *settings)
 
     def transact(self, bootstrap: str, topic: str, transactions: int, records: int, size: int = 100) -> float:
-        """Commit transactions of so many records; how many a second."""
+        """Commit transactions of `records` records each. Returns transactions per second."""
         numbers = map(str, (transactions, size, records))
         settings = f"transactional.id={topic}", "linger.ms=0"
         return self._run("transact", bootstrap, topic, *numbers, *settings)["per_second"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -227,21 +227,18 @@ def count_under_kills(cluster: Three, jars: Path, streams: Path, kills: int, lin
             counters[name].kill()
             counters[name] = WordCounter(jars, streams, place, cluster.bootstrap, name)
     expected = sum(words.values())
+    counts: dict[bytes | None, list[int]] = {}
 
-    def lag() -> int:
-        """Lines that are not committed as read."""
-        group = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "word-count", "log_level": 0})
-        places = [TopicPartition(LINES, number) for number in range(PARTITIONS)]
-        read = sum(max(each.offset, 0) for each in group.committed(places, timeout=10))
-        group.close()
-        return (kills + 1) * lines * PARTITIONS - read
+    def total() -> int:
+        """The number of committed counts. Lines are committed as read before their words are counted."""
+        counts.clear()
+        for records in committed(cluster, COUNTS).values():
+            for word, count in records:
+                counts.setdefault(word, []).append(int(count))
+        return sum(map(len, counts.values()))
 
-    until(lag, lambda behind: behind <= 0, "all lines are committed as read", 300, (KafkaException,))
-    counts: dict[bytes | None, list[int]] = defaultdict(list)
-    for records in committed(cluster, COUNTS).values():
-        for word, count in records:
-            counts[word].append(int(count))
+    until(total, lambda seen: seen >= expected, f"{expected} words are counted", 300)
     for word, times in words.items():
-        assert counts[word] == list(range(1, times + 1)), f"{word!r}: {counts[word]} for {times} times"
+        assert counts[word] == list(range(1, times + 1)), f"{word!r} is {times} times in the input"
     assert sum(map(len, counts.values())) == expected
     return expected
