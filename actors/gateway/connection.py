@@ -1,12 +1,12 @@
 """A client connection, which decodes requests and writes the responses in the order of the requests.
 
-Rule 1: one request is under way at a time. But Produce requests that follow one another are under way together, as far
-        as UNDER_WAY and UNDER_WAY_BYTES go: they are appended in their order all the same, and no partition waits for
-        others' replicas. Those that came together go to the actors together, in one mail.
-Rule 2: what is no request, or may not come, is refused in its turn: what came before it is answered, and then the
-        connection closes.
-Rule 3: the socket is read while there is something to do with what comes: beyond what is under way, a buffer of usual
-        size at most, or one large request that fits into the memory pool.
+Rule 1: one request of a connection is in progress at a time. Exception: successive Produce requests are in progress
+        together, up to UNDER_WAY requests and UNDER_WAY_BYTES. They are still appended in order, and no partition waits
+        for another partition's replicas. Produce requests that arrive together are sent to the actors in one message.
+Rule 2: an invalid or forbidden request is refused in its turn: earlier requests are answered, and then the connection
+        is closed.
+Rule 3: the socket is read only while its data is of use. Beyond the requests in progress, at most a buffer of usual
+        size is read, or one large request that fits into the memory pool.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from messages.wire.batch_records import checking_produce
 T = TypeVar("T")
 
 READ_AHEAD = 32 * 1024
-"""Bytes of whole requests that are taken from a connection before their turn."""
+"""Maximum number of bytes that are buffered while a complete request waits for its turn."""
 UNDER_WAY = 64
 UNDER_WAY_BYTES = 8 << 20
-"""How many Produce requests of a connection are under way together, and their bytes."""
+"""Maximum number of Produce requests of a connection in progress together, and of their bytes."""
 
 _PRODUCE, _FETCH = API_BY_REQUEST[ProduceRequest].key, API_BY_REQUEST[FetchRequest].key
 _OF_RECORDS = frozenset(api.key for api in APIS if api.carries_records)
@@ -63,27 +63,27 @@ class Gateway(Protocol):
     memory: MemoryPool
     log: PeerLog
     paused: bool
-    """Whether nothing is read of any connection."""
+    """Whether reading from all connections is paused."""
     faults: RequestFaults | None
-    """RequestFaults that requests meet, if any can be injected."""
+    """The faults that may be injected into requests; None if fault injection is disabled."""
 
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
-        """A request met a fault."""
+        """Report that a fault was injected into a request."""
 
     def opened(self, connection: Connection) -> None:
-        """A connection begins."""
+        """Add a new connection."""
 
     def active(self, connection: Connection) -> None:
-        """Something was said on it, by either side."""
+        """Record that bytes were sent or received on the connection."""
 
     def closed(self, connection: Connection) -> None:
-        """It ended."""
+        """Remove a closed connection."""
 
     def disk_failed(self, error: OSError) -> None:
-        """A file that was sent from could not be read; the error names it."""
+        """Report that a file to send from could not be read. The error contains its name."""
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
-        """Pass a request on to the actors, several of Produce that came together, or a part that goes ahead of one."""
+        """Pass on a request, several Produce requests that arrived together, or a part that precedes its request."""
 
 
 class _PendingResponse:
@@ -95,11 +95,11 @@ class _PendingResponse:
         self.header = header
         self.size = size
         self.taken = False
-        """Whether its answer has come."""
+        """Whether the actors have sent the response."""
         self.fault: RequestFault | None = None
-        """The fault that it met."""
+        """The fault that was injected into the request."""
         self.pieces: Sequence[Piece] | None = None
-        """The answer's bytes."""
+        """The encoded response."""
 
 
 class Connection:
@@ -118,14 +118,15 @@ class Connection:
         self.listener = listener
         self.address = address
         self.active_at = 0.0
-        """The loop's time when something was last said."""
+        """The loop's time of the last bytes sent or received."""
         settings = gateway.settings
         names = {endpoint.listener for endpoint in settings.listeners}
         orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
         self._trusted = len(names) == 1 or listener in orders
-        """Whether controllers and brokers may come in here."""
+        """Whether controllers and brokers may use this listener."""
         self._exempt = _OF_THE_CLUSTER_TOO if self._trusted else _OF_RECORDS
-        """APIs of any size: the cluster's own, and those of whose records only headers go to the record."""
+        """API keys without a size limit: those of the cluster, and those of which the trace records only the headers of
+        the records."""
         self._gateway = gateway
         self._allowance = TraceRateLimit(settings.trace_client_bytes_per_second)
         port = connected.getpeername()[1]
@@ -133,26 +134,26 @@ class Connection:
         self._under_way: deque[_PendingResponse] = deque()
         self._bytes_under_way = 0
         self._only_produce = True
-        """Whether all of them are Produce requests."""
+        """Whether all requests in progress are Produce requests."""
         self._decoding = False
         self._answering = False
-        """Whether answers are being made: they are sent together."""
+        """Whether responses are being encoded: they are then sent together."""
         self._beginning = False
-        """Whether requests are being begun: an answer that comes at once begins none itself."""
+        """Whether requests are being begun. A response that arrives meanwhile begins no further request itself."""
         self._begun: list[ClientRequest] = []
-        """Those that were, and are not passed on yet."""
+        """Requests that were begun and are not passed on yet."""
         self._going_on = False
-        """Whether more are begun later in this turn of the loop, or in the next."""
+        """Whether more requests are begun later in this turn of the loop, or in the next."""
         self._size = 0
-        """Bytes of the request that is being read."""
+        """Size in bytes of the request that is being decoded."""
         self._steps: dict[int, LongSteps[Any]] = {}
-        """What the workbench does for this connection."""
+        """Unfinished steps of this connection in the sliced task queue."""
         self._parts: list[Part] = []
-        """What went ahead of the answer."""
+        """Parts that precede the next response."""
         self._refusal = ""
-        """Why the connection closes when what is under way is answered (rule 2)."""
+        """The reason to close the connection once the requests in progress are answered (rule 2); "" if none."""
         self._taken = 0
-        """Bytes of the memory pool that are ours."""
+        """Bytes that this connection has taken from the memory pool."""
         self._waits_for_memory = False
         self._throttle: asyncio.TimerHandle | None = None
         self._draining = False
@@ -161,13 +162,13 @@ class Connection:
 
     @property
     def waits_for_records(self) -> bool:
-        """Whether a fetch is under way."""
+        """Whether the oldest request in progress is a fetch."""
         return bool(self._under_way) and self._under_way[0].header.api_key == _FETCH
 
     # ------------------------------------------------------------------------------------------------ the stream calls
 
     def connection_lost(self, disk_error: OSError | None) -> None:
-        """The connection is gone: closed by either side, or after a disk failure during a send."""
+        """Clean up after the connection was closed by either side or by a disk failure during a send."""
         if disk_error is not None:
             self._gateway.disk_failed(disk_error)
         for steps in list(self._steps.values()):
@@ -178,22 +179,22 @@ class Connection:
         self._give_memory_back()
 
     def received(self, count: int) -> None:
-        """Bytes of the client."""
+        """Handle bytes that the client sent."""
         self._gateway.active(self)
         self._go_on()
 
     def pause_writing(self) -> None:
-        """The client does not read what we send: take no further request of it."""
+        """Stop beginning requests: the client does not read its responses."""
         self._draining = True
         self._regulate()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Begin requests again: the client has read its responses."""
         self._draining = False
         self._go_on()
 
     def pace(self) -> None:
-        """The gateway was paused, or goes on."""
+        """Adapt to the gateway's pause or resume."""
         self._go_on()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -219,14 +220,14 @@ class Connection:
         self._regulate()
 
     def _pass_on(self) -> None:
-        """Hand the actors what was begun."""
+        """Pass the begun requests to the actors."""
         begun = self._begun
         if begun:
             self._begun = []
             self._gateway.submit(begun[0] if len(begun) == 1 else ClientRequests(tuple(begun)))
 
     def _is_free(self) -> bool:
-        """Whether the next request may begin (rule 1)."""
+        """Return whether the next request may begin (rule 1)."""
         if self._draining or self._decoding or self._refusal or self._throttle is not None or self._stream.is_closing:
             return False
         if self._gateway.paused:
@@ -241,11 +242,11 @@ class Connection:
         return key == _PRODUCE
 
     def _takes_more(self) -> bool:
-        """Whether a Produce may be under way beside what is."""
+        """Return whether another Produce request may be in progress."""
         return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
     def _receive_more(self) -> None:
-        """The next request is not there whole: see whether it may go on (rules 3 and 4 of `limits`)."""
+        """Check whether to receive the rest of an incomplete request (rules 3 and 4 of `limits`)."""
         begun = self._stream.frames.begun()
         if begun is None or self._taken or self._waits_for_memory:
             return
@@ -263,7 +264,7 @@ class Connection:
         self._gateway.memory.give_back(taken)
 
     def _is_too_large(self, size: int, key: int) -> bool:
-        """Refuse a client's request of more bytes than may go to the record."""
+        """Return whether the request exceeds the limit for recorded requests. If so, refuse it."""
         most = self._gateway.settings.trace_client_request_max_bytes
         if size <= most or key in self._exempt:
             return False
@@ -271,19 +272,19 @@ class Connection:
         return True
 
     def _charge(self, size: int) -> None:
-        """So much of what is not exempt goes to the record."""
+        """Subtract `size` bytes, which the trace records, from the connection's allowance."""
         self._allowance.use(size, asyncio.get_running_loop().time())
         self._throttle_if_due()
 
     def _throttle_if_due(self) -> None:
-        """Begin nothing while the connection has used up its allowance: go on when that has grown."""
+        """Begin no request while the connection has used up its allowance."""
         loop = asyncio.get_running_loop()
         delay = self._allowance.delay(loop.time())
         if delay and self._throttle is None:
             self._throttle = loop.call_later(delay, self._unthrottle)
 
     def _mute(self, seconds: float) -> None:
-        """Begin nothing for so long, as a broker does with a client over its quota (KIP-219)."""
+        """Begin no request for this time, as a broker does with a client over its quota (KIP-219)."""
         if self._throttle is None:
             self._throttle = asyncio.get_running_loop().call_later(seconds, self._unthrottle)
 
@@ -304,7 +305,7 @@ class Connection:
         self._work(decoding_request(frame), self._check, self._refuse_in_turn)
 
     def _work(self, steps: LongSteps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
-        """Take the steps, and go on with their result; `refuse` where they fail."""
+        """Run the steps and call `then` with their result, or `refuse` with the error text."""
         try:
             long = next(steps)
         except StopIteration as done:
@@ -325,7 +326,7 @@ class Connection:
         self._gateway.bench.go_on_with(steps, finished, long)
 
     def _check(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Look into the records of a Produce, and pass the request on."""
+        """Check the records of a Produce request, and pass the request on."""
         header, parts, request = read
         if isinstance(request, ProduceRequest):
             self._work(
@@ -335,7 +336,7 @@ class Connection:
             self._submit(read)
 
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Pass a request on that was read."""
+        """Pass on a decoded request, refuse it, or inject a fault into it."""
         if self._taken:
             self._give_memory_back()
         self._decoding = False
@@ -343,7 +344,7 @@ class Connection:
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
-        self._only_produce = header.api_key == _PRODUCE  # nothing begins behind any other request
+        self._only_produce = header.api_key == _PRODUCE  # no request begins behind a request of another kind
         if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "Rejecting %s from %s: listener %s does not permit it",
@@ -365,7 +366,7 @@ class Connection:
         self._forward(read)
 
     def _meet(self, fault: RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Do to a request what a fault says, instead of forwarding it or before that."""
+        """Apply a fault to a request, instead of forwarding it or before that."""
         header, parts, request = read
         if fault.kind == ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))
@@ -378,7 +379,7 @@ class Connection:
             self._forward(read)
 
     def _forward(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Pass a request on to the actors."""
+        """Pass a request to the actors."""
         if self._stream.is_closing:
             return
         header, parts, request = read
@@ -393,11 +394,11 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ answers
 
     def take(self, part: Part) -> None:
-        """Keep a part of the answer to the request under way."""
+        """Keep a part of the response to the request in progress."""
         self._parts.append(part)
 
     def respond(self, responses: Sequence[ClientResponse]) -> None:
-        """Send the answers to requests that are under way, those whose turn has come, and go on with the next."""
+        """Encode the responses, send those whose turn it is, and begin the next requests."""
         parts, self._parts = self._parts, []
         if self._stream.is_closing:
             return
@@ -425,7 +426,7 @@ class Connection:
         self._send_answers()
 
     def _unanswered(self, correlation_id: int, place: int) -> _PendingResponse | None:
-        """The request under way with that id; most often they are answered in their order."""
+        """Return the unanswered request with that id. Index `place` is tried first: most responses arrive in order."""
         under_way = self._under_way
         if place < len(under_way):
             each = under_way[place]
@@ -435,7 +436,7 @@ class Connection:
         return next((each for each in waiting if each.header.correlation_id == correlation_id), None)
 
     def _encoded(self, answered: _PendingResponse, parts: list[Part], pieces: Sequence[Piece]) -> None:
-        """The bytes of an answer are there."""
+        """Store the encoded response."""
         answered.pieces = pieces
         if parts:
             self._gateway.bench.begin(letting_go(parts), lambda _: None)
@@ -443,7 +444,7 @@ class Connection:
             self._send_answers()
 
     def _send_answers(self) -> None:
-        """Send the answers whose turn has come, and go on with the next requests."""
+        """Send the responses whose turn it is, and begin the next requests."""
         under_way = self._under_way
         pieces: list[Piece] = []
         while under_way and (answer := under_way[0].pieces) is not None:
@@ -460,22 +461,22 @@ class Connection:
         if not self._under_way:
             self._go_on()
         elif not self._going_on:
-            self._going_on = True  # most often the others' answers come in the same turn
+            self._going_on = True  # most often the other responses come in the same turn
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _refuse_in_turn(self, reason: str) -> None:
-        """Refuse when nothing is under way any more (rule 2)."""
+        """Refuse once no request is in progress (rule 2)."""
         self._refusal = reason
         if not self._under_way:
             self.refuse(reason)
 
     def _refuse_answer(self, reason: str) -> None:
-        """There are no bytes for an answer: those before it are sent."""
+        """Close after the earlier responses, because a response could not be encoded."""
         self._send_answers()
         self.refuse(reason)
 
     def refuse(self, reason: str) -> None:
-        """Close, and say why."""
+        """Log the reason and close the connection."""
         if not self._stream.is_closing:
             self._gateway.log.warning(
                 "Closing the connection from %s on listener %s: %s", self._peer, self.listener, reason
@@ -483,15 +484,15 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Close after what was written."""
+        """Close after all written bytes are sent."""
         self._stream.close()
 
     def abort(self) -> None:
-        """Close at once: the peer has been silent too long to wait for it."""
+        """Close at once, without sending written bytes."""
         self._stream.abort()
 
     def _regulate(self) -> None:
-        """Read the socket only while that is of use (rule 3)."""
+        """Read the socket only while its data is of use (rule 3)."""
         if self._stream.is_closing:
             return
         frames = self._stream.frames

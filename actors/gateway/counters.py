@@ -1,6 +1,6 @@
 """The counter metrics of a node, per label value (such as a topic) and in total.
 
-prometheus_client's own counters have one set of label names each.
+A counter of prometheus_client itself has only one set of label names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Counters(Collector):
         self._counters: dict[str, dict[Labels, int]] = {}
 
     def count(self, count: Count) -> None:
-        """Add to the count."""
+        """Add `count` to its counter."""
         name, by, labels = count
         values = self._counters.get(name)
         if values is None:
@@ -34,14 +34,14 @@ class Counters(Collector):
         values[labels] = values.get(labels, 0) + by
 
     def drop(self, names: Collection[str], labels: Collection[Labels]) -> None:
-        """Forget what these have under any of these labels."""
+        """Drop the values of these counters under these labels."""
         for name in names:
             values = self._counters.get(name, {})
             for each in labels:
                 values.pop(each, None)
 
     def collect(self) -> Iterator[Metric]:
-        """All samples."""
+        """Yield all samples, by counter."""
         for name, values in self._counters.items():
             family = Metric(name.removesuffix(SUFFIX), help_of(name), "counter")
             for labels, value in list(values.items()):

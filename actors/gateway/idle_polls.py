@@ -1,17 +1,19 @@
 """The listener itself answers repeated fetches without new data, so that they send no messages to the actors.
 
-A reader that has all there is goes on asking: "is there anything?", and half a second later hears "no". No actor has
-anything to decide about that. So who asks has the network ask again, and who is asked lets the listener say no.
+A reader that is up to date polls about twice a second and receives empty responses. These polls need no decision of an
+actor. The client's network gateway repeats such a poll, and the broker's listener answers it.
 
-Rule 1 (asking): a poll that says nothing, and brings nothing, is followed by the session's next, until an answer says
-        something or the caller interrupts (`messages.network.Transmit`).
-Rule 2 (being asked): a session is idle when its reader received an empty response, and nothing is left to send.
-        Its idle polls, in the order of their epochs, are held for as long as they would wait and then answered: with
-        nothing. Any other request of the session wakes it, and so does its handler.
+Rule 1 (client side): a poll without changes and with an empty response is followed by the session's next poll. This
+ends when a response has content, or the sender interrupts (`messages.network.Transmit`).
+Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Its
+idle polls, in the order of their epochs, are held for their maximum wait and then answered with an empty response. Any
+other request of the session ends the idle state, and so does the session's handler.
 Rule 3: an idle session expires SILENCE seconds after its last poll.
-Rule 4: with a rest's end comes what was held back: the session's epoch, when the last poll came, and a poll that waits.
-Rule 5: in a simulation, whose wires say when they change, a held poll may represent all that would follow (`stand`):
-        it is held until something happens, and counts as if it had been made again each time that its wait was over.
+Rule 4: at the end of the idle state the handler receives the session's epoch, the time of the last poll, and the held
+        poll.
+Rule 5: in a simulation, a held poll may represent all polls that would follow (`stand`), because the simulated network
+        reports its changes. The poll is held until an event occurs. It counts as if it had been repeated at the end of
+        each wait.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, T
 from messages.vocabulary import Message, changed
 
 SILENCE = 10.0
-"""Seconds after an answer in which a reader that is there polls again."""
+"""Seconds after a response within which an active reader polls again."""
 
 TRUSTED = 4
-"""Empty polls after which one may represent the rest: before that a poll may still be in flight."""
+"""Number of empty polls after which one may represent the following ones: an earlier poll may still be in flight."""
 
 
 def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
-    """What is asked next of an idle session; None if the caller sends the answer (rule 1)."""
+    """Return the next poll of an idle session; None if the response must be passed to the sender (rule 1)."""
     request = transmit.request
     if not (transmit.again and isinstance(request, FetchRequest) and is_idle_poll(request)):
         return None
@@ -50,24 +52,27 @@ class _IdleFetchSession:
 
     def __init__(self, epoch: int, used_at: float) -> None:
         self.epoch = epoch
-        """Of the poll that is held, or of the next."""
+        """Epoch of the held poll, or of the next poll."""
         self.used_at = used_at
-        """When the last poll came."""
+        """Time of the last poll."""
         self.held: ClientRequest | None = None
         self.wait = 0.0
-        """For how many seconds it is held."""
+        """Seconds for which the poll is held."""
         self.polls = 0
-        """How many there were."""
+        """Number of polls."""
         self.stood: Callable[[], None] | None = None
         """Called when the held poll stops representing others (rule 5)."""
         self.timer: Any = None
 
 
 class IdleFetchSessions:
-    """The fetch sessions without new data of a node; the listener answers their fetches.
+    """The idle fetch sessions of a node. The listener answers their fetches.
 
-    `call_later` calls after a number of seconds, unless its result is cancelled. `now` reads the node's clock.
-    `answer` takes an answer to a client, `tell` what goes to the actor that serves fetches.
+    Args:
+        call_later: Calls a function after a number of seconds; its result can be cancelled.
+        now: Returns the time of the node's clock in seconds.
+        answer: Called with each response to a client.
+        tell: Called with each message to the actor that handles fetches.
     """
 
     def __init__(
@@ -84,13 +89,13 @@ class IdleFetchSessions:
         self._resting: dict[int, _IdleFetchSession] = {}
 
     def rest(self, answer: ClientResponse) -> None:
-        """The session that this answers rests."""
+        """Make the session of this response idle."""
         session_id: int = answer.response.session_id
         self._resting[session_id] = rest = _IdleFetchSession(answer.rest, self._now())
         self._await(session_id, rest)
 
     def takes(self, request: ClientRequest) -> bool:
-        """Whether a request is a resting session's idle poll, and held here (rule 2)."""
+        """Return whether a request is an idle poll of an idle session, which is then held here (rule 2)."""
         fetch = request.request
         rest = self._resting.get(fetch.session_id) if isinstance(fetch, FetchRequest) else None
         if rest is None:
@@ -106,9 +111,14 @@ class IdleFetchSessions:
         return True
 
     def stand(self, session_id: int, stood: Callable[[], None]) -> bool:
-        """Let the held poll represent all that would follow (rule 5); False if not allowed yet.
+        """Let the held poll represent all polls that would follow (rule 5).
 
-        `stood` is called when that is over: by `part`, or because the rest is.
+        Args:
+            session_id: An idle session with a held poll.
+            stood: Called when the representation ends: by `part`, or with the idle state.
+
+        Returns:
+            False if the poll cannot represent others yet.
         """
         rest = self._resting[session_id]
         if rest.polls < TRUSTED or not rest.wait:
@@ -125,7 +135,7 @@ class IdleFetchSessions:
         rest.timer = self._call_later(left, partial(self._time_is_up, session_id, rest))
 
     def wake(self, session_id: int) -> None:
-        """End a session's rest, if it rests (rule 4)."""
+        """End a session's idle state, if it is idle (rule 4)."""
         rest = self._resting.pop(session_id, None)
         if rest is None:
             return
@@ -137,26 +147,26 @@ class IdleFetchSessions:
             self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
 
     def wake_all(self) -> None:
-        """End the rest of every session."""
+        """End the idle state of every session."""
         for session_id in list(self._resting):
             self.wake(session_id)
 
     def gone(self, connection: int) -> None:
-        """That connection is closed."""
+        """Drop the held poll of a closed connection, and end its session's idle state."""
         for session_id, rest in list(self._resting.items()):
             if rest.held is not None and rest.held.connection == connection:
                 rest.held, rest.epoch = None, next_epoch(rest.epoch)
                 self.wake(session_id)
 
     def stop(self) -> None:
-        """Stop answering."""
+        """Stop answering polls."""
         for rest in self._resting.values():
             rest.timer.cancel()
             self._come_to_date(rest)
         self._resting.clear()
 
     def _come_to_date(self, rest: _IdleFetchSession) -> None:
-        """The held poll is an ordinary poll again: as if it had been made when the last one would have been."""
+        """Make the held poll an ordinary one, with the time of the last poll that it represents."""
         stood, rest.stood = rest.stood, None
         if stood is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait
@@ -170,5 +180,5 @@ class IdleFetchSessions:
         self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), NONE, session_id)))
 
     def _await(self, session_id: int, rest: _IdleFetchSession) -> None:
-        """Rule 3."""
+        """Wait for the next poll (rule 3)."""
         rest.timer = self._call_later(SILENCE, partial(self.wake, session_id))

@@ -1,16 +1,17 @@
-"""The limits of what other machines can use on a node: connections, open files, memory, trace bytes and log lines.
+"""The limits on what clients and brokers can use on a node: connections, open files, memory, trace bytes and log lines.
 
-Rule 1: connections (`max.connections`, `max.connections.per.ip` and its `overrides`) as Kafka counts them. A node
-        that has enough takes no more: they wait in the socket. The inter-broker listener, where there are others too,
-        goes beyond: their longest idle connection is closed.
-Rule 2: the process has a maximum number of open files (`ulimit -n`). Logs and connections share what a reserve for
-        ZooKeeper, other brokers and the trace leaves. A connection beyond its share is refused, whatever
-        max.connections says.
-Rule 3: memory (`queued.max.request.bytes`): a request that is not there whole takes its size out of a pool when it
-        begins, if there is anything in it, and puts it back when it has been read; who gets nothing is not read on.
-Rule 4: what clients send is recorded whole, and so is what they are answered; so both are bounded
-        (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`): a connection beyond its rate is read later.
-Rule 5: a line in the log that a peer can cause is written a few times a second at most.
+Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections.per.ip` and its `overrides`). At the
+        limit a node accepts no more, and connections wait in the listening socket. The inter-broker listener, if there
+        are several listeners, may exceed the limit: the connection of another listener that was idle longest is closed.
+Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
+        the trace. Logs and connections share the rest. A connection beyond its share is refused, regardless of
+        max.connections.
+Rule 3: memory (`queued.max.request.bytes`): an incomplete request takes its size from a pool when it begins, if the
+        pool is not empty. It returns the bytes when it has been read. If the pool is empty, its connection is not read.
+Rule 4: requests of clients and their responses are recorded whole, so both are bounded
+        (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`). A connection that exceeds its rate is read
+        later.
+Rule 5: a log line that a peer can cause is written at most LINES_PER_SECOND times a second.
 
 Kafka: `ConnectionQuotas`.
 """
@@ -28,7 +29,7 @@ from typing import NamedTuple
 from messages.node import NodeSettings
 
 RESERVED_FILES = 128
-"""Maximum number of files in the reserve, which is at most half of all. Other brokers may have a quarter of it."""
+"""Maximum number of files in the reserve, which is at most half of all files. Other brokers may use a quarter of it."""
 MAX_LOG_FILES = 10_000
 
 LINES_PER_SECOND = 10
@@ -37,8 +38,11 @@ LINES_PER_SECOND = 10
 class FileLimit(NamedTuple):
     """The number of files that a process may open, divided between log files and connections.
 
-    `all`: connections of all listeners. `protected`: connections, with those of the protected listener beyond `all`.
-    `logs`: files of logs. `limit`: what the process may open.
+    Attributes:
+        all: Maximum number of connections of all listeners.
+        protected: The same, with connections of the protected listener beyond `all`.
+        logs: Maximum number of log files.
+        limit: Maximum number of files that the process may open.
     """
 
     all: int
@@ -48,12 +52,12 @@ class FileLimit(NamedTuple):
 
     @staticmethod
     def of_process() -> FileLimit:
-        """Divide what this process may open now."""
+        """Return the division of this process's current limit."""
         return FileLimit.of(os.sysconf("SC_OPEN_MAX"))
 
     @staticmethod
     def of(limit: int) -> FileLimit:
-        """Divide a limit: a reserve, then half for logs and the rest for connections."""
+        """Return the division of a limit: a reserve, then half of the rest for logs and half for connections."""
         reserve = min(RESERVED_FILES, limit // 2)
         logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
         connections = limit - reserve - logs
@@ -75,19 +79,20 @@ class ConnectionCount:
         self._by_address: Counter[str] = Counter()
 
     def has_capacity(self, listener: str) -> bool:
-        """Whether a listener may accept another connection (rule 1)."""
+        """Return whether a listener may accept another connection (rule 1)."""
         return self._total < self._most or listener == self._protected
 
     def exceeded(self) -> bool:
-        """Whether the protected listener has gone beyond: another one's connection has to go."""
+        """Return whether the protected listener has exceeded the limit, so that another listener's connection must be
+        closed."""
         return self._total > min(self._most, self._files.all)
 
     def is_protected(self, listener: str) -> bool:
-        """Whether the connections of a listener stay when others go."""
+        """Return whether the connections of a listener are exempt from being closed for others."""
         return listener == self._protected
 
     def resolve(self) -> None:
-        """Find the addresses of the hosts that have a number of their own. Raises OSError, which names the host."""
+        """Resolve the hosts of max.connections.per.ip.overrides. Raises OSError with the name of the host."""
         for host, most in self._overrides:
             try:
                 found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -96,11 +101,11 @@ class ConnectionCount:
             self._most_from |= {str(address): most for *_, (address, *_) in found}
 
     def most_from(self, address: str) -> int:
-        """How many connections an address may have."""
+        """Return the maximum number of connections of an address."""
         return self._most_from.get(address, self._most_per_address)
 
     def begin(self, listener: str, address: str) -> str:
-        """Count a connection. Return why it is refused, or ""."""
+        """Count a connection. Return the reason if it is refused, else ""."""
         files = self._files
         if self._total >= (files.protected if listener == self._protected else files.all):
             return f"{self._total} connections are open, and the limit is {files.limit} open files (ulimit -n)"
@@ -111,7 +116,7 @@ class ConnectionCount:
         return ""
 
     def end(self, address: str) -> None:
-        """A connection is gone."""
+        """Count a closed connection."""
         self._total -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
@@ -127,7 +132,15 @@ class MemoryPool:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, size: int, retry: Callable[[], None]) -> bool:
-        """Take `size` bytes, if there are any at all, as Kafka does; else `retry` is called when there are."""
+        """Take `size` bytes if the pool is not empty, as Kafka does.
+
+        Args:
+            size: Number of bytes. It may exceed the bytes left.
+            retry: Called when the pool has bytes again, if this call fails.
+
+        Returns:
+            Whether the bytes were taken.
+        """
         if self._unlimited:
             return True
         if self._left <= 0:
@@ -137,7 +150,7 @@ class MemoryPool:
         return True
 
     def give_back(self, size: int) -> None:
-        """Bytes that `take` gave; those who wait try again, first come first served."""
+        """Return bytes that `take` gave. Waiting connections try again in the order of their attempts."""
         if self._unlimited or not size:
             return
         self._left += size
@@ -154,11 +167,11 @@ class TraceRateLimit:
         self._used_up_until = 0.0
 
     def use(self, size: int, now: float) -> None:
-        """So much goes to the record."""
+        """Count `size` bytes that go to the trace."""
         self._used_up_until = max(now, self._used_up_until) + size / self._rate
 
     def delay(self, now: float) -> float:
-        """Seconds until more may follow."""
+        """Return the seconds until more bytes may be recorded."""
         return max(0.0, self._used_up_until - now - 1)
 
 
@@ -171,7 +184,7 @@ class PeerLog:
         self._lines = self._left_out = 0
 
     def warning(self, text: str, *arguments: object) -> None:
-        """Write the line, or count it; the next one that is written says how many there were."""
+        """Write the line, or count it as suppressed. The number of suppressed lines is written before the next line."""
         now = asyncio.get_running_loop().time()
         if now - self._second >= 1:
             left_out, self._second, self._lines, self._left_out = self._left_out, now, 0, 0

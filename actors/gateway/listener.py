@@ -1,16 +1,16 @@
 """ListenerGateway accepts the connections of clients, controllers and other brokers.
 
-Rule 1: it stands outside the actor system. A decoded request is injected as `ClientRequest`; the `ClientResponse` comes
-        back as mail, and so does `ServeClients`, before which connections wait in the socket (broker.md 7.1).
-Rule 2: of each connection one request is under way at a time, or several of Produce, and answers keep the order of
+Rule 1: it is outside the actor system. A decoded request is injected as `ClientRequest`, and `ClientResponse` comes
+        back as a message. Until it receives `ServeClients`, connections wait in the listening socket (broker.md 7.1).
+Rule 2: each connection has one request in progress at a time, or several Produce requests. Responses keep the order of
         requests (broker.md 3.7, `connection`).
-Rule 3: an invalid request closes its connection, with one line in the log that names peer, API and version; no other
-        client notices (broker.md 6.3).
-Rule 4: memory is bounded: while a request waits for its turn, or a peer does not read its answers, nothing more is read
-        of its socket. What else peers may use up is said in `limits`.
-Rule 5: where there are several listeners, requests of controllers and brokers (`messages.apis`, `control`) are taken
-        from the inter-broker listener alone; from others they are refused with code 31, and no actor sees them.
-Rule 6: nor does an actor see the idle polls of a fetch session that rests: they are answered here (`idle_polls`).
+Rule 3: an invalid request closes its connection, and one log line names peer, API and version. Other clients are not
+        affected (broker.md 6.3).
+Rule 4: memory is bounded. While a request waits for its turn, or a peer does not read its responses, its socket is not
+        read. `limits` has the other limits for peers.
+Rule 5: if a node has several listeners, requests of controllers and brokers (`messages.apis`, `control`) are accepted
+        only on the inter-broker listener. On other listeners they are refused with code 31 and do not reach an actor.
+Rule 6: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
 
 Kafka: `SocketServer`.
 """
@@ -59,13 +59,13 @@ _log = logging.getLogger("kafka_actors.listener")
 BACKLOG = 128
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 1.0
-"""Seconds without accepting after the system had nothing left for a connection."""
+"""Seconds without accepting after the system had no resources for a connection."""
 REGION_FROM = 32 * 1024
-"""Bytes of records from which on they are sent from their file: below, the calls cost more than the copy."""
+"""Minimum number of bytes of records that are sent from their file: below, the calls cost more than the copy."""
 TURN_SECONDS = 0.002
-"""CPU in a turn of the loop for large requests and answers."""
+"""CPU seconds for large requests and responses in a turn of the loop."""
 GRAIN = 0.5
-"""Seconds, and a twentieth of the time that a connection may be quiet: when something was said is known no closer."""
+"""Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
 
 class ListenerGateway:
@@ -82,37 +82,42 @@ class ListenerGateway:
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
         self._count = ConnectionCount(settings, FileLimit.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()
-        """By id, the one first that was quiet longest."""
+        """The connections by id, in the order of their last activity."""
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
         self._serving = False
         self.faults: RequestFaults | None = None
-        """RequestFaults that requests meet; None if none can be injected."""
+        """The faults that may be injected into requests; None if fault injection is disabled."""
         self.paused = False
-        """Whether the node is paused: nothing is read from any connection."""
+        """Whether the node is paused: no connection is read."""
         self._full: set[str] = set()
-        """Listeners that accept no connection at the limit."""
+        """Listeners that stopped accepting because the limit was reached."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
         self._logs: ActorAddress | None = None
         self.figures: RequestMetrics | None = None
-        """Who counts requests, if anybody does."""
+        """The request metrics; None if requests are not counted."""
         self._idle = IdleFetchSessions(_call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     @property
     def ports(self) -> dict[str, int]:
-        """The bound port of each listener by name; what port 0 became."""
+        """The bound port of each listener by name, which replaces port 0."""
         return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
 
     def connection_counts(self) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
-        """The number of open connections of each listener; read from the metrics' thread."""
+        """Return the number of open connections of each listener. The thread of the metrics server calls this."""
         found = Counter(each.listener for each in self._connections.copy().values())
         return [((endpoint.listener,), (found[endpoint.listener],)) for endpoint in self.settings.listeners]
 
     async def bind(self) -> None:
-        """Bind every listener and let connections queue up. OSError names listener, host and port, or the setting."""
+        """Bind every listener, so that connections queue up.
+
+        Raises:
+            OSError: A listener cannot be bound, or a host of max.connections.per.ip.overrides is unknown. The text
+                names it.
+        """
         self._count.resolve()
         try:
             for endpoint in self.settings.listeners:
@@ -122,7 +127,7 @@ class ListenerGateway:
             raise
 
     async def stop(self) -> None:
-        """Close the listeners and every connection; requests under way get no answer."""
+        """Close the listeners and every connection. Requests in progress are not answered."""
         loop = asyncio.get_running_loop()
         self._serving = False
         self._idle.stop()
@@ -140,7 +145,7 @@ class ListenerGateway:
         await asyncio.sleep(0)
 
     def pause(self) -> None:
-        """Suspend the node: it accepts no connection, reads nothing, and answers no idle poll."""
+        """Pause the node: it accepts no connections, reads no data, and answers no idle polls."""
         self.paused, loop = True, asyncio.get_running_loop()
         for _, bound in self._sockets:
             loop.remove_reader(bound)
@@ -149,7 +154,7 @@ class ListenerGateway:
             connection.pace()
 
     def resume(self) -> None:
-        """Continue with the requests that arrived meanwhile."""
+        """Resume with the requests that arrived meanwhile."""
         self.paused = False
         if self._serving:
             self._serve()
@@ -163,7 +168,7 @@ class ListenerGateway:
     # ------------------------------------------------------------------------------------------------ mail
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor (on the loop's thread)."""
+        """Handle a message of an actor (on the loop's thread)."""
         match message:
             case ClientResponse():
                 self._respond(message)
@@ -190,7 +195,7 @@ class ListenerGateway:
         self._respond_all(message.connection, (message,))
 
     def _respond_all(self, id: int, responses: Sequence[ClientResponse]) -> None:
-        """What is answered to requests of one connection."""
+        """Pass on the responses to requests of one connection."""
         if self.figures is not None:
             self.figures.answered(id, [response.correlation_id for response in responses])
         if id in self._connections:
@@ -199,7 +204,7 @@ class ListenerGateway:
     # ------------------------------------------------------------------------------------------------ accepting
 
     def _serve(self) -> None:
-        """Accept, from now on and after every pause."""
+        """Accept connections, from now on and after every pause."""
         self._serving = True
         if self.paused:
             return
@@ -209,7 +214,7 @@ class ListenerGateway:
             loop.add_reader(bound, self._accept, endpoint.listener, bound)
 
     def _accept(self, listener: str, bound: socket.socket) -> None:
-        """Take connections that wait, up to the limit."""
+        """Accept waiting connections, up to the limit."""
         loop = asyncio.get_running_loop()
         for _ in range(BACKLOG):
             if not self._count.has_capacity(listener):
@@ -238,14 +243,14 @@ class ListenerGateway:
             self._accepted += 1
             try:
                 Connection(self, self._accepted, listener, address, accepted)
-            except OSError:  # it is gone already
+            except OSError:  # the peer has closed it already
                 self._count.end(address)
                 accepted.close()
 
     # ------------------------------------------------------------------------------------------------ connections
 
     def opened(self, connection: Connection) -> None:
-        """A connection begins; another goes, where the protected listener went beyond what is allowed."""
+        """Add a connection. Close the idlest other one if the protected listener exceeded the limit."""
         self._connections[connection.id] = connection
         self.active(connection)
         if self._count.exceeded():
@@ -257,14 +262,14 @@ class ListenerGateway:
             self._watch_idle()
 
     def active(self, connection: Connection) -> None:
-        """Something was said on a connection."""
+        """Record activity on a connection."""
         now = asyncio.get_running_loop().time()
         if now - connection.active_at > self._grain:
             connection.active_at = now
             self._connections.move_to_end(connection.id)
 
     def closed(self, connection: Connection) -> None:
-        """A connection ended; answers that still come for it are dropped. Another may be accepted."""
+        """Remove a connection. Later responses for it are dropped, and another connection may be accepted."""
         self._connections.pop(connection.id, None)
         if connection.waits_for_records:
             self._idle.gone(connection.id)
@@ -276,13 +281,13 @@ class ListenerGateway:
             self._serve()
 
     def disk_failed(self, error: OSError) -> None:
-        """Report a file failure to the keeper of the logs, which has not seen it."""
+        """Report a file failure to the log manager, which does not read the file itself."""
         if self._logs is not None:
             failed = LogFileFailed(error.filename, error.strerror or str(error))
             self._base.inject(self._logs, failed, self.address)
 
     def _watch_idle(self) -> None:
-        """Close the connections that were quiet for too long, and look again when the next may have been."""
+        """Close the connections that were idle for too long. Schedule the next check."""
         most = self.settings.connections_max_idle_ms / 1000
         self._timers.pop("idle", None)
         if most < 0:
@@ -296,7 +301,7 @@ class ListenerGateway:
             connection.abort()
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
-        """Pass a request on to the actors, several of Produce that came together, or a part that goes ahead of one."""
+        """Pass on a request, several Produce requests that arrived together, or a part that precedes its request."""
         to = self._handler
         if isinstance(request, ClientRequests):
             to = self._records
@@ -313,13 +318,13 @@ class ListenerGateway:
             self._base.inject(to, request, self.address)
 
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
-        """Report a hit to the request handler (rule 3 of `request_faults`)."""
+        """Report an injected fault to the request handler (rule 3 of `request_faults`)."""
         if self._handler is not None:
             hit = FaultInjected(connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value)
             self._base.inject(self._handler, hit, self.address)
 
     def _tell(self, message: Message) -> None:
-        """To the actor that serves fetches."""
+        """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
 
@@ -329,7 +334,8 @@ def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:
-    """A listening socket at the endpoint; all interfaces, by IPv6 and IPv4, where it names no host, as Java does."""
+    """Return a listening socket at the endpoint. Without a host it listens on all interfaces, IPv6 and IPv4, as Java
+    does."""
     place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
     everywhere = endpoint.host in ("", "::") and socket.has_dualstack_ipv6()
     try:
@@ -349,7 +355,7 @@ def _bound(endpoint: Endpoint) -> socket.socket:
 
 
 def _resolved(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """The address family and address to bind; IPv4 where the host has both."""
+    """Return the address family and address to bind. IPv4 is preferred if the host has both."""
     found = socket.getaddrinfo(endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return family, (str(address[0]), int(address[1]))

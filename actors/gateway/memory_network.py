@@ -1,15 +1,14 @@
 """An in-memory network: nodes in one process exchange requests without sockets, in real or virtual time.
 
-Rule 1: mail is that of the gateways with sockets (`network`, `listener`), and so are the promises: each Transmit is
-        answered once, of each connection one request is under way, connections wait until there is a `ServeClients`.
-Rule 2: requests and responses go over as values. When they arrive is the wire's affair: at once, unless another wire is
-        given (`actors.simulation.wire`). What else may go wrong is a peer that is not there, goes away, refuses, or
-        does not answer in time.
-Rule 3: every request has a connection of its own. Who gives up waiting hears nothing more; what is on its way arrives
-        all the same, perhaps after a later request, as it may between real machines.
-Rule 4: idle polls over a wire on which nothing is wrong are no events: the held one represents those that would
-        follow (`idle_polls`, rule 5), until the wire is `disturbed`, or one of its ends has something to
-        say.
+Rule 1: it has the messages and the guarantees of the gateways with sockets (`network`, `listener`). Each Transmit is
+        answered once, each connection has one request in progress, and connections wait for `ServeClients`.
+Rule 2: requests and responses are passed as values. The wire decides when they arrive: at once, unless another wire is
+        given (`actors.simulation.wire`). Other failures are a peer that is absent, stops, refuses, or does not answer
+        in time.
+Rule 3: every request has its own connection. After a timeout the sender receives nothing more. Messages in flight still
+        arrive, possibly after a later request, as between real machines.
+Rule 4: idle polls on a steady wire cause no events: the held poll represents the following ones (`idle_polls`, rule 5).
+        This ends when the wire is `disturbed`, or one of its ends has other messages.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ class Wire(Protocol):
     """The interface of a connection between two hosts, which delivers each message after a delay or loses it."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
-        """Call `deliver` when what leaves `source` now arrives at `target`: perhaps never."""
+        """Call `deliver` when a message that leaves `source` now arrives at `target`; never if it is lost."""
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Is nothing wrong between the two, and will `disturbed` be called when something is?"""
+        """Return whether the wire has no faults and will call `disturbed` when it has one."""
 
 
 class NetworkObserver(Protocol):
@@ -72,10 +71,10 @@ class NetworkObserver(Protocol):
     """
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
-        """A request arrived at a host, where an actor handles it."""
+        """Observe that a request arrived at a host, where an actor handles it."""
 
     def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
-        """The response leaves that host."""
+        """Observe that the response leaves that host."""
 
 
 class Direct:
@@ -93,8 +92,10 @@ class Direct:
 class MemoryNetwork:
     """An in-memory network; `network` and `listener` create the two gateways of a node.
 
-    `heard` is called with every request that leaves a host: from where, to where, and the request. `watcher` receives
-    each request that arrives, and each response that leaves the host where it arrived.
+    Args:
+        timers: Starts and cancels timers.
+        wire: Delivers the messages; None means at once.
+        heard: Called with (source host, target host, request) for every request that leaves a host.
     """
 
     def __init__(
@@ -107,27 +108,27 @@ class MemoryNetwork:
         """Called with a request and its response when the response leaves a host."""
         self.watcher: NetworkObserver | None = None
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
-        """Who listens at a place, and the listener's name."""
+        """Listener and its name, by host and port."""
         self.connections = 0
-        """How many there ever were."""
+        """Number of connections ever made."""
 
         self.under_way: dict[int, _InFlightRequest] = {}
         """The pending requests, by connection."""
         self._standing: dict[tuple[str, str], dict[int, _InFlightRequest]] = {}
-        """The representing polls: by pair of hosts and connection."""
+        """The representing polls, by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
-        """The outgoing side of a node, on that host."""
+        """Return the gateway for outgoing connections of a node on that host."""
         return MemoryGateway(base, self, host)
 
     def listener(self, base: LocalBase, settings: NodeSettings) -> MemoryListener:
-        """The incoming side of a node."""
+        """Return the gateway for incoming connections of a node."""
         return MemoryListener(base, settings, self)
 
     def begin(
         self, host: str, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()
     ) -> _InFlightRequest:
-        """Send a request from a host; `tell` is called once, with Received or TransmitFailed."""
+        """Send a request from a host. `tell` is called once, with Received or TransmitFailed."""
         self.connections += 1
         exchange = _InFlightRequest(self, self.connections, host, transmit, parts, tell)
         self.under_way[exchange.connection] = exchange
@@ -145,12 +146,12 @@ class MemoryNetwork:
                 exchange.failed("connection reset")
 
     def disturbed(self, one: str, other: str) -> None:
-        """Something is otherwise on the wire between two hosts (rule 4)."""
+        """Handle a change of the wire between two hosts (rule 4)."""
         for exchange in list(self._standing.get(_pair(one, other), {}).values()):
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
-        """An idle poll has arrived, and is held."""
+        """Let an arrived idle poll represent the following ones, if possible."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             standing = self._standing.setdefault(_pair(*hosts), {})
@@ -190,11 +191,11 @@ class _InFlightRequest:
         self.transmit = transmit
         self.parts = parts
         self.again = transmit.again
-        """Whether it is an idle poll that is made again."""
+        """Whether the request is an idle poll that is repeated."""
         self.over = False
-        """The request is abandoned."""
+        """Whether the request has ended."""
         self.lost = False
-        """What has not arrived will not."""
+        """Whether messages in flight are lost."""
         self._network = network
         self._tell = tell
         self._timer: Any = None
@@ -202,15 +203,15 @@ class _InFlightRequest:
 
     @property
     def request(self) -> Message:
-        """The whole request."""
+        """The request with its parts."""
         return joined(self.parts, self.transmit.request)
 
     def wait(self) -> None:
-        """From now on for as long as a request may take."""
+        """Start the timer for the request's timeout."""
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
     def stand(self, part: Callable[[], None] | None) -> None:
-        """Represent the polls that would follow, until `part` is called; without it, be an ordinary poll again."""
+        """Represent the polls that would follow, until `part` is called. With None, become an ordinary poll again."""
         self._part = part
         if part is not None:
             self._timer.cancel()
@@ -218,12 +219,12 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """Be an ordinary poll."""
+        """Become an ordinary poll again."""
         if self._part is not None:
             self._part()
 
     def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
-        """Let something travel: `back` from the listener's host to the caller's, or there."""
+        """Carry a message to the listener's host, or `back` to the sender's host."""
         there = self.transmit.endpoint.host
         source, target = (there, self.host) if back else (self.host, there)
         self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))
@@ -240,7 +241,7 @@ class _InFlightRequest:
         self._end(TransmitFailed(self.transmit.channel, self.transmit.correlation_id, reason))
 
     def forget(self) -> None:
-        """The request is abandoned."""
+        """End the request without an outcome."""
         self.over = True
         self._network.under_way.pop(self.connection, None)
         self._timer.cancel()
@@ -262,13 +263,13 @@ class MemoryGateway:
         self._host = host
         self._under_way: dict[str, _InFlightRequest] = {}
         self._parts: dict[str, list[Message]] = {}
-        """What has come ahead of a channel's next request."""
+        """Parts that precede a channel's next request."""
         self._repeated: set[str] = set()
         """Channels whose idle polls are repeated."""
         self.address: ActorAddress = base.external_endpoint("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor."""
+        """Handle a message of an actor."""
         match message:
             case Ask(id, Transmit() as transmit):
                 self._begin(transmit, lambda outcome: self._base.inject(sender, Answer(id, outcome), self.address))
@@ -313,7 +314,7 @@ class MemoryGateway:
             exchange.forget()
 
     async def stop(self) -> None:
-        """Close every connection; what is in flight gets no answer."""
+        """Close every connection. Requests in flight are not answered."""
         for channel in list(self._under_way):
             self._forget(channel)
 
@@ -330,17 +331,17 @@ class MemoryListener:
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
         self.figures: RequestMetrics | None = None
-        """Who counts requests, if anybody does."""
+        """The request metrics; None if requests are not counted."""
         self._waiting: list[tuple[_InFlightRequest, str]] = []
         self._exchanges: dict[int, _InFlightRequest] = {}
-        """Requests that are not answered, by connection."""
+        """Unanswered requests, by connection."""
         self._parts: dict[int, list[Message]] = {}
-        """What has come ahead of an answer."""
+        """Parts that precede a response, by connection."""
         self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
-        """None: there are no sockets."""
+        """Return no rows, because this network has no sockets."""
         return ()
 
     @property
@@ -349,14 +350,14 @@ class MemoryListener:
         return {endpoint.listener: endpoint.port for endpoint in self._endpoints}
 
     async def bind(self) -> None:
-        """Be there. Raises OSError where another node is."""
+        """Register the listeners. Raises OSError if another node uses an endpoint."""
         for endpoint in self._endpoints:
             there, _ = self._network.listeners.setdefault((endpoint.host, endpoint.port), (self, endpoint.listener))
             if there is not self:
                 raise OSError(f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port} is already in use")
 
     async def stop(self) -> None:
-        """Be gone; requests under way get no answer."""
+        """Remove the listeners. Requests in progress fail with "connection closed"."""
         for place, (listener, _) in list(self._network.listeners.items()):
             if listener is self:
                 del self._network.listeners[place]
@@ -366,7 +367,7 @@ class MemoryListener:
             exchange.carry(lambda closed: closed.failed("connection closed"))
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor."""
+        """Handle a message of an actor."""
         match message:
             case ClientPart(id, part):
                 self._parts.setdefault(id, []).append(part)
@@ -407,7 +408,7 @@ class MemoryListener:
         self._answer(id, lambda exchange: exchange.received(parts, response))
 
     def _tell(self, message: Message) -> None:
-        """To the actor that serves fetches."""
+        """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
 
@@ -417,7 +418,7 @@ class MemoryListener:
             exchange.carry(deliver)
 
     def connected(self, exchange: _InFlightRequest, listener: str) -> None:
-        """A request arrives; it waits until clients are served."""
+        """Handle a request that arrives. It waits until `ServeClients`."""
         self._exchanges[exchange.connection] = exchange
         if self._handler is None:
             self._waiting.append((exchange, listener))

@@ -91,7 +91,7 @@ HELP = {
     "kafka_actors_controller_event_queue_ms": "Time of an event in the controller's queue, in ms.",
     "kafka_actors_controller_event_zookeeper_requests": "Number of requests to ZooKeeper for an event.",
 }
-"""Metric -> its text."""
+"""Metric -> its HELP text."""
 
 FAMILIES = {
     "kafka_controller_controllerstats_": "Time that the controller took for events of this state, in ms.",
@@ -105,7 +105,7 @@ FAMILIES = {
     "kafka_server_brokertopicmetrics_reassignmentbytes": "Bytes of records for replicas that are being added.",
     "kafka_cluster_partition_": "Number of led partitions in this state.",
 }
-"""Beginning of a metric's name -> the text of all such metrics."""
+"""Prefix of a metric's name -> the HELP text of all such metrics."""
 
 COUNTERS = (
     *(
@@ -119,9 +119,9 @@ COUNTERS = (
     *(f"kafka_server_replicamanager_{what}_total" for what in ("isrexpands", "isrshrinks", "failedisrupdates")),
     "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total",
 )
-"""Counters without labels, which are there from the start."""
+"""Counters without labels, which are exported from the start, with value 0."""
 
 
 def help_of(name: str) -> str:
-    """The text of a metric; its name if there is none."""
+    """Return the HELP text of a metric; its name if it has none."""
     return HELP.get(name) or next((text for start, text in FAMILIES.items() if name.startswith(start)), name)

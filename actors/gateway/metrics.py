@@ -1,8 +1,8 @@
 """The metrics gateway receives the metrics of actors and serves them to Prometheus over HTTP.
 
-Names are those that jmx_exporter's example gives Kafka's own metrics, so that Kafka's dashboards read ours. Summaries
-(Kafka's timers and histograms) have a count, a sum, and the quantiles that Kafka has, of the last RESERVOIR
-observations; Kafka's reservoir has the same size, and prefers what is recent by chance.
+Names are those of jmx_exporter's example for Kafka's metrics, so that dashboards for Kafka also work here. Summaries
+(Kafka's timers and histograms) have a count, a sum, and Kafka's quantiles of the last RESERVOIR observations. Kafka's
+reservoir has the same size, but is a random sample that prefers recent values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RESERVOIR = 1028
 Labels = tuple[tuple[str, str], ...]
 
 Row = tuple[tuple[str, ...], tuple[float, ...]]
-"""(the labels' values, the gauges' values)"""
+"""(values of the labels, values of the gauges)"""
 
 
 class _LabelGauge(Collector):
@@ -45,7 +45,7 @@ class _LabelGauge(Collector):
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Its one sample."""
+        """Yield its one sample."""
         family = GaugeMetricFamily(self._name, self._documentation, labels=["reason"])
         reason = self._read()
         family.add_metric([reason], float(bool(reason)))
@@ -59,7 +59,7 @@ class _Table(Collector):
         self._names, self._labels, self._read = names, labels, read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """All their samples."""
+        """Yield the samples of all gauges."""
         families = [GaugeMetricFamily(name, help_of(name), labels=self._labels) for name in self._names]
         for labels, values in self._read():
             for family, value in zip(families, values, strict=True):
@@ -76,8 +76,8 @@ class _Observed:
         self.recent: deque[float] = deque(maxlen=RESERVOIR)
 
     def quantile(self, of: float) -> float:
-        """The value that this part of the recent ones does not exceed, between two of them in proportion."""
-        ordered = sorted(self.recent.copy())  # the copy is made in one step: the loop goes on observing
+        """Return the quantile of the recent values, interpolated linearly."""
+        ordered = sorted(self.recent.copy())  # the copy is atomic: the loop adds values meanwhile
         place = of * (len(ordered) + 1) - 1
         below = min(max(int(place), 0), len(ordered) - 1)
         above = min(below + 1, len(ordered) - 1)
@@ -93,21 +93,22 @@ class _Summary(Collector):
         self._observed: dict[Labels, _Observed] = {}
 
     def observe(self, labels: Labels, value: float) -> None:
-        """One more."""
+        """Add one observation."""
         observed = self._observed.get(labels) or _Observed()
         observed.count += 1
         observed.sum += value
         observed.recent.append(value)
         if labels not in self._observed:
-            # A new table, for the server's thread may be reading the old one; and what it reads there is not empty.
+            # Make a new table, because the server's thread may be reading the old one. Its entries always have an
+            # observation.
             self._observed = {**self._observed, labels: observed}
 
     def drop(self, labels: Labels) -> None:
-        """Forget what was observed under these labels."""
+        """Drop the observations under these labels."""
         self._observed = {each: observed for each, observed in self._observed.items() if each != labels}
 
     def collect(self) -> Iterator[Metric]:
-        """All its samples."""
+        """Yield all samples."""
         family = Metric(self._name, help_of(self._name), "summary")
         for labels, observed in self._observed.items():
             said = dict(labels)
@@ -129,36 +130,36 @@ class MetricsGateway:
         self._summaries: dict[str, _Summary] = {}
         self._server: MetricsServer | None = None
         self.served_at = ("", 0)
-        """Host and port of /metrics; port 0 where it is not served."""
+        """Host and port of /metrics; port 0 if it is not served."""
         self.address: ActorAddress = base.external_endpoint("metrics", self.receive)
 
     def watch(self, name: str, documentation: str, read: Callable[[], float]) -> None:
-        """A gauge whose value is read when it is asked for (from the server's thread)."""
+        """Add a gauge whose value is read at each scrape, from the server's thread."""
         PrometheusGauge(name, documentation, registry=self._registry).set_function(read)
 
     def watch_reason(self, name: str, documentation: str, read: Callable[[], str]) -> None:
-        """A gauge that is 1, with why as its label `reason`, where `read` says something; else 0, without a reason."""
+        """Add a gauge that is 1, with label `reason`, if `read` returns a reason; else 0 with an empty label."""
         self._registry.register(_LabelGauge(name, documentation, read))
 
     def watch_table(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
-        """Gauges that are read all together when they are asked for: rows of (values of the labels, of the gauges)."""
+        """Add gauges that are read together at each scrape, as rows of (values of the labels, values of the gauges)."""
         self._registry.register(_Table(names, labels, read))
 
     def watch_process(self) -> None:
-        """CPU, memory and open files of this process, as prometheus_client names them."""
+        """Export CPU, memory and open files of this process, as prometheus_client names them."""
         ProcessCollector(registry=self._registry)
 
     def begin(self, names: Iterable[str]) -> None:
-        """Let these counters be there, at 0, before anything is counted."""
+        """Export these counters with value 0 before the first count."""
         for name in names:
             self._counters.count(Count(name, 0))
 
     def count(self, count: Count) -> None:
-        """Count (on the loop's thread)."""
+        """Add to a counter (on the loop's thread)."""
         self._counters.count(count)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take figures from an actor."""
+        """Handle metrics of an actor."""
         match message:
             case Gauges(values):
                 for gauge in values:
@@ -189,7 +190,7 @@ class MetricsGateway:
         (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
 
     def observe(self, sample: Sample) -> None:
-        """Take one observation (on the loop's thread)."""
+        """Add one observation to a summary (on the loop's thread)."""
         name, value, labels = sample
         summary = self._summaries.get(name)
         if summary is None:
@@ -204,13 +205,17 @@ class MetricsGateway:
             raise TypeError(f"the metric {name} already exists with another type")
 
     def total(self, name: str) -> float:
-        """The sum of a gauge over all its labels."""
+        """Return the sum of a gauge over all its labels."""
         metric = self._gauges.get(name)
         samples = [] if metric is None else [sample for family in metric.collect() for sample in family.samples]
         return sum(sample.value for sample in samples)
 
     def serve(self, host: str, port: int) -> int:
-        """Serve /metrics on host:port (0: any free one); the port. OSError, which names it, if it cannot be had."""
+        """Serve /metrics on host:port (port 0: any free one), and return the port.
+
+        Raises:
+            OSError: The port cannot be bound. The text names it.
+        """
         try:
             self._server = MetricsServer(host, port, make_wsgi_app(self._registry))
         except OSError as error:

@@ -14,15 +14,16 @@ _log = logging.getLogger("kafka_actors.metrics")
 
 CONNECTIONS = 8
 IDLE_SECONDS = 5.0
-"""So long may a client leave us waiting for its next bytes."""
+"""Maximum number of seconds to wait for a client's next bytes."""
 
 
 class MetricsServer(ThreadingMixIn, WSGIServer):
-    """An HTTP server that serves a WSGI application until `stop`; port 0 selects a free port.
+    """An HTTP server that serves a WSGI application until `stop`. Port 0 selects a free port.
 
-    Raises OSError if the port is in use.
+    If all connections are in use, a new connection replaces the oldest one.
 
-    Who comes when all connections are in use takes the place of the one that has been there longest.
+    Raises:
+        OSError: The port is in use.
     """
 
     daemon_threads = True
@@ -48,7 +49,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
                 _hang_up(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, where one is to be had."""
+        """Start a thread for the connection. At the limit close the oldest connection first."""
         if not self._slots.acquire(blocking=False):
             with self._gate:
                 oldest = next(iter(self._open), None)
@@ -62,7 +63,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The thread's work."""
+        """Serve the connection on its thread, then release its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -81,7 +82,7 @@ class _MetricsHandler(WSGIRequestHandler):
     timeout = IDLE_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: scrapes come every few seconds."""
+        """Log nothing, because scrapes come every few seconds."""
 
 
 def _hang_up(connection: socket.socket) -> None:

@@ -1,12 +1,12 @@
 """The network gateway sends the requests of a node's actors to other nodes.
 
-Rule 1: it stands outside the actor system. Actors send `Transmit` and `CloseConnection`; it injects what came of them.
-Rule 2: every Transmit is answered once, `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
-Rule 3: a connection that failed in any way is closed; it never carries another request (controller.md 5).
-Rule 4: the owner of the node may exclude hosts (`reachable`): nothing goes there, and what is under way
-        breaks at `sever`. So a network between two nodes is parted that is none.
-Rule 5: the owner may hold up messages to or from a host (`passage`): they arrive when it lets them.
-Rule 6: idle polls are repeated here, where the caller wants that (`idle_polls`).
+Rule 1: it is outside the actor system. Actors send `Transmit` and `CloseConnection`, and it injects the outcomes.
+Rule 2: every Transmit is answered once, with `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
+Rule 3: a connection that failed in any way is closed. It never carries another request (controller.md 5).
+Rule 4: the node's owner may exclude hosts (`reachable`): no request is sent to them, and requests in flight fail at
+        `sever`. This simulates a network partition.
+Rule 5: the node's owner may delay messages to or from a host (`passage`): they arrive when it permits.
+Rule 6: idle polls are repeated here if the sender requests it (`idle_polls`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _log = logging.getLogger("kafka_actors.network")
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 TURN_SECONDS = 0.005
-"""CPU in a turn of the loop for what is sent and what was answered: other nodes work on it while this one goes on."""
+"""CPU seconds for requests and responses in a turn of the loop. Other nodes process earlier parts meanwhile."""
 _SIZE = struct.Struct(">i")
 
 
 @contextlib.asynccontextmanager
 async def _within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Raises TimeoutError, with words, where it takes longer."""
+    """Raise TimeoutError with a description if the block takes longer."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -57,19 +57,20 @@ class Channel:
         self.writer: asyncio.StreamWriter | None = None
         self.exchange: asyncio.Task[None] | None = None
         self.parts: list[Part] = []
-        """What went ahead of the next request."""
+        """Parts that precede the next request."""
         self.interrupted = False
-        """Whether what is repeated is to end."""
+        """Whether repeated polls must end."""
 
     async def connect(self, endpoint: Endpoint) -> None:
-        """Be connected to that endpoint. Any failure is the caller's to close on."""
+        """Connect to that endpoint, unless connected. The caller closes the channel after a failure."""
         if self.writer is None or self.endpoint != endpoint:
             self.close()
             self.endpoint = endpoint
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
 
     async def request(self, transmit: Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
-        """Send on the open connection, and read the reply. Any failure is the caller's to close on."""
+        """Send a request on the open connection, and return the response with its parts. The caller closes the channel
+        after a failure."""
         assert self.reader is not None
         assert self.writer is not None
         steps = encoding_request(transmit.request, transmit.correlation_id, transmit.client_id, parts)
@@ -89,24 +90,24 @@ class Channel:
         return ahead, response
 
     def sever(self) -> None:
-        """Break the connection; the request under way fails."""
+        """Abort the connection, so that the request in flight fails."""
         if self.writer is not None:
             self.writer.transport.abort()
 
     def close(self) -> None:
-        """Close the connection; a later request opens another."""
+        """Close the connection. A later request opens a new one."""
         if self.writer is not None:
             self.writer.close()
         self.reader = self.writer = None
 
 
 def _everywhere(endpoint: Endpoint) -> bool:
-    """Nothing cannot be reached."""
+    """Return True: all hosts are reachable."""
     return True
 
 
 class NetworkGateway:
-    """The outgoing connections of a node; actors refer to each by a name. It runs on the node's asyncio loop."""
+    """The outgoing connections of a node, which actors refer to by name. It runs on the node's asyncio loop."""
 
     def __init__(
         self,
@@ -114,9 +115,12 @@ class NetworkGateway:
         reachable: Callable[[Endpoint], bool] = _everywhere,
         passage: Callable[[Endpoint, bool], Awaitable[None]] | None = None,
     ) -> None:
-        """Open no connection yet.
+        """Create the gateway without connections.
 
-        `passage(endpoint, outgoing)` returns when a message to that endpoint, or one from it, may arrive.
+        Args:
+            base: The actor system.
+            reachable: Returns whether an endpoint can be reached.
+            passage: `passage(endpoint, outgoing)` returns when a message to that endpoint, or from it, may arrive.
         """
         self._base = base
         self._reachable = reachable
@@ -126,7 +130,7 @@ class NetworkGateway:
         self.address: ActorAddress = base.external_endpoint("network", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor (on the loop's thread)."""
+        """Handle a message of an actor (on the loop's thread)."""
         match message:
             case Ask(id, Transmit() as transmit):
                 self._begin(transmit, sender, lambda outcome: Answer(id, outcome))
@@ -196,7 +200,7 @@ class NetworkGateway:
             channel.close()
 
     def pause(self) -> None:
-        """Suspend the node: idle polls are not repeated. A request that is in flight may still be answered."""
+        """Pause the node: idle polls are not repeated. A request in flight may still be answered."""
         for channel in self._channels.values():
             channel.interrupted = True
 
@@ -207,7 +211,7 @@ class NetworkGateway:
                 channel.sever()
 
     async def stop(self) -> None:
-        """Close every connection; what is in flight gets no answer."""
+        """Close every connection. Requests in flight are not answered."""
         exchanges = [c.exchange for c in self._channels.values() if c.exchange is not None]
         for name in list(self._channels):
             self._forget(name)

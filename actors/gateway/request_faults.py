@@ -1,6 +1,7 @@
-"""Fault injection for requests: what a listener does with matching requests instead of serving them.
+"""Fault injection for requests: faults that a listener applies to matching requests.
 
-Rule 1: a request meets the first fault that matches it and whose trigger fires; all faults before it count the call.
+Rule 1: the first matching fault whose trigger fires is applied to a request. That fault and all matching faults before
+        it count the call.
 Rule 2: `lose_response` and `blackhole` leave the connection open. Responses keep the order of requests, so a client
         receives no later response on it either.
 Rule 3: each hit is a message to the node's actors (FaultInjected), so it is in the log and in the trace.
@@ -30,7 +31,7 @@ VALUES = {
     BLACKHOLE: "",
     THROTTLE: "a number of milliseconds",
 }
-"""The kinds of faults, and what their `value` is; "" for none."""
+"""Kind of fault -> description of its `value`; "" if it has none."""
 
 FILTERS = ("topic", "partition", "broker", "client_id")
 
@@ -61,9 +62,9 @@ class RequestFault:
     probability: float = 1.0
     seed: int = 0
     calls: int = 0
-    """Matching requests so far."""
+    """Number of matching requests so far."""
     hits: int = 0
-    """Requests into which the fault was injected."""
+    """Number of requests into which the fault was injected."""
     _random: random.Random = attrs.field(init=False, factory=random.Random)
 
     def __attrs_post_init__(self) -> None:
@@ -87,7 +88,7 @@ class RequestFault:
         return f"{self.kind} {self.api} ({', '.join([*filters, f'calls: {self.calls}'])})"
 
     def _names(self, request: Message) -> bool:
-        """Whether the request names the fault's topic and partition."""
+        """Return whether the request has the fault's topic and partition."""
         if self.topic is None and self.partition is None:
             return True
         return any(
@@ -103,12 +104,12 @@ class RequestFaults:
         self.active: list[RequestFault] = []
 
     def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
-        """The fault that this request meets (rule 1)."""
+        """Return the fault to apply to this request (rule 1); None without one."""
         return next((fault for fault in self.active if fault.fires(broker, client_id, request)), None)
 
 
 def subjects(request: Any) -> Iterator[tuple[str, int | None]]:
-    """The topics and partitions that a request names; None for a topic as a whole."""
+    """Yield the topics and partitions of a request. The partition is None for a whole topic."""
     for field in ("partitions", "topics", "partition_states"):
         for each in getattr(request, field, None) or ():
             named = getattr(each, "partition", each)
@@ -119,5 +120,5 @@ def subjects(request: Any) -> Iterator[tuple[str, int | None]]:
 
 
 def throttled(response: Message, milliseconds: float) -> Message:
-    """The response with this throttle time, if its API has one."""
+    """Return the response with this throttle time, if its API has one."""
     return changed(response, throttle_time_ms=int(milliseconds)) if hasattr(response, "throttle_time_ms") else response

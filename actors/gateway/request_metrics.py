@@ -1,8 +1,8 @@
 """The request metrics of a node: counts and times for each API (Kafka's RequestMetrics).
 
-Rule 1: a request's time begins when it was read whole and goes to the actors, and ends when their answer comes back: it
-        holds waiting in the node, the work, and waiting for followers or records, but no reading or writing of bytes.
-Rule 2: fetches are published together, and separately for consumers and followers, as by Kafka.
+Rule 1: a request's time begins when it was read completely and is sent to the actors. It ends when their response
+        arrives. It includes queueing in the node, processing, and waiting for followers or records, but no socket I/O.
+Rule 2: fetches are published in total, and separately for consumers and followers, as in Kafka.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class RequestMetrics:
         self._metrics = metrics
         self._now = now
         self._under_way: dict[int, dict[int, tuple[Message, float]]] = {}
-        """By connection and correlation id: the request, and since when."""
+        """Connection -> correlation id -> request and its start time."""
 
     def asked(self, requests: Iterable[ClientRequest]) -> None:
-        """Requests go to the actors."""
+        """Start the times of requests that are sent to the actors."""
         now = self._now()
         for each in requests:
             under_way = self._under_way.setdefault(each.connection, {})
             under_way[each.correlation_id] = each.request, now
 
     def answered(self, connection: int, correlation_ids: Iterable[int]) -> None:
-        """The answers to these are there; those to nothing that was asked count for nothing."""
+        """Count answered requests and observe their times. Responses without a request are ignored."""
         under_way, now = self._under_way.get(connection, {}), self._now()
         for each in correlation_ids:
             request, since = under_way.pop(each, (None, 0.0))
@@ -52,13 +52,13 @@ class RequestMetrics:
                     self._metrics.observe(Sample(TOTAL_TIME, 1000 * (now - since), its))
 
     def closed(self, connection: int) -> None:
-        """The connection is closed."""
+        """Drop the requests of a closed connection."""
         self._under_way.pop(connection, None)
 
 
 @functools.lru_cache(maxsize=256)
 def _reported(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
-    """The count of one request more, and the labels of its time: for fetches also by kind (rule 2)."""
+    """Return the count of one request and the labels of its time: for fetches also by kind (rule 2)."""
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)
     count = Count(REQUESTS, 1, (("request", name), ("version", str(version))))

@@ -1,10 +1,10 @@
 """Encode and decode large messages in slices, so that the event loop is never blocked for long.
 
-Rule 1: the first slice is done at once, and that is all of a message of usual size. The slices of what has more come
-        one message after the other, and those of a turn end when they have taken `turn_seconds` of CPU: so a turn of
-        the loop stays short, and what is quickly done does not wait for a turn a slice.
-Rule 2: a slice may yield a call that takes long and lets other threads run: a thread makes it, and the job goes on when
-        it is over. Such calls of all jobs are made one after the other.
+Rule 1: the first slice runs at once, and completes a message of usual size. The slices of larger messages run round
+        robin. A turn of the loop ends when they have taken `turn_seconds` of CPU. So a turn is short, and a small job
+        does not need a turn for each slice.
+Rule 2: a slice may yield a long call that releases the GIL. A thread executes it, and then the job resumes. The thread
+        executes the calls of all jobs one after another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Finished = Callable[[T | WireError], None]
 
 
 def letting_go(parts: list[Any]) -> Steps[None]:
-    """Forget parts one by one: to free a hundred thousand entries at once takes its time too."""
+    """Free parts one by one: freeing a hundred thousand entries at once would block the loop."""
     while parts:
         parts.pop()
         yield
@@ -33,7 +33,7 @@ class SlicedTaskQueue:
     """A queue of long computations that run in slices on the node's asyncio loop, a limited time in each turn."""
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)
-    """CPU seconds of the loop's thread."""
+    """Returns the CPU seconds of the loop's thread."""
 
     def __init__(self, turn_seconds: float) -> None:
         self._turn_seconds = turn_seconds
@@ -41,15 +41,15 @@ class SlicedTaskQueue:
         self._thread: ThreadPoolExecutor | None = None
 
     def begin(self, steps: LongSteps[T], finished: Finished[T]) -> None:
-        """Take the steps; `finished` gets their result, or the WireError that they raised.
+        """Run the steps and call `finished` with their result, or with the WireError that they raise.
 
-        Who has no use for that any more closes the steps: `finished` then gets None.
+        A caller that does not need the result any more closes the steps. `finished` is then called with None.
         """
         if not self._step(steps, finished):
             self.go_on_with(steps, finished)
 
     def go_on_with(self, steps: LongSteps[T], finished: Finished[T], long: Callable[[], None] | None = None) -> None:
-        """As `begin`, for steps of which the first was taken, and which yielded `long` (rule 2)."""
+        """Continue steps whose first slice has run. `long` is the call that it yielded, if any (rule 2)."""
         if long is not None:
             self._call(long, steps, finished)
             return
@@ -58,7 +58,7 @@ class SlicedTaskQueue:
             self._go_on()
 
     async def result(self, steps: LongSteps[T]) -> T:
-        """The steps' result; raises the WireError that they raise."""
+        """Run the steps and return their result. Raises their WireError."""
         future: asyncio.Future[T | WireError] = asyncio.get_running_loop().create_future()
         self.begin(steps, lambda result: None if future.done() else future.set_result(result))
         result = await future
@@ -67,7 +67,7 @@ class SlicedTaskQueue:
         return result
 
     def close(self) -> None:
-        """Make no more calls on the thread."""
+        """Stop the thread. Queued calls are cancelled."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -86,7 +86,7 @@ class SlicedTaskQueue:
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """A slice of each, and again, until the turn is over."""
+        """Run one slice of each job in turn, until the turn is over."""
         began = self.cpu()
         while self._jobs:
             steps, finished = self._jobs.popleft()
@@ -98,7 +98,7 @@ class SlicedTaskQueue:
             self._go_on()
 
     def _step(self, steps: LongSteps[T], finished: Finished[T]) -> bool:
-        """Do one slice; whether the job has no more slices to do now."""
+        """Run one slice. Return whether the job is complete or waits for a long call."""
         try:
             long = next(steps)
         except StopIteration as done:

@@ -1,5 +1,7 @@
-"""The ZooKeeper gateway passes the requests of ZkBridgeActor to a ZooKeeper client, and the client's events to
-the actor."""
+"""The ZooKeeper gateway connects ZkBridgeActor and a ZooKeeper client.
+
+It passes the actor's requests to the client, and the client's events to the actor.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class StoreGateway:
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
-        """Take mail from an actor: OpenStore once, then the bridge's requests."""
+        """Handle a message of an actor: OpenStore once, then the bridge's requests."""
         if not isinstance(message, OpenStore):
             self._store.submit(message)
         elif self._store.waits:

@@ -1,13 +1,12 @@
 """A connected TCP socket on the event loop, which receives and sends without copying data.
 
-Rule 1: a connection holds what it has received and not more: a silent one holds no buffer. A frame of more than USUAL
-        bytes gets a buffer of its own, which grows with what has come; its readers keep views of it.
-Rule 2: what is to be sent is a list of pieces. All that one turn of the loop gathers goes out in one call, at once
-        where nothing is to follow; what the socket does not take waits, and beyond HIGH_WATER the receiver must
-        pause. A region of a file is sent by the system, from where it lies; where it cannot be any more, what the peer
-        has got is no answer, and the connection is aborted.
-Rule 3: `close` sends what waits first, `abort` does not. Either way, and when the peer has gone, the receiver is
-        notified `connection_lost`, once, in a later turn; and of the disk's error, if it was that.
+Rule 1: a connection buffers only the bytes that it has received. An idle connection has no buffer. A frame of more than
+        USUAL bytes has its own buffer, which grows with the bytes received. Readers keep views of it.
+Rule 2: output is a list of pieces. All pieces of a turn of the loop are sent in one call, at once if no more follow.
+        Unsent pieces wait. Above HIGH_WATER bytes the receiver must pause. The system sends a region of a file directly
+        from the file. If the region cannot be read any more, the response is incomplete, and the connection is aborted.
+Rule 3: `close` sends waiting pieces first, `abort` does not. After either, or after the peer closed, the receiver's
+        `connection_lost` is called once, in a later turn. It has the disk's error if that was the cause.
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ from messages.records import Region
 from messages.wire import FrameTooLarge, MalformedFrame
 
 USUAL = 64 * 1024
-"""Bytes received at once, and the most that a frame without a buffer of its own has."""
+"""Number of bytes received at once, and maximum size of a frame without its own buffer."""
 BEGUN = 32 * 1024
-"""Bytes of a large frame that come before it gets its buffer: the size that a peer announces costs nothing."""
+"""Bytes of a large frame that must arrive before it gets its own buffer, so that an announced size alone takes no
+memory."""
 GROWTH = 32
-"""How many times the bytes that have come a large frame's buffer holds: a MB is moved once. Eight cost 0.1 ms more."""
+"""Ratio of a large frame's buffer to the bytes received, so that a MB is moved once. A ratio of 8 cost 0.1 ms more."""
 HIGH_WATER = 64 * 1024
 MOST_PIECES = 512
-"""In one call; the system takes 1024."""
+"""Maximum number of pieces in a call; the system's limit is 1024."""
 
 _SIZE = struct.Struct(">i")
 _SIZE_AND_KEY = struct.Struct(">iH")
@@ -42,7 +42,7 @@ Piece = bytes | memoryview | Region
 class FrameBuffer:
     """A receive buffer that splits a byte stream into frames: call `receive` with the socket, then `take` the frames.
 
-    A stream whose next size is refused stays refused: what follows it has no known meaning.
+    After a refused size all later bytes are refused, because frame boundaries are unknown.
     """
 
     __slots__ = "_buffer", "_end", "_max_bytes", "_start"
@@ -50,16 +50,17 @@ class FrameBuffer:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._buffer: bytes | bytearray = b""
-        """Bytes as they came, or the buffer of a large frame."""
+        """The bytes as received, or the buffer of a large frame."""
         self._start = self._end = 0
 
     @property
     def held(self) -> int:
-        """Bytes of the peer's that have not been taken."""
+        """Number of received bytes that have not been taken."""
         return self._end - self._start
 
     def receive(self, connected: socket.socket) -> int:
-        """Receive once, of a large frame no more than it needs. Returns the number of bytes, 0 at the stream's end."""
+        """Receive once; of a large frame at most the missing bytes. Return the number of bytes, 0 at the end of the
+        stream."""
         need, held = self._need(), self._end - self._start
         if need > USUAL and held >= BEGUN:
             if self._end == len(self._buffer) or isinstance(self._buffer, bytes):
@@ -76,21 +77,21 @@ class FrameBuffer:
 
     @property
     def is_large(self) -> bool:
-        """Whether the next frame has a buffer of its own, or is to get one."""
+        """Whether the next frame has, or will get, its own buffer."""
         return self._need() > USUAL
 
     @property
     def is_refused(self) -> bool:
-        """Whether the next size cannot be."""
+        """Whether the next size is invalid."""
         return self._end - self._start >= _SIZE.size and not self._need()
 
     def begun(self) -> tuple[int, bytes] | None:
-        """Size and first bytes of the frame that is not there whole; None if its size is incomplete or refused."""
+        """Return the size and first bytes of the next frame; None if its size is incomplete or refused."""
         need, at = self._need(), self._start + _SIZE.size
         return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
 
     def next_key(self) -> int | None:
-        """The API key of the next frame, if it is there whole."""
+        """Return the API key of the next frame if it is complete; else None."""
         held = self._end - self._start
         if held < _SIZE_AND_KEY.size:
             return None
@@ -98,9 +99,11 @@ class FrameBuffer:
         return key if held >= _SIZE.size + size else None
 
     def take(self) -> Data | None:
-        """The next frame without its size, None if it is incomplete.
+        """Return the next frame without its size; None if it is incomplete.
 
-        Raises MalformedFrame for a negative size and FrameTooLarge for one above the maximum.
+        Raises:
+            MalformedFrame: The size is negative.
+            FrameTooLarge: The size is above the maximum.
         """
         held = self._end - self._start
         size = _SIZE.unpack_from(self._buffer, self._start)[0] if held >= _SIZE.size else 0
@@ -110,7 +113,7 @@ class FrameBuffer:
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_bytes} are allowed")
         begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
         if end > self._end:
-            if self._start and isinstance(self._buffer, bytes):  # the frames that were taken are held no longer
+            if self._start and isinstance(self._buffer, bytes):  # free the frames that were taken
                 self._buffer = self._buffer[self._start :]
                 self._start, self._end = 0, len(self._buffer)
             return None
@@ -127,14 +130,14 @@ class FrameBuffer:
         return frame
 
     def _need(self) -> int:
-        """Bytes of the frame that is coming, its size included, as far as is known."""
+        """Return the bytes of the next frame with its size field; 0 if its size is incomplete or invalid."""
         if self._end - self._start < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
         return _SIZE.size + size if 0 <= size <= self._max_bytes else 0
 
     def _grow(self, size: int) -> None:
-        """Move what has come of a large frame to a buffer of `size` bytes."""
+        """Move the received bytes of a large frame to a buffer of `size` bytes."""
         buffer, held = bytearray(size), self.held
         buffer[:held] = memoryview(self._buffer)[self._start : self._end]
         self._buffer, self._start, self._end = buffer, 0, held
@@ -144,16 +147,17 @@ class Receiver(Protocol):
     """The interface of an object that owns a stream and is notified of its data and its end."""
 
     def received(self, count: int) -> None:
-        """A number of bytes was received into the stream's frames."""
+        """Handle `count` bytes that were received into the stream's frames."""
 
     def pause_writing(self) -> None:
-        """The peer does not take what is sent."""
+        """Stop writing: the peer does not read fast enough."""
 
     def resume_writing(self) -> None:
-        """It has taken it."""
+        """Resume writing: all waiting bytes were sent."""
 
     def connection_lost(self, disk_error: OSError | None) -> None:
-        """The connection is closed by either side; `disk_error` where a file could not be read, with its name."""
+        """Handle the end of the connection, closed by either side. `disk_error` has the name of the file that could not
+        be read."""
 
 
 class Stream:
@@ -172,7 +176,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._out: deque[Piece] = deque()
         self._waiting = 0
-        """Bytes in it."""
+        """Number of bytes in `_out`."""
         self._flush_ahead = self._writing = self._paused = self._reading = False
         self._closing = self._gone = False
         self._disk_error: OSError | None = None
@@ -182,13 +186,13 @@ class Stream:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing more is received or sent."""
+        """Whether the stream receives and sends no further data."""
         return self._closing
 
     # ------------------------------------------------------------------------------------------------ receiving
 
     def pause_reading(self) -> None:
-        """Leave what comes in the socket."""
+        """Stop receiving: data stays in the socket."""
         if self._reading:
             self._reading = False
             self._loop.remove_reader(self._socket)
@@ -215,7 +219,7 @@ class Stream:
     # ------------------------------------------------------------------------------------------------ sending
 
     def write(self, pieces: Sequence[Piece], more: bool = True) -> None:
-        """Send these, after what was written before; in a later turn if there may be `more` to go with them."""
+        """Send pieces after those written before. If `more` may follow, they are sent in a later turn."""
         if self._closing:
             return
         self._out += pieces
@@ -229,7 +233,7 @@ class Stream:
             self._flush()
 
     def _flush(self) -> None:
-        """Send as much as the socket takes."""
+        """Send as much as the socket accepts."""
         self._flush_ahead = False
         try:
             while self._out and not self._gone:
@@ -257,7 +261,7 @@ class Stream:
             self._receiver.resume_writing()
 
     def _send(self, first: Piece) -> int:
-        """Send a region, or the pieces before the next."""
+        """Send one region, or the data pieces before the next region. Return the number of bytes sent."""
         if isinstance(first, Region):
             return first.send(self._socket.fileno())
         pieces: list[Any] = [*takewhile(_is_data, islice(self._out, MOST_PIECES))]
@@ -283,7 +287,7 @@ class Stream:
     # ------------------------------------------------------------------------------------------------ ending
 
     def close(self) -> None:
-        """Close after what was written."""
+        """Close after all written pieces are sent."""
         if not self._closing:
             self._closing = True
             self.pause_reading()
@@ -308,9 +312,9 @@ class Stream:
     def _lost(self) -> None:
         self._socket.close()
         receiver = self._receiver
-        del self._receiver  # it holds us: an old connection is freed by its last reference alone
+        del self._receiver  # breaks the reference cycle, so that reference counting frees an old connection
         receiver.connection_lost(self._disk_error)
 
 
 def _is_data(piece: Piece) -> bool:
-    return isinstance(piece, (bytes, memoryview))  # sooner known than that it is no Region
+    return isinstance(piece, (bytes, memoryview))  # faster than isinstance(piece, Region)
