@@ -1,7 +1,7 @@
 """An I/O adapter through which actors use directories and small files.
 
-Actors call it as `self.port("disk").make_directory(path)`, and live it is this object. Arguments and results are text,
-numbers, truth values and tuples of them; errors are OSError alone. Arguments are given by position.
+Actors call it as `self.port("disk").make_directory(path)`. Arguments are positional. Arguments and results are text,
+numbers, booleans and tuples of them; the only error is OSError.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class DiskAdapter:
     """An I/O adapter for directories, small text files and lock files of this machine."""
 
     _locked: dict[str, tuple[DiskAdapter, int]] = {}  # noqa: RUF012
-    """Of the process, as fcntl's locks are: path -> who holds it, descriptor."""
+    """Locked path -> (the adapter that holds it, descriptor). For the whole process, as fcntl's locks are."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
-        """Make a directory, with its parents if requested. False if it exists."""
+        """Make a directory, with its parents if requested. Return False if it exists."""
         try:
             if parents:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
-            os.mkdir(path)  # noqa: PTH102  (a hundred thousand times at a failover: Path costs as much as the call)
+            os.mkdir(path)  # noqa: PTH102  (called 100,000 times at a failover, and Path costs as much as the call)
         except FileExistsError:
             if not Path(path).is_dir():
                 raise
@@ -33,21 +33,22 @@ class DiskAdapter:
         return True
 
     def list_directories(self, path: str) -> tuple[str, ...]:
-        """Names of the directories in `path`, sorted."""
+        """Return the names of the directories in `path`, sorted."""
         with opening(lambda: os.scandir(path)) as entries:
             return tuple(sorted(entry.name for entry in entries if entry.is_dir()))
 
     def read_text(self, path: str) -> str | None:
-        """A small file's text; None if it does not exist. Bytes that are not UTF-8 are replaced."""
+        """Return a small file's text; None if it does not exist. Bytes that are not UTF-8 are replaced."""
         try:
             return opening(lambda: Path(path).read_text(encoding="utf-8", errors="replace"))
         except FileNotFoundError:
             return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file so that a crash leaves the old one or the new one, never a torn one.
+        """Write a small file so that a crash leaves the old or the new one, never a partial one.
 
-        The draft beside it is always a new file: what lies there, a link to elsewhere perhaps, is removed.
+        The temporary file is always created anew. An existing file of its name, which may be a link to another place,
+        is removed.
         """
         draft = Path(path + ".tmp")
         draft.unlink(missing_ok=True)
@@ -58,7 +59,7 @@ class DiskAdapter:
         draft.replace(path)
 
     def rename(self, path: str, target: str) -> bool:
-        """Rename a file or directory within its file system. False where it is missing from a folder that is there."""
+        """Rename a file or directory within its file system. Return False if it is missing but its parent exists."""
         try:
             os.rename(path, target)  # noqa: PTH104  (as make_directory)
         except FileNotFoundError:
@@ -68,15 +69,18 @@ class DiskAdapter:
         return True
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with all that is in it; nothing happens where it is gone already."""
+        """Remove a directory with its contents. Do nothing if it does not exist."""
         if Path(path).exists():
             opening(lambda: shutil.rmtree(path))
 
     def lock(self, path: str) -> bool:
-        """Lock a file (made if missing) for this process, as Apache's brokers do; False if another process holds it.
+        """Lock a file for this process, as Apache's brokers do. The file is created if missing.
 
-        The lock goes with `unlock` or with the process. It is the record lock that Java takes, so the two
-        implementations exclude each other; within the process the table of held paths does what Java's does.
+        The lock is released by `unlock` or with the process. It is the record lock that Java uses, so the two
+        implementations exclude each other. Within the process the table of locked paths has the role of Java's table.
+
+        Returns:
+            False if another process, or another adapter of this one, holds the lock.
         """
         name = os.path.realpath(path)
         if name in self._locked:
@@ -94,7 +98,7 @@ class DiskAdapter:
         return True
 
     def unlock(self, path: str) -> None:
-        """Give a lock back; nothing happens where it is not ours."""
+        """Release a lock. Do nothing if this adapter does not hold it."""
         name = os.path.realpath(path)
         holder, descriptor = self._locked.get(name, (None, -1))
         if holder is self:

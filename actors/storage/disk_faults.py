@@ -1,4 +1,4 @@
-"""Faults of disks that are injected into the I/O adapters "disk" and "logs" of a node, simulated or real.
+"""Disk faults that are injected into the I/O adapters "disk" and "logs" of a node, simulated or real.
 
 Rule 1: a full disk fails all writes that need space; a failing disk fails all operations.
 Rule 2: a slow disk blocks its node, because a node writes synchronously.
@@ -19,15 +19,15 @@ _WRITES = frozenset("append append_as_coordinator append_marker replicate make_d
 """The calls of both adapters that need disk space."""
 
 _MEMORY = frozenset("configure lose note_high_watermark unlock".split())
-"""The calls that touch no disk."""
+"""The calls that do not access a disk."""
 
 _ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}
 
 
 class DiskFaults:
-    """The faults of one node's disks (one disk per log directory); they remain in effect when the node restarts.
+    """The disk faults of one node, which has one disk per log directory. They remain in effect when the node restarts.
 
-    A slow disk calls `hold_up` with the seconds for which its node waits.
+    For a slow disk, `hold_up` is called with the seconds that the node waits.
     """
 
     def __init__(self, names: tuple[str, ...], hold_up: Callable[[float], None]) -> None:
@@ -41,17 +41,17 @@ class DiskFaults:
         self._hold_up = hold_up
 
     def met(self, fault: str) -> None:
-        """An operation meets FULL, FAILING or SLOW."""
+        """Handle that FULL, FAILING or SLOW was injected into an operation. Subclasses override it."""
 
     def check(self, method: str, args: tuple[Any, ...]) -> None:
-        """Inject the faults into a call that is about to be made. Raises OSError if its disk fails it."""
+        """Inject the faults into a call before it is made. Raises OSError if the disk fails the call."""
         if (self.faults or self.delays or self.read_delays) and method not in _MEMORY:
             for arg in args:
                 if isinstance(arg, str):
                     self._check(method, self._directory_of(arg))
 
     def _directory_of(self, path: str) -> str:
-        """The log directory that contains a path; "" if none does."""
+        """Return the log directory that contains a path; "" if none does."""
         return next((name for name in self.names if path == name or path.startswith(f"{name}/")), "")
 
     def _check(self, method: str, directory: str) -> None:

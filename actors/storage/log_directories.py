@@ -1,18 +1,18 @@
-"""The directories of log.dirs: check them, find the directory of each log, and choose the directory of a new log
-(broker.md 5.1).
+"""The log directories of log.dirs: check them, find the directory of each log, and choose one for a new log (broker.md
+5.1).
 
-Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`), and holds
-        only `<topic>-<partition>` directories, in their renamed forms too. Anything else refuses the start, as Apache's
-        brokers do: it is another broker's data. A directory that the disk cannot read is offline, which is no refusal.
-        A `meta.properties` that is no text is damage, which we do not write over; one that lacks a line is completed,
-        and the log says so.
-Rule 2: a log lies in one directory. A new one goes where the fewest are.
-Rule 3: while a directory is offline, a partition that is not new, and whose log is nowhere, may have it there: it gets
-        no other log (broker.md 9.1 row 20).
-Rule 4: a log is deleted by renaming it at once and removing it later, so that its name is free and the delay bounds
-        the load; what a stop leaves renamed is removed after the next start (broker.md 2.2).
-Rule 5: we move no log from one directory to another. An unfinished move by another program is named and kept; it is
-        not served, and never removed.
+Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). It contains
+        only `<topic>-<partition>` directories, also in their renamed forms. Other contents are another broker's data,
+        so the start is refused, as by Apache's brokers. A directory that cannot be read from disk is offline, and the
+        start continues. A `meta.properties` that is not text is damaged and is not overwritten. Missing lines are added
+        to it and logged.
+Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
+Rule 3: while a directory is offline, a partition that is not new and has no log may have its log there. No other log is
+        created for it (broker.md 9.1 row 20).
+Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free, and the delay bounds the
+        load. Renamed logs that a stop left are removed after the next start (broker.md 2.2).
+Rule 5: logs are never moved between directories. An unfinished move by another program is logged and kept. It is not
+        served and never removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ META_VERSION = "0"
 MAX_PARTITION = 2**31 - 1
 
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ufffd]")
-"""What no properties file has in a line that counts: control characters, bytes that are no text."""
+"""Characters that no valid properties file has: control characters, and replacements of invalid UTF-8."""
 
 _SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed>delete|future|stray))?")
@@ -61,25 +61,27 @@ def unlock_directories(disk: Disk, directories: Iterable[str]) -> None:
 
 
 def log_name(topic: str, partition: int) -> str:
-    """The name of a partition's log directory."""
+    """Return the name of a partition's log directory."""
     return f"{topic}-{partition}"
 
 
 def deleted_name(name: str, unique: str) -> str:
-    """What a log directory is renamed to: `<topic>-<partition>.<unique>-delete`, the topic cut to keep it <= 255."""
+    """Return the name of a deleted log, `<topic>-<partition>.<unique>-delete`. The topic is cut to keep the name <= 255
+    characters."""
     topic, _, partition = name.rpartition("-")
     suffix = f"-{partition}.{unique}-delete"
     return topic[: MAX_LOG_NAME - len(suffix)] + suffix
 
 
 def deleted_path(path: str, unique: str) -> str:
-    """`deleted_name` for a whole path."""
+    """Return `deleted_name` for a whole path."""
     parent, name = os.path.split(path)
-    return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: what ports take)
+    return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: ports take text)
 
 
 def parse_name(name: str) -> tuple[str, int, str]:
-    """(topic, partition, "" | "delete" | "future" | "stray") of a directory's name; ValueError where it is none."""
+    """Return (topic, partition, "" | "delete" | "future" | "stray") of a directory's name. Raises ValueError if it is
+    invalid."""
     match = _NAME.fullmatch(name)
     if match is None or int(match["partition"]) > MAX_PARTITION:
         raise ValueError(f"{name!r} does not have the form topic-partition")
@@ -87,7 +89,7 @@ def parse_name(name: str) -> tuple[str, int, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The entries of a small properties file (no escapes, no continued lines)."""
+    """Return the entries of a small properties file (no escapes, no continued lines)."""
     lines = (line.strip() for line in text.splitlines())
     entries = (_SEPARATOR.split(line, maxsplit=1) for line in lines if line and line[0] not in "#!")
     return {name: "".join(value) for name, *value in entries}
@@ -100,24 +102,28 @@ class LogDirectories:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._counts = dict.fromkeys(directories, 0)
-        """Live directories, with the number of logs in each."""
+        """Live directory -> number of its logs."""
         self.homes: dict[tuple[str, int], str] = {}
-        """Every log's partition, and the directory in which it lies; for reading."""
+        """Partition -> directory of its log. Other modules only read it."""
         self.futures: dict[str, tuple[str, int]] = {}
-        """Paths of logs that were being moved between directories to replace others (rule 5)."""
+        """Path -> partition of logs whose move between directories was not completed (rule 5)."""
         self.offline: list[str] = []
 
     @property
     def live(self) -> tuple[str, ...]:
-        """The directories that can be used."""
+        """The directories that are not offline."""
         return tuple(self._counts)
 
     # ------------------------------------------------------------------------------------------------ start, stop
 
     def load(self, disk: Disk) -> list[str]:
-        """Take possession of every directory and find its logs. Returns the paths left over from deletions.
+        """Lock every directory and find its logs. Unreadable directories are added to `offline`.
 
-        What cannot be read goes to `offline`. Raises LogDirectoryRefused (rule 1) with everything unlocked again.
+        Returns:
+            The paths of logs that are left from deletions.
+
+        Raises:
+            LogDirectoryRefused: A directory violates rule 1. All directories are unlocked again.
         """
         leftovers: list[str] = []
         try:
@@ -158,7 +164,7 @@ class LogDirectories:
                 self._hold((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
-        """Refuse another broker's or cluster's directory; complete a missing or incomplete meta.properties."""
+        """Refuse another broker's or cluster's directory. Complete a missing or incomplete meta.properties."""
         path = f"{directory}/{META_FILE}"
         text = disk.read_text(path) or ""
         meta = parse_properties(text)
@@ -188,21 +194,25 @@ class LogDirectories:
     # ------------------------------------------------------------------------------------------------ logs
 
     def __len__(self) -> int:
-        """How many logs there are."""
+        """Return the number of logs."""
         return len(self.homes)
 
     def paths(self) -> Iterator[tuple[str, tuple[str, int], bool]]:
-        """(path, partition, whether it is a future one) of every log."""
+        """Yield (path, partition, whether it is a future log) of every log."""
         yield from ((f"{home}/{log_name(*partition)}", partition, False) for partition, home in self.homes.items())
         yield from ((path, partition, True) for path, partition in self.futures.items())
 
     def find(self, partition: tuple[str, int]) -> str | None:
-        """The path of the partition's log; None if it has none."""
+        """Return the path of the partition's log; None if it has none."""
         directory = self.homes.get(partition)
         return None if directory is None else f"{directory}/{log_name(*partition)}"
 
     def place(self, partition: tuple[str, int], is_new: bool) -> str | None:
-        """Choose the directory of a log that is nowhere yet (rules 2 and 3), and count it there. The log's path."""
+        """Choose a directory for a partition without a log (rules 2 and 3), and register the log there.
+
+        Returns:
+            The log's path; None if no directory may be used.
+        """
         if not self._counts or (self.offline and not is_new):
             return None
         directory = (
@@ -213,13 +223,13 @@ class LogDirectories:
         return f"{directory}/{log_name(topic, number)}"
 
     def forget(self, partition: tuple[str, int]) -> None:
-        """The log is gone, or was never made."""
+        """Remove a log that was deleted or never created."""
         directory = self.homes.pop(partition, None)
         if directory in self._counts:
             self._counts[directory] -= 1
 
     def fail(self, directory: str) -> list[tuple[str, int]]:
-        """Take a directory offline. The partitions whose logs were there."""
+        """Take a directory offline. Return the partitions whose logs were in it."""
         if self._counts.pop(directory, None) is None:
             return []
         self.offline.append(directory)

@@ -1,27 +1,26 @@
 """An I/O adapter for all logs of a broker, like Kafka's LogManager; each call by an actor is recorded.
 
-Actors call it as `self.port("logs").append(...)`; a log is named by its directory's path. Arguments and results are
-text, numbers, truth values, tuples of them, and bodies of batches, which are recorded by size and checksum. Errors are
-OSError alone; what else may go wrong is an error code in the result.
+Actors call it as `self.port("logs").append(...)`, with the path of a log's directory. Arguments and results are text,
+numbers, booleans, tuples of them, and bodies of batches, which are recorded by size and checksum. The only exception is
+OSError; other errors are error codes in the result.
 
-Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs
-        opened stays in them. Of a log that holds nothing there is its configuration only, until somebody appends or
-        asks: a broker may host a hundred thousand.
-Rule 2: checkpoints are written when they are due and something changed, never for each change (broker.md 5.1).
-Rule 3: the marker of a clean stop is taken away before any log in its directory is read or written. It is written when
-        every log of the directory was closed in order: those that were opened now, and those that nobody opened by the
-        marker that was there.
-Rule 4: files of segments that were dropped are removed at the next look for old ones.
-Rule 5: complete segments are made durable by a flusher, which may have a thread: the disk takes a second for a large
-        one. The recovery point moves at the first checkpoint that finds it done.
-Rule 6: a directory that failed is written to no more: it gets no checkpoint, and no marker of a clean stop. What one
-        directory's disk does costs the others nothing.
-Rule 7: a checkpoint never speaks of an earlier log of the same name, whenever the process is killed. The lines of
-        deleted logs leave the files with the answer to the deletion, and at the latest before any log is made in their
-        directory; lines of logs that have no folder are forgotten at the start. A log start that moves back is written
-        before the log is cut.
-Rule 8: whatever may move the first unstable offset of a log returns it: the first offset of its earliest unfinished
-        transaction, -1 if there is none. A partition computes its last stable offset from that alone.
+Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs are kept. Only the
+        configuration of an empty log is kept until the first append or read, because a broker may host 100,000 of them.
+Rule 2: checkpoints are written when they are due and something changed, not for each change (broker.md 5.1).
+Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. It is written
+        after every log of the directory was closed cleanly: opened logs in this run, unopened logs according to the old
+        marker.
+Rule 4: files of dropped segments are removed at the next check for old segments.
+Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
+        one. The recovery point moves at the first checkpoint after the flush.
+Rule 6: a failed directory is not written any more: it gets no checkpoints and no clean shutdown marker. The disk errors
+        of a directory do not affect the others.
+Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs
+        are removed from the files before the deletion is answered, and at the latest before a log is created in their
+        directory. Lines of logs without a folder are dropped at the start. A log start offset that decreases is written
+        before the log is truncated.
+Rule 8: every call that may move the first unstable offset of a log returns it: the first offset of its earliest
+        unfinished transaction, -1 without one. A partition computes its last stable offset from this value alone.
 
 Kafka: `LogManager`.
 """
@@ -77,16 +76,17 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
 INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED = 48, 52
-"""Kafka's error codes for what may go wrong here."""
+"""Kafka's codes for the errors that log operations return."""
 
 MAX_RECOMPRESSED = 16 << 20
-"""Decompressed bytes of a batch that is stored with another codec than its own: that is done on the loop."""
+"""Maximum decompressed size in bytes of a batch that is stored with another codec, because the conversion blocks the
+loop."""
 SEARCH_STEP = 64
-"""Records that a search looks at in one step; a chunk of decompressed data that is skipped is a step, too."""
+"""Maximum number of records that a search reads in one step. A skipped chunk of decompressed data is a step too."""
 SEARCH_SLICE = 32
-"""Steps of one call of `find_time`."""
+"""Number of steps in one call of `find_time`."""
 MAX_SEARCHES = 64
-"""Searches that may be under way; those beyond are done in one call."""
+"""Maximum number of unfinished searches. Further searches complete in one call."""
 
 _FAULTS: dict[type, tuple[int, int, int, int]] = {
     OutOfOrderSequence: (OUT_OF_ORDER_SEQUENCE, -1, -1, -1),
@@ -94,7 +94,7 @@ _FAULTS: dict[type, tuple[int, int, int, int]] = {
     InvalidTxnState: (INVALID_TXN_STATE, -1, -1, -1),
     TransactionCoordinatorFenced: (TRANSACTION_COORDINATOR_FENCED, -1, -1, -1),
 }
-"""What becomes of a batch that its producer's others do not fit."""
+"""Class of a producer state error -> result of its batch."""
 
 _OLD_FORMAT = (
     "%s. This broker reads format 2 only (Kafka 0.11 and newer): the partition is offline here, its files stay as they "
@@ -103,17 +103,17 @@ _OLD_FORMAT = (
 )
 
 _BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
-"""What there is to say of a log that holds nothing."""
+"""Result of `open` for an empty log."""
 
 Partition = tuple[str, int]
 Failures = tuple[tuple[str, str], ...]
-"""(directory, what the disk said) of the directories that could not be written."""
+"""(directory, the disk's error) of the directories that could not be written."""
 
 
 class _CheckpointFile:
     """A checkpoint file of a log directory, which is written after changes.
 
-    The lines of the file are kept: to make those of a hundred thousand logs anew takes a tenth of a second.
+    The lines of the file are cached: formatting those of 100,000 logs takes a tenth of a second.
     """
 
     def __init__(self, directory: str, name: str) -> None:
@@ -127,7 +127,7 @@ class _CheckpointFile:
         self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
         self._lines = {partition: self._file.line((*partition, at)) for partition, at in self._offsets.items()}
         self._stale: dict[Partition, None] = {}
-        """Partitions whose lines are not what they should be."""
+        """Partitions whose cached lines are outdated."""
         self.lists_forgotten = False
         """Whether the file still has lines of forgotten partitions."""
 
@@ -153,7 +153,8 @@ class _CheckpointFile:
             self._changed = self.lists_forgotten = True
 
     def write(self, durable: bool = False) -> None:
-        """On the way only a kill is provided for: a machine that crashes costs what a missing file costs."""
+        """Write the file if it changed or must be `durable`. Otherwise it survives only a kill: after a crash of the
+        machine it counts as missing."""
         if self._changed or durable:
             offsets, lines = self._offsets, self._lines
             for partition in self._stale:
@@ -172,7 +173,7 @@ class _Directory:
     def __init__(self, path: str) -> None:
         self.path = path
         self.clean = False
-        """Whether it was closed in order; known from `take_over` on."""
+        """Whether the last shutdown was clean; set by `take_over`."""
         self._taken_over = False
         self.recovery_points = _CheckpointFile(path, RECOVERY_POINTS)
         self.log_starts = _CheckpointFile(path, LOG_STARTS)
@@ -185,7 +186,7 @@ class _Directory:
                 self.forget(partition)
 
     def take_over(self) -> None:
-        """Remove the marker of a clean stop: a log is read or written from now on (rule 3)."""
+        """Remove the clean shutdown marker before a log is first read or written (rule 3)."""
         if not self._taken_over:
             self._taken_over = True
             marker = Path(self.path, CLEAN_MARKER)
@@ -193,23 +194,26 @@ class _Directory:
             marker.unlink(missing_ok=True)
 
     def forget(self, partition: Partition) -> None:
-        """The checkpoints say nothing of that log any more, as soon as they are written."""
+        """Remove the log from the checkpoints, which are written later."""
         for points in self.points:
             points.forget(partition)
 
     def write_forgotten(self) -> None:
-        """Write those checkpoints whose files still have lines of forgotten logs (rule 7)."""
+        """Write the checkpoint files that still have lines of forgotten logs (rule 7)."""
         for points in self.points:
             if points.lists_forgotten:
                 points.write()
 
 
 class LogManager:
-    """The I/O adapter for the logs in all log directories of the process; `wall_ms` returns the time in ms.
+    """The I/O adapter for the logs in all log directories of the process.
 
-    What is read are bytes; from `region_from` of them on, if that is given, regions of files. Complete segments
-    are made durable by `flusher`; without one, at once. At most `open_files` files are open. A producer expires after
-    `producer_expiration_ms` without a batch.
+    Args:
+        wall_ms: Returns the time in ms.
+        region_from: Minimum number of bytes that are read as a region of the file; None means never.
+        flusher: Makes complete segments durable; None means at once.
+        open_files: Maximum number of open files.
+        producer_expiration_ms: Time in ms without a batch after which a producer expires.
     """
 
     def __init__(
@@ -226,28 +230,36 @@ class LogManager:
         self._handles = Handles(open_files)
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[str, Log | tuple[int, ...]] = {}
-        """By their folders; the fields of its configuration alone where a log is blank (rule 1)."""
+        """Folder -> log, or the fields of its configuration if the log is empty (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
         self._directories: dict[str, _Directory] = {}
-        """By their paths: those of which anything was read or written. Where there are new logs only, nothing was."""
+        """Path -> log directory, for the directories in which a log was opened or created."""
         self._lost: set[str] = set()
-        """Directories that have failed (rule 6), also such as nothing was read or written in."""
+        """Failed directories (rule 6), even if nothing was read or written in them."""
         self._places: dict[str, tuple[_Directory, Partition]] = {}
         self._searches: dict[int, Generator[None, None, tuple[int, int, int]]] = {}
-        """Those of `find_time` that are not over, by their numbers."""
+        """Unfinished searches of `find_time`, by number."""
         self._last_search = 0
         self._changed: dict[str, None] = {}
-        """Logs whose checkpoints may have to say something else."""
+        """Logs whose checkpoint entries may have changed."""
 
     # ------------------------------------------------------------------------------------------------ life
 
     def open(self, path: str, is_new: bool, config: tuple[int, ...]) -> tuple[int, int, int, int, int]:
-        """Open the log at `path`, which is made here if it `is_new`; `config` are the fields of LogConfig.
+        """Open the log at `path`.
 
-        (start, end, latest leader epoch, checkpointed high watermark, first unstable offset). Raises OSError; its errno
-        is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is left as it is.
+        Args:
+            path: Folder of the log.
+            is_new: Whether the log must be created.
+            config: The fields of LogConfig.
+
+        Returns:
+            (start, end, latest leader epoch, checkpointed high watermark, first unstable offset)
+
+        Raises:
+            OSError: The disk failed. The errno is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is not changed.
         """
-        if is_new:  # a hundred thousand times at a failover: so it goes straight through
+        if is_new:  # called 100,000 times at a failover, so it has a fast path
             self._directory(path.rpartition("/")[0]).write_forgotten()
             os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
             self._logs[path] = config
@@ -263,14 +275,14 @@ class LogManager:
         return known.start, known.end, known.epochs.latest, high_watermark, first_unstable
 
     def _settings(self, config: tuple[int, ...]) -> LogConfig:
-        """Topics that are configured the same share them."""
+        """Return the LogConfig of these fields. Equal configurations share one object."""
         settings = self._configs.get(config)
         if settings is None:
             settings = self._configs[config] = LogConfig(*config)
         return settings
 
     def _load(self, path: str, config: tuple[int, ...]) -> Log | tuple[int, ...]:
-        """What is in the folder."""
+        """Load the log in the folder. Return only its configuration if the log is empty."""
         directory, partition = self._place(path)
         opened = Log(path, self._handles, self._settings(config))
         try:
@@ -285,7 +297,7 @@ class LogManager:
         return opened
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
-        """The topic's configuration changed: segments that are begun from now on, and the retention, use it."""
+        """Change the configuration: new segments and the retention use it."""
         log = self._logs[path]
         if isinstance(log, Log):
             log.config = self._settings(config)
@@ -293,7 +305,8 @@ class LogManager:
             self._logs[path] = config
 
     def close(self, path: str, forget: bool) -> None:
-        """Close the log as it is: its directory is about to be renamed, or is lost. `forget` its checkpoints, too."""
+        """Close the log without a flush, before its directory is renamed or after it failed. `forget` removes its
+        checkpoints."""
         directory, partition = self._places.pop(path) if path in self._places else self._find_place(path)
         log = self._logs.pop(path, None)
         self._changed.pop(path, None)
@@ -303,25 +316,25 @@ class LogManager:
             directory.forget(partition)
 
     def lose(self, directory: str) -> None:
-        """The directory has failed (rule 6)."""
+        """Mark the directory as failed (rule 6)."""
         self._lost.add(directory)
 
     def close_all(self) -> None:
-        """Close every log in order, write the checkpoints and the markers of a clean stop (rules 3, 6).
+        """Close every log cleanly, and write the checkpoints and the clean shutdown markers (rules 3, 6).
 
-        A directory that fails, or has logs that are still in doubt, gets no marker: they are recovered when it is
-        opened next.
+        A directory that fails, or has logs that were not recovered, gets no marker. Its logs are recovered at the next
+        start.
         """
         self._flusher.shutdown()
         for home in {path.rpartition("/")[0] for path in self._logs} - self._lost:
-            with contextlib.suppress(OSError):  # then it gets no marker
+            with contextlib.suppress(OSError):  # the directory then gets no marker
                 self._directory(home)
         for path, log in self._logs.items():
             if isinstance(log, tuple):
                 continue
             directory = self._place(path)[0].path
             if directory not in self._lost:
-                self._changed[path] = None  # its recovery point moves to its end, whatever the last checkpoint said
+                self._changed[path] = None  # its recovery point moves to its end, regardless of the last checkpoint
                 try:
                     log.close()
                 except OSError:
@@ -331,7 +344,7 @@ class LogManager:
         self._handles.close_all()
 
     def abandon(self) -> None:
-        """Let go of every file as it is, as the system does with those of a process that was killed."""
+        """Close every file without a flush, as the system does for a killed process."""
         self._flusher.shutdown(wait=False)
         self._logs.clear()
         self._handles.close_all()
@@ -345,7 +358,7 @@ class LogManager:
             opening(Path(directory.path, CLEAN_MARKER).touch)
 
     def _has_all_of(self, directory: str) -> bool:
-        """Whether every log in the directory has been opened, but for those that are being deleted."""
+        """Return whether every log in the directory has been opened, except for those that are being deleted."""
         with opening(lambda: os.scandir(directory)) as entries:
             return all(entry.path in self._logs or not _is_log(entry) for entry in entries)
 
@@ -354,19 +367,25 @@ class LogManager:
     def append(
         self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append producers' batches, one in each body, which have been checked, as the leader of `leader_epoch`.
+        """Append checked batches of producers, one in each body, as the leader.
 
-        `committed`: the high watermark goes with the log's end, and is noted for the next checkpoint.
+        Args:
+            path: Folder of the log.
+            leader_epoch: Leader epoch of the batches.
+            append_time: Whether the records have the time of their append.
+            committed: Whether the high watermark moves to the log end offset; it is kept for the next checkpoint.
+            batches: One batch in each body.
 
-        (log end, first unstable offset, and for each batch (error code, first offset, last offset, time of the append
-        or -1))
+        Returns:
+            (log end offset, first unstable offset, and for each batch (error code, first offset, last offset, time of
+            the append in ms or -1))
         """
         return self._append(path, leader_epoch, append_time, committed, batches, from_client=True)
 
     def append_as_coordinator(
         self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """As `append`, the batches of a group coordinator: of their producers the epoch alone is checked."""
+        """Append the batches of a group coordinator, as `append` does. Only the epoch of their producers is checked."""
         return self._append(path, leader_epoch, append_time, committed, batches, from_client=False)
 
     def _append(
@@ -418,7 +437,7 @@ class LogManager:
         commit: bool,
         coordinator_epoch: int,
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """As `append`, the marker that ends a producer's transaction; it is made here, of the current time."""
+        """Append a marker with the current time, which ends a producer's transaction. The result is as for `append`."""
         log, now_ms = self._changing(path), self._wall_ms()
         marker = EndTransactionMarker(commit, coordinator_epoch)
         batch = memoryview(marker_batch(producer_id, producer_epoch, marker, now_ms))
@@ -428,7 +447,7 @@ class LogManager:
         return log.end, log.first_unstable, _said_of(became)
 
     def replicate(self, path: str, body: Body) -> tuple[int, int, int]:
-        """Append what the leader sent, byte for byte. (error code, log end, first unstable offset)"""
+        """Append the leader's batches unchanged. Return (error code, log end offset, first unstable offset)."""
         log = self._changing(path)
         try:
             log.append_as_follower(memoryview(body.data), self._wall_ms())
@@ -439,9 +458,18 @@ class LogManager:
     def read(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool, to_be_sent: bool = True
     ) -> tuple[int, Body]:
-        """Batches from the one with `offset` on, below the offset `limit`. (error code, their bytes)
+        """Read batches from the one with `offset` on, below the offset `limit`.
 
-        `to_be_sent`: they are not decoded here, so they may be regions of files.
+        Args:
+            path: Folder of the log.
+            offset: First offset to read.
+            max_bytes: Maximum number of bytes.
+            limit: Offset to stop before.
+            at_least_one: Whether the first batch is returned completely even if it exceeds `max_bytes`.
+            to_be_sent: Whether the batches are only sent, so that they may be regions of files.
+
+        Returns:
+            (error code, the batches)
         """
         region_from = self._region_from if to_be_sent else None
         try:
@@ -455,7 +483,8 @@ class LogManager:
     def read_committed(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool
     ) -> tuple[int, Body, tuple[tuple[int, int], ...]]:
-        """As `read`, and the aborted transactions among those batches: (producer id, first offset) of each."""
+        """Read batches as `read` does. The result also has the aborted transactions: (producer id, first offset) of
+        each."""
         error_code, read = self.read(path, offset, max_bytes, limit, at_least_one)
         log = self._log(path)
         if error_code != NONE or not (read.size and log.has_aborted):
@@ -464,23 +493,23 @@ class LogManager:
         return NONE, read, tuple([(each.producer_id, each.first_offset) for each in aborted])
 
     def producers(self, path: str) -> tuple[tuple[int, int, int, int, int, int], ...]:
-        """The producers of a log, each with the fields of ProducerState."""
+        """Return the producers of a log, each with the fields of ProducerState."""
         log = self._logs[path]
         return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...]]:
-        """The records of these batches from `offset` on, as `actors.storage.log.key_values` reads them."""
+        """Return the records of these batches from `offset` on, as read by `actors.storage.log.key_values`."""
         return key_values(body.data, offset)
 
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
         """Find the first record of `timestamp` (ms) or later, below the offset `limit`.
 
-        Where much has to be decompressed it is done in several calls: the first item of the result is then the number
-        of the search, which goes on with a call that names it.
+        If much data must be decompressed, the search takes several calls. The first item of the result is then the
+        number of the search, which the next call passes as `search`.
 
         Returns:
-            (0 or the search, time, offset, leader epoch); -1 for each of these if there is no such record. The first
-            record of a batch that cannot be decompressed is used for all.
+            (0 or the search, time, offset, leader epoch). The last three are -1 if no record is found. For a batch that
+            cannot be decompressed, its first timestamp and offset are used.
         """
         steps = self._searches.pop(search, None) or self._searching(self._log(path), timestamp, limit)
         try:
@@ -495,7 +524,7 @@ class LogManager:
         return self._last_search, -1, -1, -1
 
     def end_search(self, search: int) -> None:
-        """Give up a search of `find_time`."""
+        """Cancel a search of `find_time`."""
         self._searches.pop(search, None)
 
     def _searching(self, log: Log, timestamp: int, limit: int) -> Generator[None, None, tuple[int, int, int]]:
@@ -518,63 +547,61 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # its only record of that time lies before the log's start
+            start = header.next_offset  # its only record of that time is before the log's start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
-        """This broker leads from the log's end on, in `epoch`, whether or not it appends anything."""
+        """Start leader epoch `epoch` of this broker at the log end offset, even if no record is appended."""
         log = self._log(path)
         log.epochs.assign(epoch, log.end)
-        if log.end:  # else the first append writes it: a log that holds nothing has no file
+        if log.end:  # otherwise the first append writes it: an empty log has no file
             log.epochs.save()
 
     def latest_epoch(self, path: str) -> int:
-        """The newest leader epoch in the log, -1 where there is none."""
+        """Return the latest leader epoch in the log; -1 without one."""
         return self._log(path).epochs.latest
 
     def epoch_end(self, path: str, epoch: int) -> tuple[int, int]:
-        """(the largest leader epoch up to `epoch`, where the next begins); (-1, -1) where that is not known."""
+        """Return (the largest leader epoch up to `epoch`, the offset where the next starts); (-1, -1) if unknown."""
         return tuple(self._log(path).end_offset_for(epoch))  # type: ignore[return-value]
 
     def truncate(self, path: str, offset: int) -> tuple[int, int, int]:
-        """Drop everything from `offset` on. (start, end, first unstable offset)"""
+        """Remove all records from `offset` on. Return (start, end, first unstable offset)."""
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
         return log.start, log.end, log.first_unstable
 
     def restart(self, path: str, offset: int) -> tuple[int, int, int]:
-        """Drop everything and begin at `offset`. (start, end, first unstable offset)"""
+        """Remove all records and restart the log at `offset`. Return (start, end, first unstable offset)."""
         log = self._changing(path)
         self._lower_start(path, offset)
         log.restart(offset)
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """The log is about to end at `offset`: a later start in the checkpoint would cut what is appended (rule 7)."""
+        """Lower the checkpointed start before the log ends at `offset`: a later start would hide appends (rule 7)."""
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)
             directory.log_starts.write()
 
     def advance_start(self, path: str, offset: int) -> int:
-        """The log begins at `offset` now. Its start."""
+        """Advance the log start offset. Return the new one."""
         log = self._changing(path)
         log.advance_start(offset)
         return log.start
 
     def sizes(self, paths: tuple[str, ...]) -> tuple[int, ...]:
-        """The bytes of the logs at these paths, opened or not; -1 where one is gone, or its disk failed."""
+        """Return the sizes in bytes of these logs, opened or not; -1 if a log is missing or its disk failed."""
         return tuple(map(self._size, paths))
 
     def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
-        """((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)) of each open log.
+        """Yield ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)) of each open
+        log.
 
-        Logs that never held anything are left out.
-
-        A log in a directory that has failed has no figures any more, as in Kafka.
-
-        No effect: it is asked from outside, and may be on another thread.
+        Empty logs and logs in failed directories are left out, the latter as in Kafka. This is not a recorded call: it
+        is called from outside the actors, possibly on another thread.
         """
         for path, log in list(self._logs.items()):
             if isinstance(log, Log) and path.rpartition("/")[0] not in self._lost:
@@ -585,11 +612,11 @@ class LogManager:
                 yield (topic, str(partition)), (*sizes, high_watermark, log.first_unstable)
 
     def producer_count(self) -> int:
-        """The number of producer ids in all open logs. No effect, as `figures`."""
+        """Return the number of producer ids in all open logs. Not recorded, as `figures`."""
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:
-        """The number of logs whose earliest open transaction has had no batch for longer than this. No effect."""
+        """Return the number of logs whose earliest open transaction had no batch for `longest_ms`. Not recorded."""
         since = self._wall_ms() - longest_ms
         logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]
         return sum(0 <= log.producers.oldest_transaction_ms < since for log in logs)
@@ -606,22 +633,22 @@ class LogManager:
     # ------------------------------------------------------------------------------------------------ housekeeping
 
     def note_high_watermark(self, path: str, offset: int) -> int:
-        """Remember the high watermark for the next checkpoint (rule 2). The first unstable offset (rule 8)."""
+        """Store the high watermark for the next checkpoint (rule 2). Return the first unstable offset (rule 8)."""
         directory, partition = self._place(path)
         directory.high_watermarks.set(partition, offset)
         log = self._logs.get(path)
         return log.replicated(offset) if isinstance(log, Log) else NO_OFFSET
 
     def checkpoint_high_watermarks(self) -> Failures:
-        """Write those checkpoints of high watermarks that changed."""
+        """Write the changed high watermark checkpoints."""
         return self._in_each(lambda directory: directory.high_watermarks.write())
 
     def checkpoint(self) -> Failures:
-        """Have segments made durable that are complete, and write recovery points and log starts (rule 5)."""
+        """Flush complete segments, and write recovery points and log start offsets (rule 5)."""
         return self._in_each(self._checkpoint)
 
     def checkpoint_deletions(self) -> Failures:
-        """Write those checkpoints whose files still have lines of deleted logs (rule 7)."""
+        """Write the checkpoint files that still have lines of deleted logs (rule 7)."""
         return self._in_each(_Directory.write_forgotten)
 
     def _checkpoint(self, directory: _Directory) -> None:
@@ -630,7 +657,7 @@ class LogManager:
         directory.log_starts.write()
 
     def _in_each(self, write: Callable[[_Directory], None]) -> Failures:
-        """Write in every directory that has not failed (rule 6)."""
+        """Call `write` for every directory that has not failed (rule 6)."""
         failures = []
         for directory in self._directories.values():
             if directory.path not in self._lost:
@@ -644,7 +671,7 @@ class LogManager:
         return tuple(failures)
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
-        """Remove old segments. (start, how many)"""
+        """Remove old segments. Return (start, number of removed segments)."""
         if isinstance(self._logs[path], tuple):
             return 0, 0
         log = self._changing(path)
@@ -653,7 +680,7 @@ class LogManager:
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Among a number of logs from `position` on, those with removable segments; and the next position, or -1."""
+        """Return the next position or -1, and the logs with removable segments among `count` logs from `position`."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
         now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
         due = tuple(
@@ -664,20 +691,20 @@ class LogManager:
         return position + count if len(looked_at) == count else -1, due
 
     def _changing(self, path: str) -> Log:
-        """The log at `path`, which is about to change."""
+        """Return the log at `path`, which is about to change."""
         self._changed[path] = None
         return self._log(path)
 
     def _log(self, path: str) -> Log:
-        """The log at `path`, which is open."""
+        """Return the open log at `path`."""
         log = self._logs[path]
         if isinstance(log, tuple):
-            self._place(path)  # its directory is not as it was closed any more (rule 3)
+            self._place(path)  # removes the clean shutdown marker (rule 3)
             log = self._logs[path] = Log(path, self._handles, self._settings(log))
         return log
 
     def _note_points(self, directory: _Directory) -> None:
-        """Take over what the directory's logs that have changed say of themselves."""
+        """Copy the recovery points and log start offsets of changed logs to the directory's checkpoints."""
         for path in [path for path in self._changed if self._place(path)[0] is directory]:
             log, (_, partition) = self._log(path), self._place(path)
             if log.flush_complete(self._flusher):
@@ -712,11 +739,10 @@ def _said_of(became: Appended | Exception) -> tuple[int, int, int, int]:
 
 
 def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:
-    """Recover the logs in directories that were not closed in order, and close them in order.
+    """Recover the logs in directories without a clean shutdown, and close them cleanly.
 
-    For a process that serves no clients yet, as Kafka's brokers recover before they register: it takes seconds for a
-    gigabyte. A directory that is not there yet, is in use, or that the disk cannot read, is left as it is, to whoever
-    takes it over.
+    A process calls it before it serves clients, as Kafka's brokers recover before they register: a gigabyte takes
+    seconds. A directory that does not exist, is in use, or cannot be read is skipped.
     """
     disk, logs = DiskAdapter(), LogManager(wall_ms, open_files=open_files)
     locks = []
@@ -728,7 +754,7 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
                 locks.append(lock)
                 log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
                 for path in doubtful:
-                    with contextlib.suppress(UnsupportedFormat):  # it is in the log, and costs its partition alone
+                    with contextlib.suppress(UnsupportedFormat):  # it is logged, and affects only its partition
                         logs.open(path, False, _DEFAULTS)
         except OSError as error:
             log.error("Error while recovering log directory %s: %s", directory, error)
@@ -748,11 +774,11 @@ def number_of_logs(directories: Iterable[str]) -> int:
 
 
 _DEFAULTS = attrs.astuple(LogConfig())
-"""What a topic's configuration says beyond these has no effect before an append."""
+"""The topic's other settings have no effect before an append."""
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:
-    """Whether that is a log that is not being deleted."""
+    """Return whether the entry is a log that is not being deleted."""
     try:
         return entry.is_dir() and parse_name(entry.name)[2] != "delete"
     except ValueError:
@@ -760,6 +786,6 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 
 def _served(directory: str) -> list[str]:
-    """The paths of the logs in a directory that stand under their own names."""
+    """Return the paths of the logs in a directory that are not renamed."""
     with opening(lambda: os.scandir(directory)) as entries:
         return [entry.path for entry in entries if _is_log(entry) and not parse_name(entry.name)[2]]

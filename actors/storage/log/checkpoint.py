@@ -1,7 +1,7 @@
 """Read and write Kafka's checkpoint files: a version, the number of entries, and a line for each entry (broker.md 5.1).
 
-A file is written beside the old one and renamed over it, so that a crash leaves the one or the other, never a torn one.
-What does not add up is damage, and named.
+A temporary file is written and renamed over the old one, so that a crash leaves the old or the new file, never a
+partial one. An invalid file raises DamagedCheckpoint, with the line.
 
 Kafka: `CheckpointFile`.
 """
@@ -23,7 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file; each line has `width` columns, and the last `numbers` columns of a line are integers."""
+    """A checkpoint file. Each line has `names` text columns and then `numbers` integer columns."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Checkpoint:
         self._width = names + numbers
 
     def read(self) -> list[tuple[str | int, ...]]:
-        """The entries, empty without a file. Raises DamagedCheckpoint, OSError."""
+        """Return the entries; empty without a file. Raises DamagedCheckpoint, OSError."""
         try:
             text = opening(Path(self.path).read_bytes).decode(errors="replace")
         except FileNotFoundError:
@@ -49,12 +49,12 @@ class Checkpoint:
         self.write_lines([self.line(entry) for entry in entries], durable)
 
     def write_lines(self, lines: Collection[str], durable: bool = True) -> None:
-        """The same, from the entries' lines."""
+        """Replace the file by one with these lines of entries. Raises OSError."""
         replace_file(self.path, f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode(), durable)
 
     @staticmethod
     def line(entry: tuple[str | int, ...]) -> str:
-        """An entry as written in the file."""
+        """Return the line of an entry."""
         return f"{' '.join(map(str, entry))}\n"
 
     def _entry(self, number: int, line: str) -> tuple[str | int, ...]:
@@ -68,19 +68,19 @@ class Checkpoint:
 
 
 def replace_file(path: str, data: bytes, durable: bool = True) -> None:
-    """Write a small file so that a kill leaves the old one or the new one; if `durable`, a crash of the machine too.
+    """Write a small file so that a kill leaves the old or the new one; if `durable`, also a crash of the machine.
 
-    Never through a link. Raises OSError.
+    A link at the temporary path is never followed. Raises OSError.
     """
     draft = f"{path}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         descriptor = opening(lambda: os.open(draft, flags, 0o644))
-    except FileExistsError:  # a kill left it
+    except FileExistsError:  # left by a killed process
         Path(draft).unlink()
         descriptor = opening(lambda: os.open(draft, flags, 0o644))
     try:
-        if os.write(descriptor, data) != len(data):  # the disk became full: the old file stays
+        if os.write(descriptor, data) != len(data):  # the disk is full: the old file stays
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         if durable:
             os.fsync(descriptor)

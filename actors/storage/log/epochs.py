@@ -1,9 +1,9 @@
 """The leader epochs of a log with their start offsets, which a follower needs to truncate its log (broker.md 4.6).
 
-Rule 1: epochs and start offsets only grow. An epoch assigned where a later one, or the same offset, stood already
-        drops what it contradicts.
-Rule 2: an epoch is in the file before the first record of it is in the log. What a crash costs beside is found in
-        the batches, which carry their epochs.
+Rule 1: epochs and start offsets only increase. Assigning an epoch removes entries with a later epoch or with the same
+        or a later start offset.
+Rule 2: an epoch is written to the file before its first record is appended. Other entries that a crash loses are found
+        in the batches, which contain their epochs.
 
 Kafka: `LeaderEpochFileCache`.
 """
@@ -46,7 +46,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 where there is none."""
+        """The newest epoch; -1 without one."""
         return self._entries[-1].epoch if self._entries else UNDEFINED
 
     def load(self) -> None:
@@ -55,13 +55,13 @@ class LeaderEpochs:
         self._saved = self._entries
 
     def save(self) -> None:
-        """Write the file if something changed. Raises OSError."""
+        """Write the file if the epochs changed. Raises OSError."""
         if self._saved is not self._entries:
             self._file.write(self._entries, durable=False)
             self._saved = self._entries
 
     def assign(self, epoch: int, start: int) -> None:
-        """The records from `start` on are of `epoch`. Raises ValueError for a negative epoch."""
+        """Assign `epoch` to the records from `start` on. Raises ValueError for a negative epoch."""
         if epoch < 0:
             raise ValueError(f"leader epoch {epoch} is negative")
         last = self._entries[-1] if self._entries else None
@@ -70,18 +70,18 @@ class LeaderEpochs:
             self._replace([*kept, EpochStart(epoch, start)])
 
     def truncate_from_end(self, offset: int) -> None:
-        """The log ends at `offset` now."""
+        """Remove the epochs that start at `offset` or later."""
         self._replace([entry for entry in self._entries if entry.start < offset])
 
     def truncate_from_start(self, offset: int) -> None:
-        """The log begins at `offset` now: the epoch of its first record begins there."""
+        """Remove the epochs that end before `offset`. The epoch of the first record then starts at `offset`."""
         earlier = [entry for entry in self._entries if entry.start <= offset]
         if earlier:
             kept = [entry for entry in self._entries if entry.start > offset]
             self._replace([EpochStart(earlier[-1].epoch, offset), *kept])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
-        """(the largest epoch up to `epoch`, the offset where the next begins); (-1, -1) where that is not known."""
+        """Return the largest epoch up to `epoch`, and the offset where the next one starts; (-1, -1) if unknown."""
         if epoch == UNDEFINED or not self._entries or epoch > self.latest:
             return EpochStart(UNDEFINED, UNDEFINED)
         if epoch == self.latest:

@@ -14,27 +14,27 @@ class Flush(Protocol):
     """A request to flush files of a log to disk."""
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Return whether the flush has ended."""
 
     def result(self) -> None:
-        """How it ended, when it is over. Raises OSError."""
+        """Return after a successful flush. Raises OSError if it failed."""
 
 
 class Flusher(Protocol):
     """The interface of an object that flushes log files."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
-        """Have this done for these files."""
+        """Call `flush` with these paths, now or on another thread."""
 
     def shutdown(self, wait: bool = True) -> None:
-        """Take no more on; `wait` for what is under way."""
+        """Accept no more flushes; `wait` for those in progress."""
 
 
 class SynchronousFlusher:
     """A flusher that flushes in the thread of the caller."""
 
     def submit(self, flush: Callable[[Sequence[str]], None], paths: Sequence[str], /) -> Flush:
-        """Do it."""
+        """Call `flush` now."""
         try:
             flush(paths)
         except OSError as error:
@@ -60,7 +60,7 @@ class _FlushCompleted:
 
 
 def make_durable(paths: Sequence[str]) -> None:
-    """On any thread: what is written of these files is on the disk, but for those dropped meanwhile. Raises OSError."""
+    """Flush these files to disk, on any thread. Files that were removed meanwhile are skipped. Raises OSError."""
     for path in paths:
         try:
             descriptor = opening(partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC))

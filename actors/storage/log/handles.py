@@ -1,9 +1,9 @@
-"""The open files of all logs of a process; at the limit, the file that was unused for the longest time is closed.
+"""The open files of all logs of a process; at the limit, the least recently used file is closed.
 
-Rule 1: a file is opened when it is first needed. A fetch on its way holds the file that it sends from, also after it is
-        closed here; while such files and ours reach `limit`, no further file is lent.
-Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`): the files here are closed, fewer
-        are kept from then on, and what could not be opened is opened once more (`opening`).
+Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
+        file is closed here. While both kinds of open files reach `limit`, no further file is lent.
+Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`). The files here are closed, fewer
+        are kept open from then on, and the failed open is repeated once (`opening`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors of a process, or a machine, that has too many open files."""
+"""Errors of a process or a machine with too many open files."""
 LIMIT = 500
 LEAST = 8
-"""Minimum number of files kept open by logs in a process that once had no free descriptor."""
+"""Minimum number of files that logs keep open after the process once had no free descriptor."""
 
 _log = logging.getLogger("kafka_actors.log")
 _every: weakref.WeakSet[Handles] = weakref.WeakSet()
-"""Of the process, as its limit is."""
+"""All instances of the process, because the limit is per process."""
 
 
 def opening(open: Callable[[], T]) -> T:
-    """Call `open`, once more if the process has no free descriptor (rule 2). Raises OSError."""
+    """Return `open()`. If the process has no free descriptor, repeat it once (rule 2). Raises OSError."""
     try:
         return open()
     except OSError as error:
@@ -66,10 +66,10 @@ class Handles:
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
         self._most = max(1, limit // 2)
-        """Maximum number of files that are kept open here; fetches may hold as many."""
+        """Maximum number of files that are kept open here. Fetches may hold the same number."""
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
         self._alive = [0]
-        """Number of files that are open, here or by a fetch."""
+        """Number of files that are open here or held by a fetch."""
         _every.add(self)
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Handles:
         return file
 
     def close(self, path: str) -> None:
-        """Close the file, if it is open: it is renamed, removed, or not needed any more."""
+        """Close the file, if it is open, before it is renamed or removed, or after its last use."""
         self._open.pop(path, None)
 
     def close_below(self, folder: str) -> None:
@@ -101,10 +101,10 @@ class Handles:
             self.close(path)
 
     def close_all(self) -> None:
-        """Close everything."""
+        """Close all files."""
         self._open.clear()
 
     def give_up(self) -> None:
-        """Close everything, and keep half as many files open from now on."""
+        """Close all files, and keep half as many open from now on."""
         self._most = min(self._most, max(LEAST, self._most // 2))
         self._open.clear()

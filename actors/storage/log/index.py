@@ -1,10 +1,10 @@
 """The offset index and the time index of a segment (broker.md 5.4).
 
-Rule 1: offsets are relative to the segment's base. Entries only grow: in offset and position here, in time and offset
-        there.
-Rule 2: the files are exactly as long as their entries. Java's brokers preallocate them with zeros: an entry of zeros
-        behind the first ends a file that is read.
-Rule 3: an index is an aid: what is missing or damaged is made anew from the log (`segment.recover`).
+Rule 1: offsets are relative to the segment's base offset. Entries ascend: by offset and position in the offset index,
+        by time and offset in the time index.
+Rule 2: the files are exactly as long as their entries. Java's brokers preallocate them with zeros, so an entry of zeros
+        after the first marks the end of the file.
+Rule 3: an index can be rebuilt: missing or damaged entries are made anew from the log (`segment.recover`).
 
 Kafka: `OffsetIndex`, `TimeIndex`.
 """
@@ -38,11 +38,11 @@ class OffsetIndex:
 
     @property
     def last_offset(self) -> int:
-        """The last entry's relative offset, -1 where there is none."""
+        """Relative offset of the last entry; -1 without one."""
         return self._offsets[-1] if self._offsets else -1
 
     def load(self) -> None:
-        """Read the file; nothing where there is none. Raises OSError."""
+        """Read the file, if it exists. Raises OSError."""
         self._offsets, self._positions = array("i"), array("i")
         for offset, position in OFFSET_ENTRY.iter_unpack(_whole_entries(self.path, OFFSET_ENTRY.size)):
             if position == 0 or offset <= self.last_offset:
@@ -51,7 +51,7 @@ class OffsetIndex:
             self._positions.append(position)
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry, in memory and in the file; nothing if it is not beyond the last. Raises OSError."""
+        """Add an entry in memory and in the file, if it is after the last one. Raises OSError."""
         if offset > self.last_offset:
             self._offsets.append(offset)
             self._positions.append(position)
@@ -59,17 +59,17 @@ class OffsetIndex:
             _append(self._handles, self.path, OFFSET_ENTRY.pack(offset, position), place)
 
     def position_before(self, offset: int) -> int:
-        """The position of a batch that begins at or before the relative `offset`: where to search from."""
+        """Return the position to search the relative `offset` from: that of a batch that begins at or before it."""
         at = bisect_right(self._offsets, offset)
         return self._positions[at - 1] if at else 0
 
     def offset_after(self, position: int) -> int:
-        """The relative offset of the first entry from `position` on; -1 if there is none."""
+        """Return the relative offset of the first entry from `position` on; -1 if there is none."""
         at = bisect_left(self._positions, position)
         return self._offsets[at] if at < len(self._offsets) else -1
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries from the relative `offset` on. Raises OSError."""
+        """Remove the entries from the relative `offset` on. Raises OSError."""
         at = bisect_right(self._offsets, offset - 1)
         if at < len(self._offsets):
             del self._offsets[at:], self._positions[at:]
@@ -77,7 +77,7 @@ class OffsetIndex:
 
 
 class TimeEntry(NamedTuple):
-    """An entry of a time index: the largest time so far in ms, and the relative offset of the record with that time."""
+    """An entry of a time index: the largest timestamp so far in ms, and the relative offset of its record."""
 
     timestamp: int
     offset: int
@@ -96,11 +96,11 @@ class TimeIndex:
 
     @property
     def last(self) -> TimeEntry:
-        """The last entry; (-1, -1) where there is none."""
+        """The last entry; (-1, -1) without one."""
         return self._entries[-1] if self._entries else TimeEntry(-1, -1)
 
     def load(self) -> None:
-        """Read the file; nothing where there is none. Raises OSError."""
+        """Read the file, if it exists. Raises OSError."""
         self._entries = []
         for entry in map(TimeEntry._make, TIME_ENTRY.iter_unpack(_whole_entries(self.path, TIME_ENTRY.size))):
             if entry.timestamp <= self.last.timestamp or (self._entries and entry.offset <= self.last.offset):
@@ -108,19 +108,19 @@ class TimeIndex:
             self._entries.append(entry)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if it is later than the last. Raises OSError."""
+        """Add an entry, if it is later than the last one. Raises OSError."""
         if timestamp > self.last.timestamp and offset > self.last.offset:
             self._entries.append(TimeEntry(timestamp, offset))
             place = (len(self._entries) - 1) * TIME_ENTRY.size
             _append(self._handles, self.path, TIME_ENTRY.pack(timestamp, offset), place)
 
     def offset_before(self, timestamp: int) -> int:
-        """The relative offset to search from for the first record of `timestamp` or later."""
+        """Return the relative offset to search from for the first record of `timestamp` or later."""
         at = bisect_right(self._entries, timestamp - 1, key=lambda entry: entry.timestamp)
         return self._entries[at - 1].offset if at else 0
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries from the relative `offset` on. Raises OSError."""
+        """Remove the entries from the relative `offset` on. Raises OSError."""
         at = bisect_right(self._entries, offset - 1, key=lambda entry: entry.offset)
         if at < len(self._entries):
             del self._entries[at:]
@@ -136,7 +136,7 @@ def _whole_entries(path: str, size: int) -> bytes:
 
 
 def _append(handles: Handles, path: str, entry: bytes, position: int) -> None:
-    """Write an entry at its place: a file that Java's broker left longer is cut there by the next `_cut`."""
+    """Write an entry at its position. Preallocated bytes behind it stay until the next `_cut`."""
     file = handles.get(path, create=True)
     os.pwrite(file.descriptor, entry, position)
 

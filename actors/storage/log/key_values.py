@@ -10,14 +10,19 @@ from messages.wire.record_batch import whole_batches
 Row = tuple[int, bool, str, str | None, int]
 
 MAX_LOADED = 16 << 20
-"""Decompressed bytes of one batch that the group coordinator loads; it writes batches of a megabyte at most."""
+"""Maximum decompressed size in bytes of a batch that the group coordinator loads. It writes batches of at most a
+megabyte."""
 
 
 def key_values(data: bytes | memoryview, offset: int) -> tuple[int, tuple[Row, ...]]:
-    """The records of these batches from `offset` on: (the offset after them, a row for each record with a key).
+    """Return the records of these batches with offsets from `offset` on.
 
-    A row: producer id, -1 outside a transaction; whether it ends one; key, value; base offset of the batch. Bytes are
-    characters of one byte each, for effects hold no bytes. What cannot be read is left out.
+    Unreadable batches are left out.
+
+    Returns:
+        The offset after the batches, and a row for each record with a key: (producer id, whether it ends a transaction,
+            key, value, base offset of the batch). The producer id is -1 outside a transaction. Key and value are
+            Latin-1 text, one character per byte, because results of I/O adapters cannot contain bytes.
     """
     rows, data = [], memoryview(data)
     for position, header in whole_batches(data):

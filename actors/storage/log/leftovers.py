@@ -1,8 +1,8 @@
 """Clean up a log's folder after a crash: complete the replacement of segments, and remove temporary files.
 
-Kafka replaces segments in three steps: `.cleaned` files become `.swap` files, the old segments become `.deleted`, the
-`.swap` files lose their suffix. Whatever the step at which it was killed, one whole set of segments is there
-(Kafka 3.9 `LogLoader.load`, passes 1 to 3; broker.md 5.6.4). Each step here may be repeated after another kill.
+Kafka replaces segments in three steps. `.cleaned` files become `.swap` files, the old segments become `.deleted`, and
+the `.swap` files lose their suffix. After a kill in any step, one complete set of segments exists (Kafka 3.9
+`LogLoader.load`, passes 1 to 3; broker.md 5.6.4). Each step here can be repeated after another kill.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SWAP = ".swap"
 DRAFT = ".tmp"
 
 SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
-"""Base offset and kind of a segment's file."""
+"""Matches the base offset and the kind of a segment's file."""
 
 _FILE = re.compile(rf"{SEGMENT_FILE.pattern}({DELETED}|{CLEANED}|{SWAP})?")
 
 
 def clear_leftovers(folder: str) -> None:
-    """Make the folder hold whole segments only. Raises OSError, UnsupportedFormat."""
+    """Reduce the folder to complete segments. Raises OSError, UnsupportedFormat."""
     names = _names(folder)
     files = [name for name in names if _FILE.fullmatch(name)]
     swaps = [name for name in files if name.endswith(SWAP)]
@@ -39,14 +39,14 @@ def clear_leftovers(folder: str) -> None:
     first_cleaned = min(map(_base, cleaned), default=None)
     unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
     _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
-    _remove(folder, unfinished)  # before the `.cleaned` files, which say that it is unfinished
+    _remove(folder, unfinished)  # before the `.cleaned` files, which mark the replacement as unfinished
     _remove(folder, cleaned)
     _complete(folder, sorted(set(swaps) - set(unfinished)), names)
     _remove_orphans(folder)
 
 
 def _complete(folder: str, swaps: Iterable[str], names: Iterable[str]) -> None:
-    """Remove the segments that the `.swap` files replace, and give these their names; each segment's log first."""
+    """Remove the segments that the `.swap` files replace, then rename these. Each segment's log is renamed first."""
     logs = [name for name in swaps if name.endswith(f".log{SWAP}")]
     if logs:
         first, end = _base(logs[0]), max(_end(f"{folder}/{name}") for name in logs)
@@ -58,7 +58,7 @@ def _complete(folder: str, swaps: Iterable[str], names: Iterable[str]) -> None:
 
 
 def _remove_orphans(folder: str) -> None:
-    """Remove indexes of segments that are not there."""
+    """Remove indexes without a segment."""
     files = [match for name in _names(folder) if (match := SEGMENT_FILE.fullmatch(name)) is not None]
     bases = {match[1] for match in files if match[2] == "log"}
     _remove(folder, (match[0] for match in files if match[1] not in bases))
@@ -69,12 +69,12 @@ def _names(folder: str) -> list[str]:
 
 
 def _base(name: str) -> int:
-    """The base offset in the name of a segment's file."""
+    """Return the base offset in the name of a segment's file."""
     return int(name.partition(".")[0])
 
 
 def _end(path: str) -> int:
-    """The offset after a segment's last batch. Raises UnsupportedFormat."""
+    """Return the offset after a segment's last batch. Raises UnsupportedFormat."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size, position = os.fstat(descriptor).st_size, 0

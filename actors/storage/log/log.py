@@ -1,17 +1,17 @@
 """Log stores the records of one partition on disk, in segments (broker.md 5).
 
-Rule 1: offsets only grow. `start` is the first offset that is served, `end` the one that the next record gets; both
-        move only here.
-Rule 2: what a leader appends is stamped with offset and leader epoch; what a follower appends is the leader's, byte for
-        byte. A batch is appended whole, or not at all; clients' batches that came together are written together, where
-        none of them has to be looked at by itself.
-Rule 3: a new segment begins where the next batch would make this one too large or too old, or its index is full.
-Rule 4: whole segments go, oldest first, never one that holds an offset at or above the high watermark. Their files are
-        renamed at once and removed later.
-Rule 5: after a clean stop the log is taken as it lies. After any other, every segment that holds offsets from the
-        recovery point on is recovered; what follows a damaged batch is dropped.
-Rule 6: an append moves the end first, then the producers, then the index of aborted transactions: what fails after the
-        records are in the file gives no offset away twice. A reader sees the result of all of it.
+Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Offsets only increase.
+        Only this module changes both.
+Rule 2: a leader's append assigns offsets and the leader epoch. A follower appends the leader's bytes unchanged. A batch
+        is appended completely or not at all. Client batches that arrive together are written together if none needs its
+        own check.
+Rule 3: a new segment begins if the next batch would make the active one too large or too old, or its index is full.
+Rule 4: complete segments are removed, oldest first, but never one with an offset at or above the high watermark. Their
+        files are renamed at once and removed later.
+Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment with offsets from the recovery
+        point on is recovered, and everything after a damaged batch is dropped.
+Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So a failure
+        after the write never reuses an offset. Readers see the result of all three.
 
 Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 """
@@ -50,7 +50,7 @@ log = logging.getLogger("kafka.log")
 
 
 Refusal = InvalidProducerEpoch | OutOfOrderSequence | InvalidTxnState | TransactionCoordinatorFenced
-"""The reason why a batch does not fit what its producer wrote before."""
+"""The reason why a batch does not follow its producer's previous batches."""
 _REFUSALS = (InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, TransactionCoordinatorFenced)
 
 
@@ -62,7 +62,7 @@ class OffsetOutOfRange(Exception):
 class LogConfig:
     """The settings of a topic's log, named as in Kafka; sizes are in bytes, times in ms, and -1 is unlimited.
 
-    `compression` is the number of the codec that clients' batches are stored with, -1 keeps the client's.
+    `compression` is the number of the codec for stored client batches; -1 keeps the client's codec.
     """
 
     segment_bytes: int = 1 << 30
@@ -86,11 +86,14 @@ class Appended(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """The bytes that a read of the log returns, which are whole batches except for the last.
+    """The bytes that a read of the log returns, which are complete batches except for the last.
 
     The first batch may start before the fetch offset.
 
-    `crc` is the first batch's own checksum.
+    Attributes:
+        data: The bytes, or a region of the file.
+        first_is_cut: Whether even the first batch is incomplete.
+        crc: The first batch's own checksum.
     """
 
     data: bytes | FileRegion
@@ -118,17 +121,17 @@ class Log:
         self.epochs = LeaderEpochs(folder)
         self.producers = Producers(folder)
         self.has_aborted = False
-        """Whether there may be an aborted transaction: without one no index is asked."""
+        """Whether the log may have an aborted transaction: if not, no index is searched."""
         self._handles = handles
         self._segments: list[Segment] = []
         self._dropped: list[str] = []
         """Files of dropped segments, to be removed."""
         self._flushing: tuple[Flush, int] | None = None
-        """What is being made durable, and where the recovery point goes when it is."""
+        """The flush in progress, and the recovery point after it."""
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """Size of all segments in bytes."""
         return sum(segment.size for segment in self._segments)
 
     @property
@@ -138,28 +141,33 @@ class Log:
 
     @property
     def active(self) -> Segment:
-        """The segment that is appended to, begun where there is none yet: a log may stay empty for long."""
+        """The segment that is appended to, created if the log has none: a log may stay empty for long."""
         if not self._segments:
             self._segments.append(self._segment(self.end))
         return self._segments[-1]
 
     @property
     def first_base(self) -> int:
-        """Where the first segment begins, or would."""
+        """The base offset of the first segment; the end of an empty log."""
         return self._segments[0].base_offset if self._segments else self.end
 
     @property
     def is_blank(self) -> bool:
-        """Whether it holds nothing, and never did for all that is known."""
+        """Whether the log has no data and no trace of earlier data."""
         return not (self._segments or self.end or self.start or self.epochs.entries)
 
     # ------------------------------------------------------------------------------------------------ opening, closing
 
     def load(self, clean: bool, recovery_point: int = 0, start: int = 0) -> None:
-        """Take over what is in the folder (rule 5).
+        """Load the contents of the folder (rule 5).
 
-        `recovery_point` and `start` are what the checkpoints say. Raises UnsupportedFormat where records have format 0
-        or 1.
+        Args:
+            clean: Whether the last shutdown was clean.
+            recovery_point: The checkpointed recovery point.
+            start: The checkpointed log start offset.
+
+        Raises:
+            UnsupportedFormat: Records have format 0 or 1.
         """
         clear_leftovers(self.folder)
         try:
@@ -183,9 +191,9 @@ class Log:
         self.has_aborted = any(len(segment.aborted) for segment in self._segments)
 
     def close(self) -> None:
-        """Make everything durable and close the files; the caller writes the checkpoints and the marker."""
+        """Flush everything and close the files. The caller writes the checkpoints and the clean shutdown marker."""
         if not self._segments:
-            return  # nothing was ever written: one of a hundred thousand, perhaps
+            return  # nothing was ever written: common among 100,000 logs
         self.flush()
         self.active.close_for_writing()
         self._snapshot()
@@ -193,14 +201,16 @@ class Log:
         self.close_files()
 
     def close_files(self) -> None:
-        """Close the files as they are: the directory is lost, or about to be renamed."""
+        """Close the files without a flush: the directory has failed, or will be renamed."""
         self._handles.close_below(self.folder)
 
     def flush_complete(self, flusher: Flusher) -> bool:
-        """Have those segments made durable that are appended to no more: the recovery point moves to the active one.
+        """Flush the segments before the active one. The recovery point then moves to the active segment.
 
-        Where the flusher takes its time a later call finds that it is done, and raises what the disk said. Whether
-        nothing is under way.
+        If the flusher is asynchronous, a later call takes the result, and raises the disk's error.
+
+        Returns:
+            Whether no flush is in progress.
         """
         self._take_flushed()
         if self._flushing is None and len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
@@ -217,7 +227,7 @@ class Log:
             self.recovery_point = max(self.recovery_point, offset)
 
     def flush(self) -> None:
-        """Make durable what was appended since the recovery point, which moves to the end."""
+        """Flush everything from the recovery point on. The recovery point moves to the end."""
         if self.recovery_point < self.end:
             for segment in self._segments:
                 if segment is self.active or self._end_of(segment) > self.recovery_point:
@@ -232,7 +242,8 @@ class Log:
         return end
 
     def _recover_segments(self, recovery_point: int) -> int:
-        """Recover what is in doubt; the producers are rebuilt from the newest snapshot before it."""
+        """Recover the segments from the recovery point on. The producers are rebuilt from the newest snapshot before
+        them."""
         end = self._segments[0].base_offset if self._segments else 0
         doubtful = 0
         for number, segment in enumerate(self._segments):
@@ -260,9 +271,9 @@ class Log:
         return end
 
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
-        """The producers as of `offset`: the newest usable snapshot up to it, and what was appended since.
+        """Rebuild the producers as of `offset` from the newest usable snapshot and the batches after it.
 
-        That is read from the first segment on that lost its aborted transactions, which are added again.
+        Batches are read from the first segment on that lost its aborted transactions, which are added again.
         """
         self.producers.clear()
         lacking = [segment for segment in self._segments if segment.lacks_aborted]
@@ -280,7 +291,7 @@ class Log:
             segment.lacks_aborted = False
 
     def _note_producer(self, segment: Segment, place: BatchPosition) -> None:
-        """A batch lies there: note its producer, and in the index the transaction that it aborts (rule 6)."""
+        """Add a stored batch to its producer's state. If it aborts a transaction, add that to the index (rule 6)."""
         header = place.header
         if not header.is_control:
             self.producers.add(header)
@@ -303,7 +314,7 @@ class Log:
         return Segment(self.folder, base_offset, self._handles, config.index_interval_bytes, config.segment_index_bytes)
 
     def _end_of(self, segment: Segment) -> int:
-        """The offset after the segment's last, or where the next begins."""
+        """Return the offset after the segment's last record, which is where the next segment begins."""
         at = self._segments.index(segment) + 1
         return self._segments[at].base_offset if at < len(self._segments) else self.end
 
@@ -317,9 +328,17 @@ class Log:
         append_time: bool = False,
         from_client: bool = True,
     ) -> Sequence[Appended | Refusal]:
-        """Append clients' or a coordinator's batches, which have been checked (rule 2); what became of each.
+        """Append checked batches of clients or of a coordinator (rule 2).
 
-        `append_time`: the topic's records carry the time of their append.
+        Args:
+            batches: One batch in each.
+            leader_epoch: Leader epoch of the batches.
+            now_ms: The current time in ms.
+            append_time: Whether the topic's records have the time of their append.
+            from_client: Whether the batches are from clients: coordinators' batches have weaker checks.
+
+        Returns:
+            For each batch what was appended, or why it was refused.
         """
         headers = [read_header(batch) for batch in batches]
         if append_time:
@@ -349,7 +368,7 @@ class Log:
         return done
 
     def _go_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
-        """Whether clients' batches can be one write: no segment begins among them, and no producer is remembered."""
+        """Return whether client batches can be one write: no segment begins among them, and none has a producer id."""
         if len(headers) > MOST_TOGETHER or any(header.producer_id != NO_PRODUCER_ID for header in headers):
             return False
         size = sum([header.size for header in headers])
@@ -367,7 +386,7 @@ class Log:
     def _append_clients(
         self, batches: Sequence[memoryview], headers: Sequence[BatchHeader], leader_epoch: int, append_time: int
     ) -> list[Appended]:
-        """Write clients' batches into the active segment, at once."""
+        """Write batches into the active segment, in one call."""
         stamp_time = None if append_time == NO_TIMESTAMP else append_time
         pieces: list[bytes | memoryview] = []
         stored: list[BatchHeader] = []
@@ -382,9 +401,10 @@ class Log:
         return done
 
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
-        """Append what the leader sent, whole batches only (rule 2).
+        """Append complete batches of the leader (rule 2).
 
-        Raises ValueError where offsets do not grow, or a checksum is wrong; what came before stays.
+        Raises:
+            ValueError: Offsets do not increase, or a checksum is wrong. Earlier batches stay appended.
         """
         for position, header in whole_batches(data):
             if not has_valid_crc(data, position, header):
@@ -404,20 +424,20 @@ class Log:
             self._write((data[position : position + header.size],), (header,))
 
     def _write(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
-        """Batches into the active segment, their headers as they are stored."""
+        """Write batches into the active segment, with their headers as stored."""
         self.epochs.save()
         active = self.active
         active.append(pieces, headers)
         self.end = headers[-1].next_offset
         for header in headers:
             if header.producer_id != NO_PRODUCER_ID:
-                if header.attributes & CONTROL_BIT:  # alone in its write
+                if header.attributes & CONTROL_BIT:  # the only batch of its write
                     self._note_producer(active, BatchPosition(active.size - header.size, header))
                 else:
                     self.producers.add(header)
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
-        """Rule 3."""
+        """Return whether a new segment must begin (rule 3)."""
         active, config = self.active, self.config
         if not active.size:
             return header.last_offset - active.base_offset > MAX_RELATIVE
@@ -428,7 +448,7 @@ class Log:
         return old or header.last_offset - active.base_offset > MAX_RELATIVE
 
     def roll(self, base_offset: int) -> None:
-        """Begin a new segment; the finished one is made durable by the next flush."""
+        """Begin a new segment. The next flush makes the finished one durable."""
         self.active.close_for_writing()
         self._segments.append(self._segment(base_offset))
         self.active.create()
@@ -443,10 +463,17 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False, region_from: int | None = None
     ) -> FetchDataInfo:
-        """Batches from the one that holds `offset`, up to `max_bytes` and to the offset `limit`, of one segment.
+        """Read batches of one segment, from the one that contains `offset`.
 
-        `at_least_one`: the first batch comes whole even if it is larger. `region_from`: this number of bytes and more
-        stay where they are. Raises OffsetOutOfRange.
+        Args:
+            offset: First offset to read.
+            max_bytes: Maximum number of bytes.
+            limit: Offset to stop before.
+            at_least_one: Whether the first batch is returned completely even if it exceeds `max_bytes`.
+            region_from: Minimum number of bytes that are returned as a region of the file; None means never.
+
+        Raises:
+            OffsetOutOfRange: `offset` is not in the log.
         """
         span = self._span(offset, max_bytes, limit, at_least_one)
         if span is None:
@@ -459,7 +486,7 @@ class Log:
     def _span(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool
     ) -> tuple[Segment, BatchPosition, int] | None:
-        """The segment and position to read `offset` from, and how many bytes; None if there is nothing."""
+        """Return the segment, position and number of bytes to read `offset` from; None without data."""
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
         place_in = self._find(offset) if offset < limit else None
@@ -476,7 +503,7 @@ class Log:
         return segment, place, size
 
     def aborted(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> list[AbortedTxn]:
-        """The aborted transactions that a `read` with these arguments may meet, and perhaps some more."""
+        """Return the aborted transactions for a `read` with these arguments. The list may have more than needed."""
         span = self._span(offset, max_bytes, limit, at_least_one) if self.has_aborted else None
         if span is None:
             return []
@@ -486,7 +513,7 @@ class Log:
         return aborted_in((each.aborted for each in later), offset, upper)
 
     def _find(self, offset: int) -> tuple[Segment, BatchPosition] | None:
-        """The batch that holds `offset`, or the first after it."""
+        """Return the batch that contains `offset`, or the first after it."""
         for segment in self._segments_from(offset):
             place = segment.find(offset)
             if place is not None:
@@ -502,7 +529,8 @@ class Log:
         return self._segments[first:]
 
     def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
-        """The first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes, if any."""
+        """Return the first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes; None
+        if absent."""
         for segment in self._segments:
             place = segment.find_time(timestamp, from_offset)
             if place is not None:
@@ -515,11 +543,11 @@ class Log:
 
     @property
     def first_unstable(self) -> int:
-        """The first offset that may belong to an unfinished transaction, -1 if there is none."""
+        """The first offset that may belong to an unfinished transaction; -1 without one."""
         return self.producers.first_unstable
 
     def replicated(self, high_watermark: int) -> int:
-        """The high watermark has moved. The first unstable offset."""
+        """Update the transactions for a new high watermark. Return the first unstable offset."""
         transactions = self.producers.transactions
         if transactions is None:
             return NO_OFFSET
@@ -529,13 +557,13 @@ class Log:
     # ------------------------------------------------------------------------------------------------ cutting
 
     def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on; nothing where the log ends before it (rule 1)."""
+        """Remove all records from `offset` on. Do nothing if the log ends before it (rule 1)."""
         if offset >= self.end:
             return
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # first, as in `restart`
+        self.producers.remove_snapshots(0, offset)  # first, for the reason in `restart`
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)
@@ -544,15 +572,15 @@ class Log:
         self.end = offset
         self.start = min(self.start, self.end)
         self.recovery_point = min(self.recovery_point, self.end)
-        self._flushing = None  # what is written in its place is not durable
+        self._flushing = None  # new data at the same offsets is not durable
         self.epochs.truncate_from_end(self.end)
         self.epochs.save()
         self._load_producers(self.end, missing_is_none=False)
 
     def restart(self, offset: int) -> None:
-        """Drop everything, the producers too, and begin anew at `offset`.
+        """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots go first: a later process would take one of them for the state at its offset.
+        The snapshots are removed first: a later process would use one of them as the state at its offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)
@@ -565,13 +593,13 @@ class Log:
         self.epochs.save()
 
     def advance_start(self, offset: int) -> None:
-        """The log begins at `offset` from now on; what lies before it is removed segment by segment."""
+        """Advance the log start offset. Earlier records are removed segment by segment."""
         if offset > self.start:
             self.start = offset
             self.epochs.truncate_from_start(offset)
 
     def may_expire(self, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> bool:
-        """Whether `expire` or `remove_deleted` has anything to do, should all be committed."""
+        """Return whether `expire` or `remove_deleted` would have work if all records were committed."""
         return bool(
             self._dropped
             or self.producers.may_expire(now_ms, producer_expiration_ms)
@@ -579,7 +607,8 @@ class Log:
         )
 
     def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
-        """Remove old segments by time, size and start (rule 4), and forget silent producers. How many segments."""
+        """Remove old segments by time, size and start (rule 4), and expire inactive producers. Return the number of
+        segments."""
         self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
         while self._segments and self._expired(self._segments[0], high_watermark, now_ms):
@@ -606,9 +635,9 @@ class Log:
         return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
 
     def _drop(self, segments: Sequence[Segment]) -> None:
-        """Take segments' files out of the log's names, the newest first: a crash meanwhile leaves a log without a gap.
+        """Rename the files of segments, newest first, so that a crash leaves a log without a gap.
 
-        They are removed by `remove_deleted`.
+        `remove_deleted` removes them.
         """
         for segment in reversed(segments):
             segment.close()
@@ -618,6 +647,6 @@ class Log:
                     self._dropped.append(path + DELETED)
 
     def remove_deleted(self) -> None:
-        """Remove the files of segments that were dropped. What a stop leaves of them is removed by `load`."""
+        """Remove the files of dropped segments. `load` removes those that are left at a stop."""
         while self._dropped:
             Path(self._dropped.pop()).unlink(missing_ok=True)

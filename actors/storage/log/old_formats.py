@@ -1,7 +1,6 @@
-"""Detect message formats 0 and 1, which Kafka wrote before version 0.11; they are reported as an error, never
-truncated.
+"""Detect message formats 0 and 1, which Kafka wrote before version 0.11; they are an error and are never truncated.
 
-Such a message begins as a batch does, with offset and length; then come a CRC-32 of the rest and the format (broker.md
+Such a message begins like a batch, with offset and length. A CRC-32 of the rest and the format follow (broker.md
 5.6.6).
 """
 
@@ -17,10 +16,10 @@ UNSUPPORTED_FORMAT = errno.ENOTSUP
 
 _HEAD = struct.Struct(">qiIb")
 _OVERHEAD = 12
-"""Bytes of offset and length, which the length does not count."""
+"""Bytes of offset and length, which the length field does not count."""
 _CRC_SIZE = 4
 _SHORTEST = 14
-"""Bytes of a message of format 0 without key and value, after its length."""
+"""Minimum length field of a message: format 0 without key and value."""
 
 
 class UnsupportedFormat(OSError):
@@ -33,7 +32,7 @@ class UnsupportedFormat(OSError):
 def refuse_old_format(path: str, read: Callable[[int, int], bytes], position: int, size: int) -> None:
     """Raise UnsupportedFormat if a message of format 0 or 1 begins at `position` of a segment of `size` bytes.
 
-    One whose checksum does not match counts if an intact one follows it: then it is damaged, and the log is old.
+    A message with a wrong checksum counts if an intact one follows it: then the message is damaged, and the log is old.
     """
     first = None
     while position + _OVERHEAD + _SHORTEST <= size:

@@ -1,22 +1,24 @@
 """The producer state of a log, which detects duplicate and out-of-order batches (ProducerStateManager; broker.md 5.3).
 
-Rule 1: of each producer id the epoch and the last five batches are kept.
-Rule 2: a batch of the same epoch whose first and last sequence are those of a kept one is a duplicate: it is not
-        appended, and is answered with the offsets of the first.
-Rule 3: an older epoch is refused; a newer one begins at sequence 0; within an epoch each batch follows the last, and
-        the first has sequence 0. A producer that is not known may begin anywhere. A marker makes its producer known.
-Rule 4: a producer that has written nothing for `producer.id.expiration.ms` expires, unless its transaction is open. A
-        log without producers that may expire costs one comparison.
-Rule 5: a snapshot holds the state before its offset. It is an aid: what is missing or damaged is rebuilt from the log.
-Rule 6: it has an entry for each batch that is kept, the last one last. Apache's has one for each producer, the last
-        batch, and takes of ours the last: who tries several batches again after its leader was started anew is refused
-        there (45), and is known here. Of a transactional producer the open transaction's batches are kept, and at least
-        the last batch: a client repeats none of an ended transaction.
-Rule 7: the first transactional batch of a producer opens its transaction, a marker ends it, of a newer epoch too. Until
-        then the producer writes no plain batch (48), and no newer epoch begins: a coordinator gives that out when the
-        marker is written. Kafka takes the newer epoch, and its coordinator then waits forever (transactions.md 3.2).
-Rule 8: a marker is refused if the producer's epoch (47) or the coordinator's (52) is older than the known one. Of the
-        batches of coordinators the epoch is checked, of those of other brokers nothing.
+Rule 1: the epoch and the last five batches of each producer id are kept.
+Rule 2: a batch is a duplicate if a kept batch of the same epoch has its first and last sequence. It is not appended,
+        and the response has the offsets of the kept one.
+Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
+        and the first has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer known.
+Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. For a log
+        without such producers the check is one comparison.
+Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
+Rule 6: a snapshot has an entry for each kept batch, in order. Apache's has one for each producer, its last batch, and
+        Apache's brokers use only the last of ours. After a restart of its leader, a producer that retries several
+        batches is refused by Apache's broker (45) and accepted as a duplicate here. Of a transactional producer the
+        batches of the open transaction are kept, and at least the last batch: a client never retries batches of an
+        ended transaction.
+Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
+        Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
+        only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever
+        (transactions.md 3.2).
+Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known one. Only
+        the epoch of coordinators' batches is checked. Replicated batches are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """
@@ -40,9 +42,9 @@ from messages.wire.control_batch import EndTransactionMarker
 
 KEPT_BATCHES = 5
 EXPIRATION_MS = 24 * 60 * 60 * 1000
-"""The default of `producer.id.expiration.ms`."""
+"""Default of `producer.id.expiration.ms`."""
 NEVER = 2**63 - 1
-"""The time of the oldest producer where none can expire."""
+"""Time of the oldest producer if none can expire."""
 NAME = re.compile(r"([0-9]{20})\.snapshot")
 
 _VERSION = 1
@@ -79,7 +81,7 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer, with one of its batches or none (`last_offset` -1).
+    """An entry of a producer snapshot: a producer with one of its batches; `last_offset` is -1 without a batch.
 
     `timestamp` is in ms.
     """
@@ -104,7 +106,7 @@ class DamagedSnapshot(ValueError):
 
 
 def read_snapshot(data: bytes) -> list[SnapshotEntry]:
-    """The entries of a snapshot's file. Raises DamagedSnapshot."""
+    """Return the entries of a snapshot file. Raises DamagedSnapshot."""
     try:
         version, stored = _HEAD.unpack_from(data)
         rest = data[_CRC_FROM:]
@@ -123,11 +125,11 @@ def read_snapshot(data: bytes) -> list[SnapshotEntry]:
 
 
 _NOTHING = Batch(NO_SEQUENCE, NO_SEQUENCE, -1, -1, -1)
-"""Of a producer that is known by its epoch alone."""
+"""The last batch of a producer of which only the epoch is known."""
 
 
 class ProducerState(NamedTuple):
-    """The state of a producer in a DescribeProducers response; values are -1 if there are none.
+    """The state of a producer in a DescribeProducers response; absent values are -1.
 
     `last_timestamp` is in ms.
 
@@ -174,15 +176,15 @@ class Producers:
         self._folder = folder
         self._producers: dict[int, _Producer] = {}
         self.transactions: Transactions | None = None
-        """None in a log that has had no transaction."""
+        """The transactions; None if the log never had one."""
         self._oldest = NEVER
-        """No producer that may expire has an earlier time (ms)."""
+        """Lower bound (ms) of the times of producers that may expire."""
 
     def __len__(self) -> int:
         return len(self._producers)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all producers and transactions."""
         self._producers.clear()
         self.transactions = None
         self._oldest = NEVER
@@ -190,9 +192,15 @@ class Producers:
     # ------------------------------------------------------------------------------------------------ checks
 
     def check(self, header: BatchHeader) -> Batch | None:
-        """Check a client's batch (rules 2, 3 and 7): the one that it repeats, None if it is to be appended.
+        """Check a client's batch (rules 2, 3 and 7).
 
-        Raises InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState.
+        Returns:
+            The earlier batch if this one is a duplicate; None if it must be appended.
+
+        Raises:
+            InvalidProducerEpoch: Its epoch is old, or is new while a transaction is open.
+            OutOfOrderSequence: Its sequence does not follow the last one.
+            InvalidTxnState: It is not transactional, although a transaction is open.
         """
         known = self._producers.get(header.producer_id)
         if known is None:
@@ -238,7 +246,7 @@ class Producers:
     # ------------------------------------------------------------------------------------------------ appends
 
     def add(self, header: BatchHeader) -> None:
-        """A batch of records has been appended."""
+        """Add an appended batch of records to its producer."""
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
             return
@@ -259,7 +267,7 @@ class Producers:
             self.transactions.begin(producer_id, header.base_offset)
 
     def end(self, header: BatchHeader, marker: EndTransactionMarker) -> CompletedTxn | None:
-        """A marker has been appended. The transaction that it ends, None if there is none."""
+        """Add an appended marker. Return the transaction that it ends; None without one."""
         known = self._entered(header)
         known.coordinator_epoch = marker.coordinator_epoch
         known.timestamp = header.max_timestamp
@@ -267,7 +275,7 @@ class Producers:
         return None if self.transactions is None else self.transactions.end(header.producer_id, header.base_offset)
 
     def _entered(self, header: BatchHeader) -> _Producer:
-        """The producer of a batch or marker, in its epoch; a newer epoch has no batches yet."""
+        """Return the producer of a batch or marker, in its epoch. A newer epoch has no batches yet."""
         known = self._producers.get(header.producer_id)
         if known is None:
             known = self._producers[header.producer_id] = _Producer(header.producer_epoch)
@@ -280,21 +288,21 @@ class Producers:
 
     @property
     def first_unstable(self) -> int:
-        """The first offset that may belong to an unfinished transaction, -1 if there is none."""
+        """The first offset that may belong to an unfinished transaction; -1 without one."""
         return NO_OFFSET if self.transactions is None else self.transactions.first_unstable
 
     def first_of_transaction(self, producer_id: int) -> int:
-        """The first offset of the producer's open transaction, -1 if it has none."""
+        """Return the first offset of the producer's open transaction; -1 without one."""
         return NO_OFFSET if self.transactions is None else self.transactions.first_offset(producer_id)
 
     @property
     def oldest_transaction_ms(self) -> int:
-        """The time (ms) of the last batch of the producer whose transaction is open for longest; -1 if none is open."""
+        """Time (ms) of the last batch of the producer with the oldest open transaction; -1 if none is open."""
         oldest = None if self.transactions is None else self.transactions.oldest
         return NO_TIMESTAMP if oldest is None else self._producers[oldest].timestamp
 
     def states(self) -> list[ProducerState]:
-        """All producers."""
+        """Return the states of all producers."""
         return [
             ProducerState(
                 producer_id,
@@ -308,11 +316,11 @@ class Producers:
         ]
 
     def may_expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> bool:
-        """Whether `expire` has to look at the producers."""
+        """Return whether a producer may have expired."""
         return now_ms - self._oldest >= expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
-        """Forget the producers that have been silent for that long (rule 4)."""
+        """Remove the producers without a batch for `expiration_ms` (rule 4)."""
         if not self.may_expire(now_ms, expiration_ms):
             return
         self._oldest = NEVER
@@ -327,12 +335,12 @@ class Producers:
     # ------------------------------------------------------------------------------------------------ snapshots
 
     def snapshots(self) -> list[int]:
-        """The offsets of the snapshots there are, ascending."""
+        """Return the offsets of the existing snapshots, ascending."""
         names = map(NAME.fullmatch, opening(lambda: os.listdir(self._folder)))  # noqa: PTH208
         return sorted(int(name[1]) for name in names if name)
 
     def write_snapshot(self, offset: int) -> None:
-        """Write the state as that before `offset`. Raises OSError."""
+        """Write a snapshot of the state before `offset`. Raises OSError."""
         entries = [
             _ENTRY.pack(
                 producer_id,
@@ -351,7 +359,7 @@ class Producers:
         replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
 
     def _repeatable(self, producer_id: int, known: _Producer) -> list[Batch]:
-        """The batches that a snapshot has of a producer (rule 6)."""
+        """Return the batches of a producer that a snapshot contains (rule 6)."""
         if known.coordinator_epoch < 0:
             return list(known.batches) or [_NOTHING]
         first = self.first_of_transaction(producer_id)
@@ -359,7 +367,7 @@ class Producers:
         return batches or [known.last]
 
     def load_snapshot(self, offset: int) -> bool:
-        """Take over a snapshot; False, without producers, if it is damaged. Raises OSError."""
+        """Load a snapshot. Return False, without producers, if it is damaged. Raises OSError."""
         self.clear()
         data = opening(Path(self._path(offset)).read_bytes)
         try:
@@ -374,7 +382,7 @@ class Producers:
         return True
 
     def remove_snapshots(self, keep_from: int, keep_to: int) -> None:
-        """Remove the snapshots before `keep_from` and beyond `keep_to`. Raises OSError."""
+        """Remove the snapshots before `keep_from` and after `keep_to`. Raises OSError."""
         for offset in self.snapshots():
             if not keep_from <= offset <= keep_to:
                 Path(self._path(offset)).unlink(missing_ok=True)

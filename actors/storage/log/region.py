@@ -1,9 +1,9 @@
 """A region of a log file, which `os.sendfile` sends to a socket without reading the bytes into memory.
 
-Rule 1: the file stays open until the last of its regions is gone, also where the log has closed or removed it.
-Rule 2: truncating the file invalidates its regions for good, even if it grows again, because the bytes differ. Sending
-        such a region fails: the peer has an incomplete response.
-Rule 3: an error of the disk names the file; one of the peer's connection names none.
+Rule 1: the file stays open until its last region is freed, even if the log has closed or removed it.
+Rule 2: truncating the file invalidates its regions permanently, even if it grows again, because the bytes differ.
+        Sending such a region fails: the peer has an incomplete response.
+Rule 3: an error of the disk contains the file name; an error of the connection does not.
 
 Kafka: `FileRecords`.
 """
@@ -17,7 +17,7 @@ from actors.storage.log.handles import OpenFile
 from messages.records import Region
 
 DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO, errno.ESTALE, errno.ENXIO})
-"""What a disk or its file system says, and no connection."""
+"""Errors of a disk or a file system that a connection cannot have."""
 
 
 class TruncationFlag:
@@ -45,14 +45,18 @@ class FileRegion(Region):
         return self._size
 
     def read(self) -> bytes:
-        """The bytes. Raises OSError, also where the file was truncated."""
+        """Return the bytes. Raises OSError, also if the file was truncated."""
         data = os.pread(self._file.descriptor, self._size, self._position) if self._uncut.holds else b""
         if len(data) < self._size:
             raise _cut()
         return data
 
     def send(self, socket: int) -> int:
-        """Send what the socket takes. Raises OSError: the peer's, or with a file's name the disk's (rule 3)."""
+        """Send as much as the socket accepts, and return the number of bytes.
+
+        Raises:
+            OSError: The connection's error, or the disk's with a file name (rule 3).
+        """
         try:
             sent = os.sendfile(socket, self._file.descriptor, self._position, self._size) if self._uncut.holds else 0
         except OSError as error:
@@ -64,7 +68,7 @@ class FileRegion(Region):
         return sent
 
     def after(self, count: int) -> FileRegion:
-        """The rest after this number of bytes."""
+        """Return the region after the first `count` bytes."""
         return FileRegion(self._file, self._path, self._position + count, self._size - count, self._uncut)
 
 

@@ -1,14 +1,14 @@
 """A segment is a part of a log: one file with batches, and its indexes (broker.md 5.4).
 
-Rule 1: batches lie one behind the other, as they came. The file's end is the segment's size: what lies behind it, a
-        write that was not finished, is overwritten by the next.
-Rule 2: an index entry is made before a batch is counted, whenever more than `index.interval.bytes` have been appended
-        since the last.
-Rule 3: an index only says where to begin to look. Where it points at no batch, or at one that comes later, the search
-        begins at the segment's start; a segment whose end is not found from the last entry is recovered.
-Rule 4: what a stop left in doubt is walked through batch by batch, each checked by its checksum; the first that is cut
-        or damaged ends the segment, and the indexes are made anew.
-Rule 5: a segment with messages of format 0 or 1 is not opened, and none of them is cut.
+Rule 1: batches are contiguous, in the order of appends. The segment's size is the end of the valid bytes. Bytes behind
+        it belong to an unfinished write, and the next write replaces them.
+Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an entry
+        before it is counted.
+Rule 3: an index only gives the position to begin a search. If it has no batch at its position, or a later one, the
+        search begins at the segment's start. A segment whose end is not found from the last entry is recovered.
+Rule 4: recovery reads batch by batch and checks each checksum. The first incomplete or damaged batch ends the segment,
+        and the indexes are rebuilt.
+Rule 5: a segment with messages of format 0 or 1 is not opened, and is never truncated.
 
 Kafka: `LogSegment`.
 """
@@ -31,11 +31,11 @@ from messages.wire import WireError
 from messages.wire.record_batch import HEADER, has_valid_crc, read_header
 
 RECENT = 512
-"""Batches at the end whose positions are remembered: consumers and followers mostly read there."""
+"""Number of last batches whose positions are cached, because consumers and followers mostly read them."""
 
 MAX_RELATIVE = 2**31 - 1
 MOST_TOGETHER = 500
-"""Batches of clients in one write, two pieces each; the system takes 1024."""
+"""Maximum number of client batches in one write. Each has two pieces, and the system's limit is 1024."""
 _READ_AHEAD = 1 << 20
 
 
@@ -57,14 +57,14 @@ class Segment:
         self.path = f"{folder}/{base_offset:020d}.log"
         self.size = 0
         self.first_timestamp = NO_TIMESTAMP
-        """Of the first batch: from it the segment's age is counted."""
+        """Timestamp of the first batch, from which the segment's age is measured."""
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index", handles)
         self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex", handles)
         self.aborted = TransactionIndex(f"{folder}/{base_offset:020d}.txnindex", handles)
         self.lacks_aborted = False
-        """Whether `aborted` lost its entries when the segment was opened: the log adds them again."""
+        """Whether `aborted` lost its entries at the opening, so that the log must add them again."""
         self._handles = handles
         self._index_interval = index_interval
         self._max_index = max_index
@@ -72,11 +72,11 @@ class Segment:
         self._recent_offsets: list[int] = []
         self._recent_positions: list[int] = []
         self._uncut: TruncationFlag | None = None
-        """What regions share that were taken since the file was last cut."""
+        """Flag that is shared by all regions since the last truncation."""
 
     @property
     def files(self) -> tuple[str, str, str, str]:
-        """The paths of the segment's files, whether they exist or not."""
+        """The paths of the segment's files, whether or not they exist."""
         return self.path, self.offsets.path, self.times.path, self.aborted.path
 
     @property
@@ -85,14 +85,14 @@ class Segment:
         return (self.path, self.aborted.path) if len(self.aborted) else (self.path,)
 
     def has_capacity(self, entries: int) -> bool:
-        """Whether each index has space for a number of new entries (`segment.index.bytes`)."""
+        """Return whether each index has space for a number of new entries (`segment.index.bytes`)."""
         offsets, times = len(self.offsets) + entries, len(self.times) + entries
         return 8 * offsets <= self._max_index and 12 * times <= self._max_index
 
     # ------------------------------------------------------------------------------------------------ writing
 
     def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
-        """Append batches in one write, their headers as they are stored. What is not written whole has not happened."""
+        """Append batches in one write, with their headers as stored. Undo an incomplete write and raise OSError."""
         file = self._handles.get(self.path, create=True)
         written = os.pwritev(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):
@@ -102,7 +102,7 @@ class Segment:
             self._count(header)
 
     def _count(self, header: BatchHeader) -> None:
-        """The batch lies in the file, behind those that were counted: index it (rule 2), remember it."""
+        """Count a batch that was written behind the others: index it (rule 2) and cache its position."""
         base_offset, length, _, _, _, _, delta, _, time, _, _, _, _ = header
         size, last = length + LOG_OVERHEAD, base_offset + delta
         if self.first_timestamp == NO_TIMESTAMP:
@@ -122,13 +122,13 @@ class Segment:
         self.size += size
 
     def create(self) -> None:
-        """Make the file, empty as it is: where nothing else is left, its name alone says where the log goes on."""
+        """Create the empty file. If it is the only file, its name contains the log end offset."""
         self._handles.get(self.path, create=True)
 
     def close_for_writing(self) -> None:
-        """No more is appended here: the last entry of the time index names the largest time.
+        """End writing: add the largest timestamp to the time index.
 
-        Both indexes have a file then, also without an entry: Kafka recovers a segment that lacks one.
+        Both indexes then have a file, even if it is empty: Kafka recovers a segment without one.
         """
         if self.max_timestamp_offset >= 0:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
@@ -138,16 +138,19 @@ class Segment:
                 opening(Path(path).touch)
 
     def flush(self) -> None:
-        """Make what was appended durable."""
+        """Flush the appended batches to disk."""
         for path in self.durable_files if self.size else ():
             os.fsync(self._handles.get(path).descriptor)
 
     # ------------------------------------------------------------------------------------------------ reading
 
     def batches(self, position: int = 0, end: int | None = None, checked: bool = False) -> Iterator[BatchPosition]:
-        """The batches from `position` to `end` (None: the segment's); stops before the first that is cut or damaged.
+        """Yield the batches from `position` to `end`, up to the first incomplete or damaged one.
 
-        `checked`: as damaged counts one whose checksum is wrong, too.
+        Args:
+            position: Position of the first batch.
+            end: End position; None means the end of the segment.
+            checked: Whether a wrong checksum counts as damage.
         """
         end = self.size if end is None else end
         at_once = _READ_AHEAD if checked else HEADER.size
@@ -170,11 +173,11 @@ class Segment:
             position += header.size
 
     def read(self, position: int, size: int) -> bytes:
-        """Bytes of the file, fewer at the segment's end."""
+        """Return `size` bytes of the file, fewer at the segment's end."""
         return self._pread(position, min(size, self.size - position))
 
     def region(self, position: int, size: int) -> FileRegion | bytes:
-        """As `read`, the bytes left where they are, if the file may be lent."""
+        """Return a region of the file instead of its bytes, if the file may be lent. Otherwise the same as `read`."""
         if not self._handles.may_lend:
             return self.read(position, size)
         uncut = self._uncut = self._uncut or TruncationFlag()
@@ -185,7 +188,7 @@ class Segment:
         return os.pread(file.descriptor, size, position)
 
     def find(self, offset: int) -> BatchPosition | None:
-        """The batch with `offset`, or the first after it; None if all are before it."""
+        """Return the batch with `offset`, or the first after it; None if all are before it."""
         if self._recent_offsets and offset >= self._recent_offsets[0]:
             at = bisect_right(self._recent_offsets, offset) - 1
             position = self._recent_positions[at]
@@ -197,13 +200,13 @@ class Segment:
         return None
 
     def _before(self, offset: int) -> int:
-        """The position of a batch that begins at or before `offset`, by the index if that holds good (rule 3)."""
+        """Return the position of a batch that begins at or before `offset`, by the index if it is valid (rule 3)."""
         position = self.offsets.position_before(offset - self.base_offset)
         place = next(self.batches(position), None)
         return position if place is not None and self.base_offset <= place.header.base_offset <= offset else 0
 
     def find_time(self, timestamp: int, from_offset: int) -> BatchPosition | None:
-        """The first batch from `from_offset` on whose largest time is `timestamp` or later."""
+        """Return the first batch from `from_offset` on whose largest timestamp is `timestamp` or later."""
         if timestamp > self.max_timestamp:
             return None
         relative = self.times.offset_before(timestamp)
@@ -213,17 +216,23 @@ class Segment:
         return None
 
     def upper_bound(self, position: int) -> int | None:
-        """An offset after all batches before `position`, by the index; None if the index does not reach as far."""
+        """Return an offset after all batches before `position`, by the index; None if the index has no later entry."""
         relative = self.offsets.offset_after(position)
         return None if relative < 0 else self.base_offset + relative
 
     # ------------------------------------------------------------------------------------------------ opening, cutting
 
     def load(self) -> int:
-        """Take over a segment that was closed in order: indexes as they are, the end by walking from the last entry.
+        """Load a segment after a clean shutdown: read its indexes, and read batches from the last entry on to find the
+        end.
 
-        Returns the next offset. What does not end as it should was not closed in order (rule 3). Raises
-        UnsupportedFormat (rule 5).
+        If the batches do not end at the file's end, the segment is recovered (rule 3).
+
+        Returns:
+            The next offset.
+
+        Raises:
+            UnsupportedFormat: See rule 5.
         """
         self.size = Path(self.path).stat().st_size
         self.offsets.load()
@@ -254,9 +263,11 @@ class Segment:
         return end
 
     def recover(self) -> Iterator[BatchHeader]:
-        """Rule 4. Yields the header of each good batch; afterwards the file ends behind the last of them.
+        """Recover the segment (rule 4). Yield the header of each valid batch; the file is then truncated after the last
+        one.
 
-        Raises UnsupportedFormat (rule 5).
+        Raises:
+            UnsupportedFormat: See rule 5.
         """
         size = Path(self.path).stat().st_size
         self._refuse_old_format(0, size)
@@ -281,7 +292,7 @@ class Segment:
         refuse_old_format(self.path, self._pread, position, size)
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches that hold `offset` or what comes after it."""
+        """Remove the batch that contains `offset` and all later ones."""
         place = self.find(offset)
         if place is None:
             return

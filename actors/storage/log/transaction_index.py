@@ -1,9 +1,8 @@
-"""The transaction index of a segment, which lists aborted transactions in the file `<base>.txnindex` (transactions.md
-3.3).
+"""The transaction index of a segment, which lists aborted transactions in `<base>.txnindex` (transactions.md 3.3).
 
-Rule 1: an entry is in the segment that has the marker. Entries ascend by the marker's offset. There is no file before
-        the first entry.
-Rule 2: a file that cannot be right is removed, and the index is rebuilt from the log.
+Rule 1: an entry is in the segment that has the marker. Entries ascend by the marker's offset. The first entry creates
+        the file.
+Rule 2: an invalid file is removed, and the index is rebuilt from the log.
 
 Kafka: `TransactionIndex`, `AbortedTxn`.
 """
@@ -38,14 +37,15 @@ class AbortedTxn(NamedTuple):
 
 
 def read_entries(data: bytes) -> list[AbortedTxn]:
-    """The whole entries of a file."""
+    """Return the complete entries of a file."""
     return [AbortedTxn._make(entry) for entry in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size])]
 
 
 def aborted_in(indexes: Iterable[TransactionIndex], offset: int, upper: int) -> list[AbortedTxn]:
-    """The aborted transactions with offsets from `offset` on and below `upper`, by the indexes from `offset` on.
+    """Return the aborted transactions with offsets from `offset` on and below `upper`.
 
-    Some more may be among them: consumers skip a transaction only up to its marker.
+    `indexes` begin with the segment of `offset`. The result may have more transactions than needed: consumers skip a
+    transaction only up to its marker.
     """
     found: list[AbortedTxn] = []
     for index in indexes:
@@ -70,10 +70,10 @@ class TransactionIndex:
         return len(self._entries)
 
     def load(self, base_offset: int) -> bool:
-        """Read the file of the segment that begins at `base_offset`, if there is one.
+        """Read the file of the segment that begins at `base_offset`, if it exists.
 
         Returns:
-            False if the file cannot be right: the index is empty then and must be rebuilt (rule 2).
+            False if the file is invalid: the index is then empty and must be rebuilt (rule 2).
 
         Raises:
             OSError: The file cannot be read or removed.
@@ -91,7 +91,7 @@ class TransactionIndex:
         return True
 
     def append(self, ended: CompletedTxn) -> None:
-        """Add an aborted transaction; nothing if its marker is not after the last entry's. Raises OSError."""
+        """Add an aborted transaction, if its marker is after the last entry's. Raises OSError."""
         if self._entries and ended.last_offset <= self._entries[-1].last_offset:
             return
         entry = AbortedTxn(VERSION, *ended)
@@ -103,7 +103,7 @@ class TransactionIndex:
         """Find the transactions with offsets from `offset` on and below `upper`.
 
         Returns:
-            The entries, and whether they are all: else later segments may have more.
+            The entries, and whether they are complete. If not, later segments may have more.
         """
         found = []
         for entry in self._entries[bisect_left(self._entries, offset, key=_LAST_OFFSET) :]:
@@ -114,14 +114,14 @@ class TransactionIndex:
         return found, False
 
     def truncate(self, offset: int) -> None:
-        """Drop the entries whose markers are at `offset` or later. Raises OSError."""
+        """Remove the entries whose markers are at `offset` or later. Raises OSError."""
         at = bisect_left(self._entries, offset, key=_LAST_OFFSET)
         if at < len(self._entries):
             del self._entries[at:]
             os.truncate(self.path, at * ENTRY.size)
 
     def reset(self) -> None:
-        """Drop all entries and the file. Raises OSError."""
+        """Remove all entries and the file. Raises OSError."""
         self._entries = []
         self._handles.close(self.path)
         Path(self.path).unlink(missing_ok=True)
