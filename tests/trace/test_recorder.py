@@ -303,7 +303,7 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
         recorder.close()
     assert recorder.failed and recorder.recorded == 1
     [reported] = caplog.records
-    assert reported.levelno == logging.CRITICAL and reported.message == "T" + recorder.reason[1:]
+    assert reported.levelno == logging.CRITICAL and reported.message == "R" + recorder.reason[1:]
     assert str(error) in recorder.reason and str(tmp_path) in recorder.reason and todo in recorder.reason
     first, end = read(tmp_path)
     assert (first.n, end.kind, end.n, end.type) == (1, "ended", 1, reason)
