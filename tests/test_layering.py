@@ -23,7 +23,16 @@ MODULES = {module_name(file): file.read_text(encoding="utf-8") for file in sourc
 
 TOP_LEVEL = {
     *("messages", "actors", "zk_bridge", "spark", "tests", "docs"),
-    *("pyproject.toml", "README.md", "LICENSE", "LICENSES", "CHANGELOG.md", "Makefile"),
+    *(
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "LICENSES",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "Makefile",
+    ),
     *("Dockerfile", "Dockerfile.java", "mkdocs.yml"),
 }
 

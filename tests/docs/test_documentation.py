@@ -12,7 +12,13 @@ from tests.docs import architecture, catalogue, columns, paths, references, simu
 from tests.docs.citations import Citation, citations, resolves
 from tests.layering import ROOT, sources
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PROTOCOL = sorted((ROOT / "docs" / "protocol").glob("*.md"))
 TEXTS = {page.name: page.read_text(encoding="utf-8") for page in PAGES}
 WRITTEN = [*PAGES, *sources(), *sorted((ROOT / "tests").rglob("*.py"))]
