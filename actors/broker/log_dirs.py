@@ -23,7 +23,7 @@ from thespian.actors import ActorAddress
 from actors.broker.hosted_partitions import HostedPartitions
 from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
 from actors.core.broker.validation import log_disagreements
-from actors.storage.log_directories import LogDirectories, deleted_path
+from actors.storage.log_directories import LogDirectories, rename_deleted
 from messages.broker import LogPlace
 from messages.cluster import TopicPartition
 from messages.conversation import Ask, Flow, in_slices
@@ -101,14 +101,12 @@ class LogDirs:
         path = self.directories.find(partition)
         if path is None:
             return "", ""
-        deleted = deleted_path(path, self._random.uuid_hex())
         try:
-            self.logs.close(path, True)
-            renamed = self.disk.rename(path, deleted)
+            deleted = rename_deleted(path, self.logs, self.disk, self._random)
         except OSError as error:
             return "", error.strerror or str(error)
         self.directories.forget(partition)
-        return deleted if renamed else "", ""
+        return deleted, ""
 
     # ------------------------------------------------------------------------------------------------ failure
 

@@ -442,7 +442,10 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
         machine = law.cluster.machines[node].node
         hosted = [] if machine is None else machine.base.actors(PartitionActor)
         true = roles.get(node, {})
-        known = {actor.known.partition: (actor.known.leader, actor.known.leader_epoch) for actor in hosted}
+        known = {
+            actor.partition.role.partition: (actor.partition.role.leader, actor.partition.role.leader_epoch)
+            for actor in hosted
+        }
         # A broker may keep a replica that was moved elsewhere (`_log_directories_match_the_assignment`).
         said = {tp: role for tp, role in known.items() if tp in true}
         yield from _differences(f"roles of node {node}", said, true)
@@ -524,7 +527,10 @@ def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartitio
     """
     node = law.cluster.machines[member.coordinator].node if member.coordinator in law.cluster.machines else None
     hosted = () if node is None or member.coordinator in controlled(law) else node.base.actors(PartitionActor)
-    return any(each.known.partition == partition and each.known.leader == member.coordinator for each in hosted)
+    return any(
+        each.partition.role.partition == partition and each.partition.role.leader == member.coordinator
+        for each in hosted
+    )
 
 
 def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:

@@ -21,7 +21,7 @@ import logging
 import os.path
 import re
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from messages.cluster import MAX_LOG_NAME
 
@@ -77,6 +77,13 @@ def deleted_path(path: str, unique: str) -> str:
     """Return `deleted_name` for a whole path."""
     parent, name = os.path.split(path)
     return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: ports take text)
+
+
+def rename_deleted(path: str, logs: Any, disk: Any, random: Any) -> str:
+    """Close a log, and rename it (rule 4). Returns the new path, "" if the log was not there. Raises OSError."""
+    deleted = deleted_path(path, random.uuid_hex())
+    logs.close(path, True)
+    return deleted if disk.rename(path, deleted) else ""
 
 
 def parse_name(name: str) -> tuple[str, int, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.core.broker.leader import Leader
+from actors.core.broker.replica_log import ReplicaLog
 from messages.data_requests import NO_REPLICA, FetchPartition
 from messages.error_codes import NONE
 from tests.broker.harness import Broker, alive, known, order
@@ -72,7 +73,7 @@ def test_no_consumer_is_redirected_by_default(tmp_path: Path) -> None:
 
 
 def test_only_a_replica_in_sync_that_has_the_offset_is_preferred() -> None:
-    leader = Leader(0, 5, (0, 1, 2, 3), (0, 1, 2), 8, 0, 10, 0, 30.0, 1, 0.0)
+    leader = Leader(0, 5, (0, 1, 2, 3), (0, 1, 2), 8, ReplicaLog(0, 10, 0), 30.0, 1, 0.0)
     for replica, end, at in ((1, 6, 1.0), (2, 6, 2.0), (3, 10, 3.0)):
         leader.fetched(replica, end, 2, 10, at)
     assert leader.preferred_read_replica((1, 2, 3), 5) == 2, "3 is not in sync; 2 was here later than 1"

@@ -84,11 +84,11 @@ def fetched_from(request: Message) -> dict[TopicPartition, int]:
 
 
 def log_end_offset(broker: Broker, partition: TopicPartition = T0) -> int:
-    return partition_actor(broker, partition)._log_end_offset
+    return partition_actor(broker, partition).partition.log.end
 
 
 def partition_actor(broker: Broker, partition: TopicPartition = T0) -> PartitionActor:
-    [actor] = [each for each in broker.base.actors(PartitionActor) if each.known.partition == partition]
+    [actor] = [each for each in broker.base.actors(PartitionActor) if each.partition.role.partition == partition]
     return actor
 
 
@@ -210,12 +210,12 @@ def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: s
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=1))
     assert ROLES[role](broker) == {"t-0": NONE}
     actor = partition_actor(broker)
-    before = (actor._log_start_offset, actor._log_end_offset, actor._high_watermark)
+    before = (actor.partition.log.start, actor.partition.log.end, actor.partition.log.high_watermark)
     assert before[:2] == (0, 2)
     broker.base.inject(actor.myAddress, LATE[what](0, 2), broker.network)
     broker.run()
     assert broker.transmitted[-1] == Replicated(T0, 0, FENCED_LEADER_EPOCH, 2)
-    assert (actor._log_start_offset, actor._log_end_offset, actor._high_watermark) == before
+    assert (actor.partition.log.start, actor.partition.log.end, actor.partition.log.high_watermark) == before
 
 
 def test_what_came_before_the_order_counts(broker: Broker) -> None:
@@ -246,7 +246,7 @@ def behind(broker: Broker) -> None:
     follow(broker)
     reply(broker, 1, records(b"a", base=0, high_watermark=0))
     reply(broker, 1, records(b"b", b"c", base=1, high_watermark=1))
-    assert (log_end_offset(broker), partition_actor(broker)._high_watermark) == (3, 1)
+    assert (log_end_offset(broker), partition_actor(broker).partition.log.high_watermark) == (3, 1)
     follow(broker, leader=2, epoch=1)
 
 

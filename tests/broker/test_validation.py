@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from actors.core.broker.metadata_cache import ClusterView
-from actors.core.broker.partition import UNDER_REPLICATED
 from actors.core.broker.replica_manager import PartitionCounts
+from actors.core.broker.replica_role import UNDER_REPLICATED
 from actors.core.broker.validation import log_disagreements, replica_disagreements, view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR

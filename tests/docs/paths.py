@@ -112,7 +112,7 @@ broker from the ISRs of the other partitions, in one transaction.""",
         """\
 This node is also a broker, and receives the request on its own listener. The checks of the controller epoch and the
 broker epoch are in `actors/core/broker/replica_manager.py`. The rules of leaders and followers are in
-`actors/core/broker/partition.py`. Each partition has an actor, which alone accesses its directory.""",
+`actors/core/broker/replica_role.py`. Each partition has an actor, which alone accesses its directory.""",
     ),
     Step(
         "The response is an event",

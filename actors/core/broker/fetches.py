@@ -44,14 +44,7 @@ from actors.core.broker.fetch_sessions import (
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    CONSUMER,
-    NO_REPLICA,
-    READ_COMMITTED,
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
-)
+from messages.data_requests import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
 from messages.error_codes import NONE
 from messages.partition import LogState, ReadLog
 from messages.records import EMPTY

@@ -34,6 +34,7 @@ from typing import Any
 
 import attrs
 
+from actors.core.broker.replica_log import ReplicaLog
 from messages.data_requests import ACKS_ALL, NO_REPLICA
 from messages.error_codes import (
     NONE,
@@ -109,10 +110,9 @@ class Leader:
             "_writing",
             "broker_id",
             "epoch_start",
-            "high_watermark",
             "isr",
         ),
-        *("lag", "leader_epoch", "log_end_offset", "log_start_offset", "min_isr", "replicas", "zk_version"),
+        *("lag", "leader_epoch", "log", "min_isr", "replicas", "zk_version"),
     )
 
     def __init__(
@@ -122,22 +122,18 @@ class Leader:
         replicas: Sequence[int],
         isr: Sequence[int],
         zk_version: int,
-        log_start_offset: int,
-        log_end_offset: int,
-        high_watermark: int,
+        log: ReplicaLog,
         lag: float,
         min_isr: int,
         now: float,
     ) -> None:
         self.broker_id = broker_id
         self.leader_epoch = leader_epoch
-        self.epoch_start = log_end_offset
+        self.log = log
+        self.epoch_start = log.end
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.zk_version = zk_version
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.high_watermark = min(max(high_watermark, log_start_offset), log_end_offset)
         self.lag = lag
         self.min_isr = min_isr
         self._followers: dict[int, Follower] | None = None
@@ -149,7 +145,8 @@ class Leader:
         self._waiting: list[DelayedProduce] | None = None
         """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
         self._to_do: tuple[ToDo, ...] = ()
-        if self.high_watermark != log_end_offset:
+        log.move_high_watermark(min(max(log.high_watermark, log.start), log.end))
+        if log.high_watermark != log.end:
             self._advance(now)
 
     # ------------------------------------------------------------------------------------------------ to see
@@ -188,7 +185,7 @@ class Leader:
             is_any_behind = self.isr != (self.broker_id,)
         else:
             is_any_behind = any(
-                follower.log_end_offset != self.log_end_offset
+                follower.log_end_offset != self.log.end
                 and (replica in self.isr or now - follower.caught_up_at <= self.lag)
                 for replica, follower in followers.items()
             ) or any(replica != self.broker_id and replica not in followers for replica in self.isr)
@@ -224,7 +221,7 @@ class Leader:
     ) -> None:
         """The controller made us leader again, in a new epoch: what is known of followers stays (broker.md 1.5)."""
         self.leader_epoch = leader_epoch
-        self.epoch_start = self.log_end_offset
+        self.epoch_start = self.log.end
         self.isr, self.zk_version = tuple(isr), zk_version
         self._writing = None
         self.replicas = tuple(replicas)
@@ -258,13 +255,13 @@ class Leader:
 
     def appended(self, log_end_offset: int, now: float) -> None:
         """The log grew to `log_end_offset`."""
-        self.log_end_offset = log_end_offset
+        self.log.end = log_end_offset
         self._advance(now)
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
         """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
         waiter = DelayedProduce(token, offset, deadline)
-        if offset <= self.high_watermark:
+        if offset <= self.log.high_watermark:
             self._release((waiter,), self._code_of_commit())
         elif self._waiting is None:
             self._waiting = [waiter]
@@ -305,7 +302,7 @@ class Leader:
         self._advance(now)
 
     def expire(self, now: float) -> None:
-        """Release those whose time is up; what they wrote stays in the log."""
+        """CompleteProduce those whose time is up; what they wrote stays in the log."""
         waiting = self._waiting or ()
         late = [waiter for waiter in waiting if waiter.deadline <= now]
         if late:
@@ -360,12 +357,12 @@ class Leader:
         follower = self._followers.get(replica)
         if follower is None:
             return True
-        return follower.log_end_offset != self.log_end_offset and now - follower.caught_up_at > self.lag
+        return follower.log_end_offset != self.log.end and now - follower.caught_up_at > self.lag
 
     def _maybe_expand(self, replica: int) -> None:
         """Rule 3."""
         end = self.followers[replica].log_end_offset
-        if self._writing is None and replica not in self.isr and end >= max(self.high_watermark, self.epoch_start):
+        if self._writing is None and replica not in self.isr and end >= max(self.log.high_watermark, self.epoch_start):
             self._write((*self.isr, replica))
 
     def _write(self, isr: tuple[int, ...]) -> None:
@@ -375,10 +372,10 @@ class Leader:
 
     def _advance(self, now: float) -> bool:
         """Rule 5. Whether the high watermark moved; then those who waited for it are released."""
-        if self.high_watermark == self.log_end_offset or len(self.isr) < self.required_isr:
+        if self.log.high_watermark == self.log.end or len(self.isr) < self.required_isr:
             return False
         if self._followers is None:
-            candidate = UNKNOWN if self._is_followed else self.log_end_offset
+            candidate = UNKNOWN if self._is_followed else self.log.end
         else:
             counted = self.maximal_isr
             ends = (
@@ -386,10 +383,10 @@ class Leader:
                 for replica, follower in self._followers.items()
                 if replica in counted or now - follower.caught_up_at <= self.lag
             )
-            candidate = min(min(ends, default=self.log_end_offset), self.log_end_offset)
-        if candidate <= self.high_watermark:
+            candidate = min(min(ends, default=self.log.end), self.log.end)
+        if candidate <= self.log.high_watermark:
             return False
-        self.high_watermark = candidate
+        self.log.move_high_watermark(candidate)
         if self._waiting:
             done = bisect_right(self._waiting, candidate, key=_OFFSET)
             self._release(self._waiting[:done], self._code_of_commit())

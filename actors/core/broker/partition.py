@@ -1,148 +1,344 @@
-"""The state of a hosted partition, and how the controller's requests change it (broker.md 1.2, 1.5, 2.1).
+"""Partition is one hosted replica: it leads or follows, and its log changes by the events that it handles.
 
-Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
-Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
-Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
-        znode has moved on, and its newer state is on its way (Kafka 3.9). Not even a missing log is made for it.
-Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.
+Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
+        an append, is sent back within the same delivery. Nothing here waits: what must wait is an entry of the state
+        with a deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
+Rule 2: every request is answered, also when the role changes meanwhile or the disk fails.
+Rule 3: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
+        log directory offline.
+Rule 4: readers see what was true before they came: a follower learns the high watermark that its own fetch moves by its
+        next (broker.md 3.5).
+Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
+        nothing has to be asked of a partition in which nothing happens.
 
-Kafka: `Partition`.
+Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
 
-from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
-from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from actors.core.broker.delayed_delete_records import HIGH_WATERMARK, DelayedDeleteRecords, delete_verdict, deleted
+from actors.core.broker.hosted_replica import HostedReplica
+from actors.core.broker.leader import Leader
+from actors.core.broker.partition_appends import (
+    append_batches,
+    append_markers,
+    forget_transactions,
+    transaction_verified,
+)
+from actors.core.broker.partition_effects import Effects, RenameDeletedLog, Send, StorageError
+from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
+from actors.core.broker.replica_log import NO_LOG
+from actors.core.broker.replica_role import (
+    FOLLOWER,
+    ReplicaRole,
+    is_superseded,
+    make_follower,
+    make_leader,
+    make_stopped,
+    role_verdict,
+    stop_verdict,
+)
+from actors.core.broker.state_changes import changed_isr
+from actors.core.log_settings import log_config
+from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
+from messages.error_codes import CORRUPT_MESSAGE, FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, NOT_LEADER_OR_FOLLOWER
+from messages.partition import (
+    AppendBatches,
+    AppendMarkers,
+    CaughtUp,
+    CheckFollowers,
+    Configure,
+    ContinueSearch,
+    ExpireLog,
+    FindEpochEnd,
+    FindOffset,
+    FindProducers,
+    IsrChanged,
+    QueryIdleFollowers,
+    ReadLog,
+    Replicate,
+    Replicated,
+    TrimLog,
+    TruncateFullyAndStartAt,
+    TruncateToEpochEnd,
+)
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
+from messages.transactions import TransactionVerified
+from messages.vocabulary import Message
 
-NO_ROLE = "none"
-LEADER = "leader"
-FOLLOWER = "follower"
-STOPPED = "stopped"
-"""The role of a follower that a StopReplica without deletion stopped: it keeps its log, and appends nothing."""
+Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
 
-TROUBLES = (
-    UNDER_REPLICATED := "underreplicatedpartitions",
-    "underminisrpartitioncount",
-    "atminisrpartitioncount",
-    "reassigningpartitions",
-)
-"""What may be the matter with a partition, by the gauges that count those (conventions.md 7): fewer in-sync replicas
-than there were before a reassignment, fewer than min.insync.replicas, just as many; a reassignment is under way."""
-
-_ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
+_role_taken = lru_cache(256)(RoleTaken)
+"""Of a hundred thousand orders most end alike: equal results are one value."""
 
 
-class Partition(NamedTuple):
-    """The state of a hosted partition after the last request of the controller.
+class Partition(HostedReplica):
+    """One hosted replica."""
 
-    `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
-    leader changes the ISR). `isr` is the leader's alone: a follower's is empty.
-    """
+    __slots__ = ()
 
-    partition: TopicPartition
-    broker_id: int
-    role: str = NO_ROLE
-    leader: int = NO_LEADER
-    leader_epoch: int = NO_EPOCH
-    controller_epoch: int = 0
-    zk_version: int = 0
-    isr: tuple[int, ...] = ()
-    replicas: tuple[int, ...] = ()
-    adding_replicas: tuple[int, ...] = ()
-    removing_replicas: tuple[int, ...] = ()
+    def handle(self, event: Message, sender: Any, now: float) -> Effects[Message | None]:
+        """The effects of an event, and the reply to an order of the replica manager (rule 1).
 
-    @property
-    def leads(self) -> bool:
-        """Is this replica the leader?"""
-        return self.role == LEADER
+        Raises KeyError for an event without a handler.
+        """
+        return _HANDLERS[event.__class__](self, event, sender, now)
 
-    @property
-    def remote_replicas(self) -> tuple[int, ...]:
-        """The other replicas, in assignment order."""
-        return tuple(replica for replica in self.replicas if replica != self.broker_id)
+    def _configure(self, message: Configure, sender: Any, now: float) -> Effects[None]:
+        """The topic's configuration changed: it applies to all later operations."""
+        self.settings = message.settings
+        if self.log.path:
+            yield self.log.call("configure", log_config(self.settings))
+        if self.leader is not None:
+            self.leader.configured(self.settings.lag, self.settings.min_insync_replicas, now)
+            yield from self.carry_out(self.leader, now)
+            yield from self.changed_health()
 
-    @property
-    def under_replicated(self) -> bool:
-        """Led here, with fewer in-sync replicas than it had before any reassignment began (broker.md 9.5 row 69)."""
-        return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+    def _become_leader(self, order: BecomeLeader, sender: Any, now: float) -> Effects[RoleTaken]:
+        return self._take_role(order, make_leader, now)
 
+    def _become_follower(self, order: BecomeFollower, sender: Any, now: float) -> Effects[RoleTaken]:
+        return self._take_role(order, make_follower if order.leader_alive else _await_leader, now)
 
-def health_flags(known: Partition, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
-    """What is the matter with a partition that is led here: names of TROUBLES. `isr` is the newest confirmed one."""
-    if not known.leads:
-        return ()
-    required = min(min_isr, len(known.replicas))
-    holds = (
-        len(isr) < len(known.replicas) - len(known.adding_replicas),
-        len(isr) < required,
-        len(isr) == required,
-        bool(known.adding_replicas or known.removing_replicas),
-    )
-    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so) if True in holds else ()
+    def _take_role(
+        self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float
+    ) -> Effects[RoleTaken]:
+        order, host, log = asked.state, asked.host, self.log
+        if host is not None:
+            self.role = ReplicaRole(order.partition, host.broker_id)
+            self.settings, self.manager = host.settings, host.manager
+            self.isr_keeper, self.verifier = host.isr_keeper, host.verifier
+        before = self.role
+        error_code, storage_error, changed = role_verdict(before, order), "", False
+        try:
+            if (
+                error_code == NONE
+                and not log.path
+                and (transition is _await_leader or not is_superseded(before, order))
+            ):
+                if asked.log is None:
+                    error_code = KAFKA_STORAGE_ERROR
+                else:
+                    config = log_config(self.settings) if host is None else host.log_config
+                    yield from log.open(asked.log, config)
+            if error_code == NONE:
+                self.role, changed = transition(before, order)
+                if self.role is not before:
+                    yield from self._enter_role(order, now)
+        except StorageError as error:
+            error_code, storage_error = KAFKA_STORAGE_ERROR, error.failure
+        self.health_flags = self.find_health_flags()
+        return _role_taken(
+            *(error_code, changed, self.role.leads, self.health_flags, log.path != NO_LOG, storage_error),
+            *(log.end, log.high_watermark, log.latest_epoch, self.role.leader_epoch),
+            None if self.leader is None else self.next_look(self.leader, now),
+        )
 
+    def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
+        """The role is taken over: begin, renew or end the leadership."""
+        role, log, leader = self.role, self.log, self.leader
+        if not role.leads:
+            yield from self._end_leadership(now)
+            # What was replicated since has brought epochs of its own: a log that seemed to have none would be cut at
+            # its high watermark, which may lag behind what was acknowledged.
+            log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1
+            return
+        if log.end:
+            yield log.call("begin_epoch", role.leader_epoch)
+        log.latest_epoch = role.leader_epoch
+        known = order.replicas, order.isr, order.zk_version
+        if leader is None:
+            limits = self.settings.lag, self.settings.min_insync_replicas
+            self.leader = Leader(role.broker_id, role.leader_epoch, *known, log, *limits, now)
+            yield from log.note_high_watermark()
+            yield from self.log_moved()
+        else:
+            leader.renew(role.leader_epoch, *known, now)
+            yield from self.carry_out(leader, now, reminds=False)
 
-def role_verdict(known: Partition, order: LeaderAndIsrPartitionState) -> int:
-    """Error code of a LeaderAndIsr order before anything is done: NONE, 11 (rule 1) or 3 (rule 2)."""
-    if order.leader_epoch <= known.leader_epoch:
-        return STALE_CONTROLLER_EPOCH
-    if known.broker_id not in order.replicas:
-        return UNKNOWN_TOPIC_OR_PARTITION
-    return NONE
+    def _end_leadership(self, now: float) -> Effects[None]:
+        leader, self.leader = self.leader, None
+        if leader is not None:
+            leader.end()
+            yield from self.carry_out(leader, now)
+        yield from forget_transactions(self)
+        waiting, self.delayed_deletes = self.delayed_deletes, ()
+        for sender, request, _ in waiting:
+            yield deleted(self.role.partition, sender, request, NOT_LEADER_OR_FOLLOWER)
+        yield from self.log_moved()
 
+    def _stop(self, order: StopPartition, sender: Any, now: float) -> Effects[PartitionStopped]:
+        error_code = stop_verdict(self.role, order.leader_epoch)
+        if error_code != NONE:
+            return PartitionStopped(error_code, leader_epoch=self.role.leader_epoch)
+        if not order.delete:
+            if self.leader is not None:
+                self.leader.end()
+                yield from self.carry_out(self.leader, now)
+            yield from forget_transactions(self)
+            self.role = make_stopped(self.role)
+            yield from self.log_moved()
+            return PartitionStopped(NONE)
+        yield from self._end_leadership(now)
+        path, self.log.path = self.log.path, NO_LOG
+        self.role = ReplicaRole(self.role.partition, self.role.broker_id)
+        writes_isr = self.isr_writes > 0
+        if not path:
+            return PartitionStopped(NONE, writes_isr=writes_isr)
+        try:
+            renamed = yield RenameDeletedLog(path)
+        except StorageError as error:
+            return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.failure)
+        return PartitionStopped(NONE, renamed, writes_isr=writes_isr)
 
-def is_superseded(known: Partition, order: LeaderAndIsrPartitionState) -> bool:
-    """Was the order decided on an older state of the znode than the one known here (rule 3)?"""
-    return order.zk_version < known.zk_version
+    def _delete_records(self, message: TrimLog, sender: Any, now: float) -> Effects[None]:
+        """Begin the log later, and answer when all replicas have followed (broker.md 9.7 row 95)."""
+        log, leader = self.log, self.leader
+        offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
+        error_code = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)
+        if error_code == NONE:
+            try:
+                yield from log.advance_start(offset)
+            except StorageError as error:
+                error_code = yield from self.log_failed(error)
+        if error_code != NONE or leader is None:
+            yield deleted(self.role.partition, sender, message, error_code)
+            return
+        yield from self.log_moved()
+        self.delayed_deletes += (DelayedDeleteRecords(sender, message, now + message.timeout),)
+        yield from self.complete_deletes(leader, now)
 
+    def _expire_log(self, message: ExpireLog, sender: Any, now: float) -> Effects[None]:
+        """Delete old segments, as a follower too (broker.md 5.5)."""
+        if self.log.path:
+            try:
+                yield from self.log.expire()
+                yield from self.log_moved()
+            except StorageError as error:
+                yield from self.log_failed(error)
 
-def make_leader(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
-    """Lead. Returns the partition as it is now, and whether it is a new leader (was none before)."""
-    if is_superseded(known, order):
-        probe("a broker ignores the order to lead on an older state")
-        return known, False
-    return _taken_over(known, order, LEADER, order.isr), not known.leads
+    def _replicate(self, message: Replicate, sender: Any, now: float) -> Effects[None]:
+        """Append what the leader sent, and take over its high watermark (broker.md 4.5)."""
+        log, error_code = self.log, self._fenced(message.leader_epoch)
+        if error_code == NONE and message.body.size and message.fetch_offset != log.end:
+            error_code = CORRUPT_MESSAGE
+        if error_code == NONE:
+            try:
+                error_code = yield from log.replicate(message)
+            except StorageError as error:
+                error_code = yield from self.log_failed(error)
+            log.move_high_watermark(min(max(message.high_watermark, log.start), log.end))
+            yield from log.note_high_watermark()
+        yield from self._replicated(sender, message.leader_epoch, error_code)
 
+    def _reconcile(self, message: TruncateToEpochEnd, sender: Any, now: float) -> Effects[None]:
+        """Truncate the log to where it and the leader's diverge (broker.md 4.4)."""
+        error_code, ask = self._fenced(message.leader_epoch), -1
+        if error_code == NONE:
+            try:
+                ask = yield from self.log.truncate(message)
+            except StorageError as error:
+                error_code = yield from self.log_failed(error)
+        yield from self._replicated(sender, message.leader_epoch, error_code, ask)
 
-def make_follower(known: Partition, order: LeaderAndIsrPartitionState) -> tuple[Partition, bool]:
-    """Follow. Returns the partition as it is now, and whether the leader or its epoch is news."""
-    if is_superseded(known, order):
-        probe("a broker ignores the order to follow on an older state")
-        return known, False
-    changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
-    return _taken_over(known, order, FOLLOWER, ()), changed
+    def _restart(self, message: TruncateFullyAndStartAt, sender: Any, now: float) -> Effects[None]:
+        """Nothing of our log is in the leader's any more."""
+        error_code = self._fenced(message.leader_epoch)
+        if error_code == NONE:
+            probe("a follower begins its log anew")
+            try:
+                yield from self.log.restart(message.offset)
+            except StorageError as error:
+                error_code = yield from self.log_failed(error)
+        yield from self._replicated(sender, message.leader_epoch, error_code)
 
+    def _fenced(self, leader_epoch: int) -> int:
+        """NONE, or code 74 for a fetcher that brings data of a leader epoch that this replica does not follow.
 
-def _taken_over(known: Partition, order: LeaderAndIsrPartitionState, role: str, isr: tuple[int, ...]) -> Partition:
-    return Partition(
-        known.partition,
-        known.broker_id,
-        role,
-        order.leader,
-        order.leader_epoch,
-        order.controller_epoch,
-        order.zk_version,
-        isr,
-        order.replicas,
-        order.adding_replicas,
-        order.removing_replicas,
-    )
-
-
-def make_stopped(known: Partition) -> Partition:
-    """Stop without deletion: a follower appends nothing until its next LeaderAndIsr; a leader stays leader."""
-    return known._replace(role=STOPPED) if known.role == FOLLOWER else known
-
-
-def stop_verdict(known: Partition, leader_epoch: int) -> int:
-    """Error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
-    if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch > known.leader_epoch:
+        A fetcher is stopped only after its partition has accepted a new role or a stop, so what it sent before that
+        may arrive afterwards.
+        """
+        if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
+            probe("a follower refuses data of another leader epoch")
+            return FENCED_LEADER_EPOCH
         return NONE
-    if leader_epoch == known.leader_epoch:
-        probe("T5 a StopReplica request has the known leader epoch")
-        return NONE
-    return FENCED_LEADER_EPOCH
+
+    def _replicated(self, sender: Any, leader_epoch: int, error_code: int, ask: int = -1) -> Iterable[Send]:
+        replicated = Replicated(self.role.partition, leader_epoch, error_code, self.log.end, ask)
+        return (Send(sender, replicated), *self.log_moved())
+
+    def _isr_changed(self, message: IsrChanged, sender: Any, now: float) -> Effects[None]:
+        """The outcome of a write of the ISR."""
+        self.isr_writes -= 1
+        leader = self.leader
+        if leader is not None and message.leader_epoch == leader.leader_epoch:
+            written = message.zk_version >= 0
+            leader.isr_written(message.number, message.zk_version if written else None, now)
+            self.log_change(changed_isr(leader, written))
+            yield from self.carry_out(leader, now)
+            yield from self.changed_health()
+
+    def _look_at_followers(self, message: CheckFollowers, sender: Any, now: float) -> Effects[None]:
+        """A timer for lagging followers is due."""
+        self.look_at = None
+        leader = self.leader
+        if leader is not None and self.reader is not None and leader.lagging(now):
+            yield Send(self.reader[0], QueryIdleFollowers(self.role.partition))
+        elif leader is not None:
+            leader.tick(now)
+            yield from self.carry_out(leader, now)
+
+    def _caught_up(self, message: CaughtUp, sender: Any, now: float) -> Effects[None]:
+        """What is known of followers that were found behind; look again, for good."""
+        leader = self.leader
+        if leader is not None:
+            for replica, at in message.idle_until:
+                leader.caught_up(replica, at)
+            leader.tick(now)
+            yield from self.carry_out(leader, now)
+
+    def expire(self, now: float) -> Effects[None]:
+        """Answer the requests whose time is up."""
+        self.alarm = None
+        leader = self.leader
+        if leader is not None:
+            leader.expire(now)
+            yield from self.complete_deletes(leader, now)
+            yield from self.carry_out(leader, now)
+
+
+def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
+    """The leader is not alive: the log stands, the order is not taken over, so it can come again (broker.md 1.4)."""
+    return role, False
+
+
+_HANDLERS: dict[type, Callable[[Partition, Any, Any, float], Effects[Any]]] = {
+    AppendBatches: append_batches,
+    AppendMarkers: append_markers,
+    BecomeFollower: Partition._become_follower,
+    BecomeLeader: Partition._become_leader,
+    CaughtUp: Partition._caught_up,
+    Configure: Partition._configure,
+    ExpireLog: Partition._expire_log,
+    FindEpochEnd: find_epoch_end,
+    FindOffset: find_offset,
+    FindProducers: find_producers,
+    IsrChanged: Partition._isr_changed,
+    CheckFollowers: Partition._look_at_followers,
+    ReadLog: read,
+    TruncateToEpochEnd: Partition._reconcile,
+    Replicate: Partition._replicate,
+    TruncateFullyAndStartAt: Partition._restart,
+    ContinueSearch: search_on,
+    StopPartition: Partition._stop,
+    TransactionVerified: transaction_verified,
+    TrimLog: Partition._delete_records,
+}
+
+EVENTS = frozenset(_HANDLERS)
+"""The classes of the events that a partition handles."""

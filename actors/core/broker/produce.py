@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.cluster import NO_EPOCH
-from messages.data_requests import ProduceRequest
+from messages.data_requests import ProducedPartition, ProduceRequest, RecordError
 from messages.error_codes import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
@@ -23,7 +23,7 @@ from messages.error_codes import (
     UNKNOWN_LEADER_EPOCH,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
-from messages.partition import LogSettings
+from messages.partition import AppendBatch, LogSettings
 from messages.records import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -113,3 +113,18 @@ def epoch_verdict(named: int, local: int) -> int:
     if named in (NO_EPOCH, local):
         return NONE
     return FENCED_LEADER_EPOCH if named < local else UNKNOWN_LEADER_EPOCH
+
+
+def batch_verdict(batch: AppendBatch, settings: LogSettings, now_ms: int) -> ProducedPartition | None:
+    """The result of a batch that is refused; None if it may be appended."""
+    part = batch.part
+    refusal = produce_verdict(part.records, batch.version, settings, now_ms)
+    if refusal is not TAKEN:
+        return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
+    runs = part.records.keyless
+    if not (settings.compacted and runs):
+        return None
+    text = "Compacted topic cannot accept message without key"
+    places = [place for first, last in zip(runs[::2], runs[1::2], strict=True) for place in range(first, last + 1)]
+    errors = tuple([RecordError(place, text) for place in places])
+    return ProducedPartition(part.partition, INVALID_RECORD, record_errors=errors, error_message=text)

@@ -112,8 +112,8 @@ def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) 
             offset = follower.log_end_offset
             behind.append(f"(brokerId: {replica}, endOffset: {offset}, lastCaughtUpTimeMs: {caught_up_ms})")
     return (
-        f"Shrinking ISR {change}. Leader: (highWatermark: {leader.high_watermark},"
-        f" endOffset: {leader.log_end_offset}). Out of sync replicas: {' '.join(behind)}."
+        f"Shrinking ISR {change}. Leader: (highWatermark: {leader.log.high_watermark},"
+        f" endOffset: {leader.log.end}). Out of sync replicas: {' '.join(behind)}."
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from actors.core.broker.metadata_cache import ClusterView
-from actors.core.broker.partition import UNDER_REPLICATED
 from actors.core.broker.replica_manager import PartitionCounts
+from actors.core.broker.replica_role import UNDER_REPLICATED
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 

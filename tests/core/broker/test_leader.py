@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr
+from actors.core.broker.replica_log import ReplicaLog
 from messages.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -26,7 +27,7 @@ def leader(
     now: float = 0.0,
     epoch: int = 5,
 ) -> Leader:
-    return Leader(1, epoch, replicas or isr, isr, 7, 0, end, high_watermark, LAG, min_isr, now)
+    return Leader(1, epoch, replicas or isr, isr, 7, ReplicaLog(0, end, high_watermark), LAG, min_isr, now)
 
 
 def writes(of: Leader) -> list[tuple[int, ...]]:
@@ -46,9 +47,9 @@ def number(of: Leader) -> int:
 
 
 def test_row_8_to_10_where_the_high_watermark_begins() -> None:
-    assert leader(1, 2, end=6, high_watermark=4).high_watermark == 4
-    assert leader(1, 2, end=6, high_watermark=9).high_watermark == 6
-    assert leader(1, end=6).high_watermark == 6
+    assert leader(1, 2, end=6, high_watermark=4).log.high_watermark == 4
+    assert leader(1, 2, end=6, high_watermark=9).log.high_watermark == 6
+    assert leader(1, end=6).log.high_watermark == 6
 
 
 def test_row_11_what_is_known_of_followers_at_first() -> None:
@@ -66,7 +67,7 @@ def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
     again.fetched(2, 6, 0, 6, 1.0)
     again.appended(9, 2.0)
     again.renew(6, (1, 2), (1, 2), 8, 3.0)
-    assert (again.followers[2].log_end_offset, again.epoch_start, again.high_watermark) == (6, 9, 6)
+    assert (again.followers[2].log_end_offset, again.epoch_start, again.log.high_watermark) == (6, 9, 6)
 
 
 # ------------------------------------------------------------------------------------------------ shrink and expand
@@ -78,16 +79,16 @@ def test_row_57_who_never_fetched_goes_after_the_lag() -> None:
     assert writes(slow) == []
     slow.tick(30.001)
     one = number(slow)
-    assert slow.high_watermark == 0
+    assert slow.log.high_watermark == 0
     slow.isr_written(one, 8, 31.0)
-    assert (slow.isr, slow.zk_version, slow.high_watermark) == ((1,), 8, 10)
+    assert (slow.isr, slow.zk_version, slow.log.high_watermark) == ((1,), 8, 10)
 
 
 def test_row_58_a_refused_write_changes_nothing() -> None:
     slow = leader(1, 2, end=10)
     slow.tick(31.0)
     slow.isr_written(number(slow), None, 32.0)
-    assert (slow.isr, slow.zk_version, slow.high_watermark) == ((1, 2), 7, 0)
+    assert (slow.isr, slow.zk_version, slow.log.high_watermark) == ((1, 2), 7, 0)
 
 
 def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
@@ -99,9 +100,9 @@ def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
     one = number(moving)
     assert moving.followers[2].caught_up_at < 41.0 - LAG, "it does not count as caught up"
     moving.fetched(3, 20, 0, 20, 42.0)
-    assert (moving.maximal_isr, moving.high_watermark) == ((1, 3, 2), 12)
+    assert (moving.maximal_isr, moving.log.high_watermark) == ((1, 3, 2), 12)
     moving.isr_written(one, None, 43.0)
-    assert moving.high_watermark == 20, "refused: it is not in the ISR"
+    assert moving.log.high_watermark == 20, "refused: it is not in the ISR"
 
 
 def test_row_59_who_is_not_behind_stays_however_silent() -> None:
@@ -148,7 +149,7 @@ def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
 
 def test_row_62_and_63_who_has_caught_up_comes_in() -> None:
     grown = leader(1, replicas=(1, 2), end=10)
-    assert grown.high_watermark == 10
+    assert grown.log.high_watermark == 10
     grown.fetched(2, 3, 0, 10, 1.0)
     assert writes(grown) == []
     grown.fetched(2, 10, 0, 10, 2.0)
@@ -197,9 +198,9 @@ def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum
     grown.isr_written(write, 8, 101.0)
     assert grown.may_append(-1) == NONE
     grown.appended(12, 200.0)
-    assert grown.high_watermark == 10
+    assert grown.log.high_watermark == 10
     grown.fetched(2, 12, 0, 12, 201.0)
-    assert grown.high_watermark == 12
+    assert grown.log.high_watermark == 12
 
 
 # ------------------------------------------------------------------------------------------------ high watermark
@@ -209,18 +210,18 @@ def test_row_68_who_was_caught_up_lately_holds_it_back() -> None:
     held = leader(1, replicas=(1, 2), end=10)
     held.fetched(2, 10, 0, 10, 1.0, alive=False)
     held.appended(20, 2.0)
-    assert held.high_watermark == 10
+    assert held.log.high_watermark == 10
     held.tick(31.0)
-    assert held.high_watermark == 10
+    assert held.log.high_watermark == 10
     held.tick(31.1)
-    assert held.high_watermark == 20
+    assert held.log.high_watermark == 20
 
 
 def test_a_leader_alone_of_one_replica_needs_no_more_than_itself() -> None:
     alone = leader(1, min_isr=2)
     assert alone.may_append(-1) == NONE
     alone.appended(3, 1.0)
-    assert alone.high_watermark == 3
+    assert alone.log.high_watermark == 3
 
 
 # ------------------------------------------------------------------------------------------------ waiting
@@ -261,7 +262,7 @@ def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time(
     shared.wait("a", 5, 60.0)
     shared.tick(31.0)
     shared.isr_written(number(shared), 8, 32.0)
-    assert (shared.high_watermark, releases(shared)) == (0, {})
+    assert (shared.log.high_watermark, releases(shared)) == (0, {})
     shared.expire(60.0)
     assert releases(shared) == {"a": REQUEST_TIMED_OUT}
 
@@ -288,17 +289,17 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
     released: list[object] = []
     for token in range(data.draw(st.integers(1, 40))):
         now += data.draw(st.sampled_from((0.0, 0.5, 16.0, 31.0)))
-        before = any_leader.high_watermark
+        before = any_leader.log.high_watermark
         match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
             case "append":
-                do("appended", any_leader.log_end_offset + data.draw(st.integers(1, 3)), now)
+                do("appended", any_leader.log.end + data.draw(st.integers(1, 3)), now)
                 if any_leader.may_append(-1) == NONE:
-                    do("wait", token, any_leader.log_end_offset, now + 20.0)
+                    do("wait", token, any_leader.log.end, now + 20.0)
                     waiting.add(token)
             case "fetch":
                 replica = data.draw(st.sampled_from((2, 3)))
-                ends[replica] = data.draw(st.integers(ends[replica], any_leader.log_end_offset))
-                do("fetched", replica, ends[replica], 0, any_leader.log_end_offset, now)
+                ends[replica] = data.draw(st.integers(ends[replica], any_leader.log.end))
+                do("fetched", replica, ends[replica], 0, any_leader.log.end, now)
             case "tick":
                 do("tick", now)
             case "write" if open_writes:
@@ -324,13 +325,13 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 case CompleteProduce(token, code):
                     released.append(token)
                     assert code in (NONE, REQUEST_TIMED_OUT)
-        assert before <= any_leader.high_watermark <= any_leader.log_end_offset
-        assert (any_leader.high_watermark, any_leader.isr) == (looked_at.high_watermark, looked_at.isr)
+        assert before <= any_leader.log.high_watermark <= any_leader.log.end
+        assert (any_leader.log.high_watermark, any_leader.isr) == (looked_at.log.high_watermark, looked_at.isr)
         assert any_leader.broker_id in any_leader.isr
-        if any_leader.high_watermark > before:
+        if any_leader.log.high_watermark > before:
             possible = in_zookeeper | {r for write in open_writes for r in write.isr}
             for replica in possible - {1}:
-                assert ends[replica] >= any_leader.high_watermark, "elected, it would lack acknowledged records"
+                assert ends[replica] >= any_leader.log.high_watermark, "elected, it would lack acknowledged records"
     any_leader.end()
     released += [step.token for step in any_leader.take() if isinstance(step, CompleteProduce)]
     assert sorted(map(str, released)) == sorted(map(str, waiting)), "everybody is told, once"

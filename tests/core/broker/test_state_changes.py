@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.leader import Leader
+from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.state_changes import Origin, changed_isr, changing_isr, ignored, refused, stopped_fetchers
 from messages.cluster import TopicPartition
 from messages.error_codes import (
@@ -67,7 +68,7 @@ def test_stopped_fetchers_are_counted() -> None:
 
 
 def test_an_isr_says_who_is_out_of_sync_how_far_and_since_when() -> None:
-    leader = Leader(0, 5, (0, 1, 2), (0, 1, 2), 8, 0, 10, 0, 30.0, 2, 100.0)
+    leader = Leader(0, 5, (0, 1, 2), (0, 1, 2), 8, ReplicaLog(0, 10, 0), 30.0, 2, 100.0)
     leader.fetched(1, 10, 0, 10, 101.0)
     leader.fetched(2, 4, 0, 10, 101.0)
     assert changing_isr(leader, (0, 1), 131.0, 1_000_000) == (

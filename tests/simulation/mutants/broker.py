@@ -5,18 +5,21 @@ from __future__ import annotations
 from tests.simulation.mutants.mutant import mutant
 
 LEADER = "actors.core.broker.leader:Leader"
-ROLES = "actors.core.broker.partition"
+ROLES = "actors.core.broker.replica_role"
 FENCES = "actors.core.broker.replica_manager:Epochs"
 FETCHER = "actors.core.broker.fetcher:Fetcher"
 FETCHES = "actors.core.broker.fetches:Fetches"
 CACHE = "actors.core.broker.metadata_cache:MetadataCache"
-PARTITION = "actors.broker.partition:PartitionActor"
+PARTITION = "actors.core.broker.partition:Partition"
+LOG = "actors.core.broker.replica_log"
+APPENDS = "actors.core.broker.partition_appends"
+READS = "actors.core.broker.partition_reads"
 STOP = "actors.broker.stop_replica:StopReplicaRequests"
 ROLE_REQUESTS = "actors.broker.leader_and_isr:LeaderAndIsrRequests"
 KEEPER = "actors.broker.isr_keeper:IsrKeeperActor"
 
 LEADER_TESTS = "tests/core/broker/test_leader.py"
-ROLE_TESTS = "tests/core/broker/test_partition.py"
+ROLE_TESTS = "tests/core/broker/test_replica_role.py"
 FETCHER_TESTS = "tests/core/broker/test_fetcher.py"
 FETCHES_TESTS = "tests/core/broker/test_fetches.py"
 MANAGER_TESTS = "tests/broker/test_replica_manager.py"
@@ -31,8 +34,8 @@ MUTANTS = (
         "high watermark moves below min.insync.replicas",
         "broker.md 3.5, KAFKA-15583",
         f"{LEADER}._advance",
-        "self.high_watermark == self.log_end_offset or len(self.isr) < self.required_isr",
-        "self.high_watermark == self.log_end_offset",
+        "self.log.high_watermark == self.log.end or len(self.isr) < self.required_isr",
+        "self.log.high_watermark == self.log.end",
         LEADER_TESTS,
     ),
     mutant(
@@ -47,30 +50,30 @@ MUTANTS = (
         "high watermark falls",
         "broker.md 3.5",
         f"{LEADER}._advance",
-        "if candidate <= self.high_watermark:",
-        "if candidate == self.high_watermark:",
+        "if candidate <= self.log.high_watermark:",
+        "if candidate == self.log.high_watermark:",
         LEADER_TESTS,
     ),
     mutant(
         "high watermark of a new leader ignores followers that have not fetched",
         "broker.md 3.5",
         f"{LEADER}._advance",
-        "candidate = UNKNOWN if self._is_followed else self.log_end_offset",
-        "candidate = self.log_end_offset",
+        "candidate = UNKNOWN if self._is_followed else self.log.end",
+        "candidate = self.log.end",
         LEADER_TESTS,
     ),
     mutant(
         "new leader takes its log end for the high watermark",
         "broker.md 3.5",
         f"{LEADER}.__init__",
-        "min(max(high_watermark, log_start_offset), log_end_offset)",
-        "log_end_offset",
+        "min(max(log.high_watermark, log.start), log.end)",
+        "log.end",
         LEADER_TESTS,
     ),
     mutant(
         "acks=all is answered by the leader alone",
         "broker.md 3.6",
-        f"{PARTITION}._append",
+        f"{APPENDS}:_append",
         "if batch.acks == ACKS_ALL and error_code == NONE:",
         "if False:",
         RECORD_TESTS,
@@ -78,9 +81,9 @@ MUTANTS = (
     mutant(
         "acks=all does not wait for the batch's last record",
         "broker.md 3.6",
-        f"{PARTITION}._append",
-        "leader.wait(waiting, last + 1,",
-        "leader.wait(waiting, last,",
+        f"{APPENDS}:_append",
+        "result), last + 1, now",
+        "result), last, now",
         RECORD_TESTS,
     ),
     mutant(
@@ -110,7 +113,7 @@ MUTANTS = (
     mutant(
         "consumers read beyond the high watermark",
         "broker.md 3.7",
-        f"{PARTITION}._limit",
+        f"{READS}:read_limit",
         "if replica_id != CONSUMER:",
         "if True:",
         RECORD_TESTS,
@@ -118,9 +121,9 @@ MUTANTS = (
     mutant(
         "readers of committed data read open transactions",
         "transactions.md 3.4",
-        f"{PARTITION}._limit",
-        "return self._last_stable_offset if committed else self._high_watermark",
-        "return self._high_watermark",
+        f"{READS}:read_limit",
+        "return log.last_stable_offset if committed else log.high_watermark",
+        "return log.high_watermark",
         TRANSACTION_TESTS,
     ),
     mutant(
@@ -160,7 +163,7 @@ MUTANTS = (
         "ISR expands without a look at the log end",
         "broker.md 3.2",
         f"{LEADER}._maybe_expand",
-        " and end >= max(self.high_watermark, self.epoch_start)",
+        " and end >= max(self.log.high_watermark, self.epoch_start)",
         "",
         LEADER_TESTS,
     ),
@@ -168,8 +171,8 @@ MUTANTS = (
         "ISR expands below the start of the leader's epoch",
         "broker.md 3.2, KAFKA-7128",
         f"{LEADER}._maybe_expand",
-        "max(self.high_watermark, self.epoch_start)",
-        "self.high_watermark",
+        "max(self.log.high_watermark, self.epoch_start)",
+        "self.log.high_watermark",
         LEADER_TESTS,
     ),
     mutant(
@@ -240,7 +243,7 @@ MUTANTS = (
     mutant(
         "follower truncates to its high watermark, not by epoch",
         "broker.md 4.4, KIP-101",
-        f"{PARTITION}._parting",
+        f"{LOG}:truncation",
         "if said.end < 0:",
         "if said.end < 0 or said.epoch >= 0:",
         FOLLOWING_TESTS,
@@ -248,15 +251,15 @@ MUTANTS = (
     mutant(
         "follower does not truncate above its high watermark",
         "broker.md 4.4",
-        f"{PARTITION}.receiveMsg_TruncateToEpochEnd",
-        "if target < self._log_end_offset:",
-        "if target < self._high_watermark:",
+        f"{LOG}:ReplicaLog.truncate",
+        "if target < self.end:",
+        "if target < self.high_watermark:",
         FOLLOWING_TESTS,
     ),
     mutant(
         "follower does not ask about its next older epoch",
         "broker.md 4.4, KIP-279",
-        f"{PARTITION}._parting",
+        f"{LOG}:truncation",
         "return own_end, own_epoch",
         "return own_end, -1",
         FOLLOWING_TESTS,
@@ -264,7 +267,7 @@ MUTANTS = (
     mutant(
         "follower truncates to the leader's end of the epoch, beyond its own",
         "broker.md 4.4",
-        f"{PARTITION}._parting",
+        f"{LOG}:truncation",
         "return min(said.end, own_end), -1",
         "return said.end, -1",
         FOLLOWING_TESTS,
@@ -272,16 +275,16 @@ MUTANTS = (
     mutant(
         "follower's high watermark exceeds its log end",
         "broker.md 4.5",
-        f"{PARTITION}.receiveMsg_Replicate",
-        "min(max(message.high_watermark, self._log_start_offset), self._log_end_offset)",
+        f"{PARTITION}._replicate",
+        "min(max(message.high_watermark, log.start), log.end)",
         "message.high_watermark",
         FOLLOWING_TESTS,
     ),
     mutant(
         "log start offset does not reach followers",
         "broker.md 4.5, KIP-107",
-        f"{PARTITION}.receiveMsg_Replicate",
-        "if message.log_start_offset > self._log_start_offset and message.log_start_offset <= self._log_end_offset:",
+        f"{LOG}:ReplicaLog.replicate",
+        "if self.start < fetched.log_start_offset <= self.end:",
         "if False:",
         FOLLOWING_TESTS,
     ),
@@ -289,15 +292,15 @@ MUTANTS = (
         "records of an earlier leader are appended",
         "broker.md 4.5",
         f"{PARTITION}._fenced",
-        "leader_epoch != self._known.leader_epoch or self._known.role != FOLLOWER",
-        "self._known.role != FOLLOWER",
+        "leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER",
+        "self.role.name != FOLLOWER",
         FOLLOWING_TESTS,
     ),
     mutant(
         "stopped replica appends",
         "broker.md 2.1",
         f"{PARTITION}._fenced",
-        " or self._known.role != FOLLOWER",
+        " or self.role.name != FOLLOWER",
         "",
         FOLLOWING_TESTS,
     ),
@@ -305,15 +308,15 @@ MUTANTS = (
         "new leader's epoch is not in its log",
         "broker.md 4.6, KIP-101",
         f"{PARTITION}._enter_role",
-        ("if self._log_end_offset:\n            self.port"),
-        ("if False:\n            self.port"),
+        "if log.end:\n",
+        "if False:\n",
         FOLLOWING_TESTS,
     ),
     mutant(
         "follower asks about the epoch of its last start",
         "broker.md 4.4",
         f"{PARTITION}._enter_role",
-        'self._latest_epoch = self.port("logs").latest_epoch(self._log_path) if self._log_end_offset else -1',
+        'log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1',
         "pass",
         FOLLOWING_TESTS,
     ),
@@ -352,8 +355,8 @@ MUTANTS = (
     mutant(
         "fetches of an older leader epoch are served",
         "broker.md 3.7, KIP-320",
-        f"{PARTITION}._fetched",
-        "error_code = epoch_verdict(part.current_leader_epoch, self._known.leader_epoch)",
+        f"{READS}:fetch_verdict",
+        "error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)",
         "error_code = NONE",
         RECORD_TESTS,
     ),
@@ -409,8 +412,8 @@ MUTANTS = (
     mutant(
         "follower order of a dead leader is taken over",
         "broker.md 1.4",
-        f"{PARTITION}.answer",
-        "make_follower if question.leader_alive else _await_leader",
+        f"{PARTITION}._become_follower",
+        "make_follower if order.leader_alive else _await_leader",
         "make_follower",
         MANAGER_TESTS,
     ),
@@ -457,9 +460,9 @@ MUTANTS = (
     mutant(
         "failed disk does not take its directory offline",
         "broker.md 2.3",
-        f"{PARTITION}._log_failed",
-        "self.send(self._manager, LogFailed(self._known.partition, failure))",
-        "pass",
+        "actors.core.broker.hosted_replica:HostedReplica.log_failed",
+        "if error.failure:",
+        "if False:",
         "tests/broker/test_records.py",
     ),
     mutant(

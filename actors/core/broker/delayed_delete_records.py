@@ -1,0 +1,57 @@
+"""Delay DeleteRecords requests until all replicas have deleted the records (broker.md 9.7 row 95).
+
+Rule 1: records are deleted up to the high watermark at most, of topics that delete.
+Rule 2: a request is answered when the low watermark, which is the least log start offset of all replicas, has reached
+        its offset; or with an error when its time is up or the leadership ends.
+
+Kafka: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from actors.core.broker.leader import Leader
+from actors.core.broker.partition_effects import Send
+from actors.core.broker.replica_log import ReplicaLog
+from messages.cluster import TopicPartition
+from messages.data_requests import DeletedRecords
+from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, REQUEST_TIMED_OUT
+from messages.partition import LogTrimmed, TrimLog
+
+HIGH_WATERMARK = -1
+"""The offset that means the high watermark."""
+
+
+class DelayedDeleteRecords(NamedTuple):
+    """A DeleteRecords request that waits: its sender, and its deadline in seconds of the node's clock."""
+
+    sender: Any
+    request: TrimLog
+    deadline: float
+
+
+def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: int) -> int:
+    """NONE, or the error code of a DeleteRecords request up to `offset` (rule 1)."""
+    if not is_leader:
+        return NOT_LEADER_OR_FOLLOWER
+    if not deletes:
+        return POLICY_VIOLATION
+    return NONE if 0 <= offset <= high_watermark else OFFSET_OUT_OF_RANGE
+
+
+def low_watermark(log: ReplicaLog, leader: Leader) -> int:
+    """The least log start offset of all replicas."""
+    return min((log.start, *[follower.log_start_offset for follower in leader.followers.values()]))
+
+
+def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
+    """NONE or an error code to answer with; None while the request waits (rule 2)."""
+    if low >= (log_start if request.offset == HIGH_WATERMARK else request.offset):
+        return NONE
+    return REQUEST_TIMED_OUT if deadline <= now else None
+
+
+def deleted(partition: TopicPartition, sender: Any, request: TrimLog, error_code: int, low: int = -1) -> Send:
+    """The answer to a DeleteRecords request."""
+    return Send(sender, LogTrimmed(request.request, request.index, DeletedRecords(partition, error_code, low)))

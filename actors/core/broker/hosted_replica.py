@@ -1,0 +1,206 @@
+"""HostedReplica is all that a hosted replica knows, and what follows from a change of it.
+
+Rule 1: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
+        log directory offline.
+Rule 2: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
+        nothing has to be asked of a partition in which nothing happens.
+
+Kafka: the fields of `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+import attrs
+
+from actors.core.broker.delayed_delete_records import DelayedDeleteRecords, deleted, deletion_verdict, low_watermark
+from actors.core.broker.leader import CompleteProduce, Leader, WriteIsr
+from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError, WakeAt
+from actors.core.broker.replica_log import ReplicaLog
+from actors.core.broker.replica_role import ReplicaRole, health_flags
+from actors.core.broker.state_changes import changing_isr
+from actors.core.broker.verification import TransactionVerification
+from messages.broker import LogFailed, PartitionHealth
+from messages.cluster import TopicPartition
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.partition import (
+    AppendBatch,
+    BatchAppended,
+    BatchesAppended,
+    ChangeIsr,
+    LogMoved,
+    LogSettings,
+    LogState,
+    ScheduleFollowerCheck,
+)
+from messages.probes import probe
+
+log = logging.getLogger("kafka.cluster.Partition")
+
+Verifying = TransactionVerification[tuple[Any, AppendBatch]]
+
+_NO_ROLE = ReplicaRole(TopicPartition("", -1), -1)
+_DEFAULTS = LogSettings()
+
+NOTHING: tuple[Send, ...] = ()
+
+WALL_MS = CallAdapter("time", "wall_ms", ())
+"""Read the wall clock, in ms."""
+
+
+class HostedReplica:
+    """The state of one hosted replica."""
+
+    __slots__ = (
+        *("address", "alarm", "delayed_deletes", "health_flags", "isr_keeper", "isr_writes", "leader", "log"),
+        *("look_at", "manager", "reader", "role", "settings", "verification", "verifier"),
+    )
+
+    def __init__(self) -> None:
+        self.address: Any = None
+        """The address of the actor that carries the events, for other actors' replies."""
+        self.role = _NO_ROLE
+        self.settings = _DEFAULTS
+        self.log = ReplicaLog()
+        self.leader: Leader | None = None
+        """The followers, the ISR and the delayed produces while this replica leads."""
+        self.delayed_deletes: tuple[DelayedDeleteRecords, ...] = ()
+        self.verification: Verifying | None = None
+        """The transactions of producers while this replica leads; None before the first."""
+        self.manager: Any = None
+        self.isr_keeper: Any = None
+        self.verifier: Any = None
+        self.health_flags: tuple[str, ...] = ()
+        """The health flags that the replica manager has."""
+        self.reader: tuple[Any, LogState, LogState] | None = None
+        """The last reader of the log, its state at that read, and the changes sent since (rule 2)."""
+        self.isr_writes = 0
+        """ISR writes without an outcome, those of earlier leaderships included."""
+        self.look_at: float | None = None
+        """The time of the reminder to look at the followers."""
+        self.alarm: float | None = None
+        """The next deadline of a waiting request."""
+
+    def next_look(self, leader: Leader, now: float) -> float | None:
+        """When it is to be reminded of its followers, if the reminder must be sent now."""
+        if self.look_at is not None:
+            return None
+        after = leader.look_after(now)
+        if after is not None:
+            half = self.settings.lag / 2
+            self.look_at = (after // half + 1) * half
+        return self.look_at
+
+    def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Effects[None]:
+        """Do what the leader's state wants done; `reminds`: also the reminder of its followers."""
+        if self.log.moved:
+            yield from self.log.note_high_watermark()
+        to_do = leader.take()
+        if to_do:
+            yield from _released(step for step in to_do if isinstance(step, CompleteProduce))
+            for step in to_do:
+                if isinstance(step, WriteIsr):
+                    yield from self._write_isr(leader, step, now)
+        if leader is self.leader:
+            deadline = leader.next_deadline
+            if deadline is not None:
+                yield from self.wake(deadline)
+            if self.reader is not None:
+                yield from self.log_moved()
+            look_at = self.next_look(leader, now) if reminds else None
+            if look_at is not None:
+                yield Send(self.isr_keeper, ScheduleFollowerCheck(look_at, (self.address,)))
+
+    def _write_isr(self, leader: Leader, write: WriteIsr, now: float) -> Effects[None]:
+        role, grows = self.role, len(write.isr) > len(leader.isr)
+        moves = role.adding_replicas or role.removing_replicas
+        if grows:
+            probe("ISR expands while a reassignment is under way" if moves else "ISR expands")
+        else:
+            probe("ISR shrinks while a reassignment is under way" if moves else "ISR shrinks")
+        self.log_change(changing_isr(leader, write.isr, now, (yield WALL_MS)))
+        self.isr_writes += 1
+        epochs = role.broker_id, role.leader_epoch, role.controller_epoch
+        yield Send(
+            self.isr_keeper, ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows)
+        )
+
+    def log_state(self) -> LogState:
+        """The state of the log for readers."""
+        role, log = self.role, self.log
+        offsets = log.start, log.high_watermark, log.last_stable_offset, log.end
+        return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
+
+    def log_moved(self) -> Iterable[Send]:
+        """Notify the reader of a change (rule 2)."""
+        if self.reader is None:
+            return NOTHING
+        reader, read, last_sent = self.reader
+        state = self.log_state()
+        if state == last_sent or not any(
+            now != then and known == then for now, then, known in zip(state, read, last_sent, strict=True)
+        ):
+            return NOTHING
+        self.reader = reader, read, state
+        return (Send(reader, LogMoved(self.role.partition, state)),)
+
+    def changed_health(self) -> Iterable[Send]:
+        """Notify the replica manager of changed health flags."""
+        found = self.find_health_flags()
+        if found == self.health_flags:
+            return NOTHING
+        self.health_flags = found
+        return (Send(self.manager, PartitionHealth(self.role.partition, found)),)
+
+    def find_health_flags(self) -> tuple[str, ...]:
+        """The health flags of a partition that is led here."""
+        leader = self.leader
+        return () if leader is None else health_flags(self.role, leader.isr, leader.min_isr)
+
+    def complete_deletes(self, leader: Leader, now: float) -> Iterable[Send | WakeAt]:
+        """Answer the DeleteRecords requests that wait no longer."""
+        if not self.delayed_deletes:
+            return NOTHING
+        low, effects = low_watermark(self.log, leader), list[Send | WakeAt]()
+        waiting, self.delayed_deletes = self.delayed_deletes, ()
+        for delayed in waiting:
+            sender, request, deadline = delayed
+            error_code = deletion_verdict(request, deadline, self.log.start, low, now)
+            if error_code is not None:
+                reached = low if error_code == NONE else -1
+                effects.append(deleted(self.role.partition, sender, request, error_code, reached))
+            else:
+                self.delayed_deletes += (delayed,)
+                effects += self.wake(deadline)
+        return effects
+
+    def log_change(self, text: str) -> None:
+        """Write to the log, with the partition's name."""
+        log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
+
+    def wake(self, at: float) -> Iterable[WakeAt]:
+        """Have the deadlines checked at this time, unless they are checked earlier."""
+        if self.alarm is not None and self.alarm <= at:
+            return ()
+        self.alarm = at
+        return (WakeAt(at),)
+
+    def log_failed(self, error: StorageError) -> Effects[int]:
+        """Rule 1; the code of whatever was asked of the log."""
+        if error.failure:
+            yield Send(self.manager, LogFailed(self.role.partition, error.failure))
+        return KAFKA_STORAGE_ERROR
+
+
+def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
+    """Answer delayed produces."""
+    for sender, of_sender in groupby(released, lambda release: release.token[0]):
+        done = []
+        for release in of_sender:
+            _, request, index, result = release.token
+            done.append(BatchAppended(request, index, attrs.evolve(result, error_code=release.error_code)))
+        yield Send(sender, BatchesAppended(tuple(done)))

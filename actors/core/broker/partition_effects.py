@@ -1,0 +1,55 @@
+"""The effects of a partition: what it wants its actor to do while it handles an event.
+
+A handler is a generator. It yields an effect and is resumed at once with the effect's result: of a CallAdapter what the
+call returned, of RenameDeletedLog the new path, of any other None. A failed effect raises StorageError in the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
+
+from messages.vocabulary import Message
+
+R = TypeVar("R")
+
+
+class Send(NamedTuple):
+    """Send a message to the actor with this address."""
+
+    to: Any
+    message: Message
+
+
+class CallAdapter(NamedTuple):
+    """Call a method of an I/O adapter: of the logs, the disk, the wall clock or the random numbers."""
+
+    adapter: str
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class RenameDeletedLog(NamedTuple):
+    """Close the log with this path, and rename it so that it is removed later; "" if it is not there."""
+
+    path: str
+
+
+class WakeAt(NamedTuple):
+    """Have the partition check its deadlines at this time."""
+
+    at: float
+
+
+Effect = Send | CallAdapter | RenameDeletedLog | WakeAt
+
+Effects = Generator[Effect, Any, R]
+"""The effects of one event, and the handler's result."""
+
+
+class StorageError(Exception):
+    """An effect failed; `failure` is what the disk says, "" if the disk works and its directory stays online."""
+
+    def __init__(self, failure: str) -> None:
+        super().__init__(failure)
+        self.failure = failure

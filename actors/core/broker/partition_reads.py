@@ -1,0 +1,232 @@
+"""Decide what readers of a partition receive: fetches, list offsets and the ends of epochs (broker.md 3.7, 3.8).
+
+Rule 1: a broker reads up to the log end offset; a consumer up to the high watermark, or up to the last stable offset
+        if it reads committed data only.
+Rule 2: followers serve consumers from Fetch 11 on (KIP-392), and no other reader.
+Rule 3: until the high watermark has reached the start of the leader's epoch, consumers do not learn the last offset
+        (KIP-207).
+
+Kafka: `Partition.readRecords`, `fetchOffsetForTimestamp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from actors.core.broker.hosted_replica import HostedReplica
+from actors.core.broker.leader import Leader
+from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError
+from actors.core.broker.produce import epoch_verdict
+from actors.core.broker.replica_log import ReplicaLog
+from actors.core.broker.replica_role import FOLLOWER, STOPPED, ReplicaRole
+from messages.data_requests import (
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    NO_REPLICA,
+    READ_COMMITTED,
+    AbortedTransaction,
+    EpochEnd,
+    FetchedPartition,
+    ListedOffset,
+)
+from messages.error_codes import (
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_LEADER_EPOCH,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+from messages.partition import (
+    ContinueSearch,
+    EpochEndFound,
+    FindEpochEnd,
+    FindOffset,
+    FindProducers,
+    LogRead,
+    LogSettings,
+    OffsetFound,
+    ProducersFound,
+    ReadLog,
+)
+from messages.transaction_requests import DescribedProducer, DescribedProducers
+
+FOLLOWERS_SERVE_SINCE = 11
+"""The Fetch version from which consumers may read from followers."""
+ZSTD_SINCE = 10
+"""The Fetch version from which a topic whose `compression.type` is zstd is served."""
+NOT_AVAILABLE_SINCE = 5
+"""The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
+
+
+def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, settings: LogSettings) -> int:
+    """NONE, or the error code of a fetch by its epoch, its replica and its version (rule 2)."""
+    is_follower = message.replica_id not in (CONSUMER, role.broker_id)
+    error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)
+    if error_code == NONE and leader is None:
+        follows = role.name in (FOLLOWER, STOPPED)
+        served = not is_follower and follows and message.version >= FOLLOWERS_SERVE_SINCE
+        error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
+    if error_code == NONE and is_follower and leader is not None and message.replica_id not in leader.followers:
+        error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 says to a replica that is not assigned
+    if error_code == NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
+        error_code = UNSUPPORTED_COMPRESSION_TYPE
+    return error_code
+
+
+def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
+    """Up to where a reader may read (rule 1)."""
+    if replica_id != CONSUMER:
+        return log.end
+    return log.last_stable_offset if committed else log.high_watermark
+
+
+def without_records(
+    message: ReadLog, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, limit: int
+) -> FetchedPartition | None:
+    """The result of a fetch whose log is not read, up to `limit`; None if it is read."""
+    part, offset, nearer = message.part, message.part.fetch_offset, NO_REPLICA
+    if message.near and leader is not None and role.broker_id not in message.near:
+        nearer = leader.preferred_read_replica(message.near, offset)
+    if nearer == NO_REPLICA:
+        if not log.start <= offset <= log.end:
+            return FetchedPartition(part.partition, OFFSET_OUT_OF_RANGE)
+        held_back = message.throttled and leader is not None and message.replica_id not in leader.isr
+        if offset < limit and not held_back and (message.max_bytes or message.at_least_one):
+            return None
+    aborted = () if message.isolation_level == READ_COMMITTED else None
+    offsets = log.high_watermark, log.last_stable_offset, log.start
+    return FetchedPartition(part.partition, NONE, *offsets, aborted, preferred_read_replica=nearer)
+
+
+def listed_offset(
+    message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog
+) -> ListedOffset | None:
+    """The first or last offset, or why there is none (rule 3); None for a search by time."""
+    query = message.query
+    error_code = epoch_verdict(query.current_leader_epoch, role.leader_epoch)
+    if error_code == NONE and leader is None:
+        error_code = NOT_LEADER_OR_FOLLOWER
+    if error_code != NONE or leader is None:
+        return ListedOffset(query.partition, error_code)
+    if query.timestamp == EARLIEST:
+        return ListedOffset(query.partition, NONE, -1, log.start, role.leader_epoch)
+    if query.timestamp == LATEST:
+        limit = read_limit(log, message.replica_id, message.isolation_level == READ_COMMITTED)
+        return not_available(message, leader) or ListedOffset(query.partition, NONE, -1, limit, role.leader_epoch)
+    return None
+
+
+def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
+    """The result for a consumer that must not learn the last offset yet (rule 3); None if it may."""
+    if message.replica_id != CONSUMER or leader.log.high_watermark >= leader.epoch_start:
+        return None
+    error_code = OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else LEADER_NOT_AVAILABLE
+    return ListedOffset(message.query.partition, error_code)
+
+
+def read(partition: HostedReplica, message: ReadLog, sender: Any, now: float) -> Effects[None]:
+    """Read, and take a follower's fetch as news of how far it is. The local coordinator gets no later
+    notifications.
+    """
+    role = partition.role
+    if message.replica_id == role.broker_id:
+        result = yield from _fetch(partition, message, now)
+        yield Send(sender, LogRead(message.request, result, partition.log_state()))
+        return
+    partition.reader = None  # changes by this fetch are in its own answer
+    result, leader = (yield from _fetch(partition, message, now)), partition.leader
+    state = partition.log_state()
+    partition.reader = sender, state, state
+    in_sync = message.replica_id == CONSUMER or leader is None or leader.is_settled(message.replica_id)
+    adding = leader is not None and message.replica_id in role.adding_replicas
+    yield Send(sender, LogRead(message.request, result, state, in_sync, adding))
+
+
+def _fetch(partition: HostedReplica, message: ReadLog, now: float) -> Effects[FetchedPartition]:
+    part, role, leader, log = message.part, partition.role, partition.leader, partition.log
+    error_code = fetch_verdict(message, role, leader, partition.settings)
+    if error_code != NONE:
+        return FetchedPartition(part.partition, error_code)
+    replica_id, leader_end, committed = message.replica_id, log.end, message.isolation_level == READ_COMMITTED
+    limit = read_limit(log, replica_id, committed)
+    result = without_records(message, role, leader, log, limit)
+    if result is None:
+        offsets = log.high_watermark, log.last_stable_offset, log.start
+        most = min(part.partition_max_bytes, message.max_bytes)
+        wanted = part.fetch_offset, most, limit, message.at_least_one
+        aborted: tuple[AbortedTransaction, ...] | None = None
+        try:
+            if committed:
+                error_code, body, found = yield log.call("read_committed", *wanted)
+                aborted = tuple([AbortedTransaction(*each) for each in found])
+            else:
+                error_code, body = yield log.call("read", *wanted, replica_id != role.broker_id)
+        except StorageError as error:
+            error_code = yield from partition.log_failed(error)
+        if error_code != NONE:
+            return FetchedPartition(part.partition, error_code)
+        result = FetchedPartition(part.partition, NONE, *offsets, aborted, body=body)
+    if leader is not None and replica_id not in (CONSUMER, role.broker_id) and result.error_code == NONE:
+        if message.idle_until >= 0:
+            leader.caught_up(replica_id, message.idle_until)
+        leader.fetched(replica_id, part.fetch_offset, part.log_start_offset, leader_end, now, alive=message.alive)
+        yield from partition.carry_out(leader, now)
+        yield from partition.complete_deletes(leader, now)
+    return result
+
+
+def find_offset(partition: HostedReplica, message: FindOffset, sender: Any, now: float) -> Effects[None]:
+    """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
+    return _search(partition, message, sender, 0)
+
+
+def search_on(partition: HostedReplica, message: ContinueSearch, sender: Any, now: float) -> Effects[None]:
+    """Go on with a search by time: other mail came between."""
+    return _search(partition, message.find, message.asker, message.search)
+
+
+def _search(partition: HostedReplica, message: FindOffset, asker: Any, search: int) -> Effects[None]:
+    leader, query, log = partition.leader, message.query, partition.log
+    found = listed_offset(message, partition.role, leader, log)
+    if found is not None or leader is None:
+        if search:
+            yield CallAdapter("logs", "end_search", (search,))
+    else:
+        limit = read_limit(log, message.replica_id, message.isolation_level == READ_COMMITTED)
+        try:
+            search, *at = yield log.call("find_time", query.timestamp, limit, search)
+        except StorageError as error:
+            found = ListedOffset(query.partition, (yield from partition.log_failed(error)))
+        else:
+            if search:
+                yield Send(partition.address, ContinueSearch(message, asker, search))
+                return
+            found = (not_available(message, leader) if at[1] < 0 else None) or ListedOffset(query.partition, NONE, *at)
+    yield Send(asker, OffsetFound(message.request, message.index, cast("ListedOffset", found)))
+
+
+def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Any, now: float) -> Effects[None]:
+    """Where a leader epoch ends."""
+    query = message.query
+    error_code = epoch_verdict(query.current_leader_epoch, partition.role.leader_epoch)
+    if error_code == NONE and partition.leader is None:
+        error_code = NOT_LEADER_OR_FOLLOWER
+    result = EpochEnd(query.partition, error_code)
+    if error_code == NONE:
+        try:
+            yield from partition.log.begin_epoch(partition.role.leader_epoch)
+            result = EpochEnd(query.partition, NONE, *(yield from partition.log.epoch_end(query.leader_epoch)))
+        except StorageError as error:
+            result = EpochEnd(query.partition, (yield from partition.log_failed(error)))
+    yield Send(sender, EpochEndFound(message.request, message.index, result))
+
+
+def find_producers(partition: HostedReplica, message: FindProducers, sender: Any, now: float) -> Effects[None]:
+    """Describe the producers of the log, as a follower too (transactions.md 1.8)."""
+    rows = (yield partition.log.call("producers")) if partition.log.path else ()
+    states = tuple([DescribedProducer(*row) for row in rows])
+    found = DescribedProducers(message.partition, NONE, None, states)
+    yield Send(sender, ProducersFound(message.request, message.index, found))

@@ -1,0 +1,139 @@
+"""ReplicaLog holds the offsets of a replica's log, and changes the log (broker.md 3.5, 4.4 - 4.6).
+
+Rule 1: this is the only place of a partition's log start offset, log end offset and high watermark. The high watermark
+        never exceeds the log end offset.
+Rule 2: an empty log is not touched before its first record, not even by a new leader epoch: all its epochs would begin
+        at its start, and only the last of them counts.
+Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279), to the high watermark only if the leader or
+        the log knows no epochs.
+
+Kafka: `Log`, `Partition.log`.
+"""
+
+from __future__ import annotations
+
+from actors.core.broker.partition_effects import CallAdapter, Effects
+from messages.broker import LogPlace
+from messages.error_codes import NONE
+from messages.partition import Replicate, TruncateToEpochEnd, last_stable_offset
+from messages.probes import probe
+
+NO_LOG = ""
+"""The path while no log is open."""
+
+
+class ReplicaLog:
+    """The log of a replica: its path and its offsets."""
+
+    __slots__ = ("end", "first_unstable", "high_watermark", "latest_epoch", "moved", "path", "start")
+
+    def __init__(self, start: int = 0, end: int = 0, high_watermark: int = 0) -> None:
+        self.path = NO_LOG
+        self.start = start
+        self.end = end
+        self.high_watermark = high_watermark
+        self.first_unstable = -1
+        """The first offset of the earliest unfinished transaction; -1 if there is none."""
+        self.latest_epoch = -1
+        """The latest leader epoch in the log when the replica took its role."""
+        self.moved = False
+        """Whether the high watermark moved since it was passed to the log's files."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where consumers read that read committed data only."""
+        return last_stable_offset(self.first_unstable, self.start, self.high_watermark)
+
+    def call(self, method: str, *arguments: object) -> CallAdapter:
+        """The effect that calls a method for this log."""
+        return tuple.__new__(CallAdapter, ("logs", method, (self.path, *arguments)))
+
+    def open(self, place: LogPlace, config: tuple[int, ...]) -> Effects[None]:
+        """Open the log, or create it. Raises OSError."""
+        opened = yield CallAdapter("logs", "open", (place.path, place.missing, config))
+        self.start, self.end, self.latest_epoch, high_watermark, self.first_unstable = opened
+        self.high_watermark = min(max(high_watermark, self.start), self.end)
+        self.path = place.path
+
+    # ------------------------------------------------------------------------------------------------ high watermark
+
+    def move_high_watermark(self, offset: int) -> None:
+        """Set the high watermark; `note_high_watermark` passes it on."""
+        if offset != self.high_watermark:
+            self.high_watermark, self.moved = offset, True
+
+    def note_high_watermark(self) -> Effects[None]:
+        """Pass a moved high watermark to the log's files, which tell the earliest unfinished transaction."""
+        if self.moved:
+            self.moved = False
+            self.first_unstable = yield self.call("note_high_watermark", self.high_watermark)
+
+    # ------------------------------------------------------------------------------------------------ leading
+
+    def begin_epoch(self, leader_epoch: int) -> Effects[None]:
+        """Let the log begin with this leader epoch if it is empty (rule 2)."""
+        if not self.end:
+            yield self.call("begin_epoch", leader_epoch)
+
+    def epoch_end(self, leader_epoch: int) -> Effects[tuple[int, int]]:
+        """The largest epoch up to this one, and its end offset; -1 for both if there is none."""
+        return (yield self.call("epoch_end", leader_epoch))
+
+    def advance_start(self, offset: int) -> Effects[None]:
+        """Delete the records before `offset`."""
+        self.start = yield self.call("advance_start", offset)
+
+    def expire(self) -> Effects[None]:
+        """Delete old segments, none above the high watermark (broker.md 5.5)."""
+        self.start, _ = yield self.call("expire", self.high_watermark)
+
+    # ------------------------------------------------------------------------------------------------ following
+
+    def replicate(self, fetched: Replicate) -> Effects[int]:
+        """Append what the leader sent, byte for byte, and its log start offset. Returns an error code."""
+        error_code = NONE
+        if fetched.body.size:
+            error_code, self.end, self.first_unstable = yield self.call("replicate", fetched.body)
+        if self.start < fetched.log_start_offset <= self.end:
+            yield from self.advance_start(fetched.log_start_offset)
+        return error_code
+
+    def truncate(self, said: TruncateToEpochEnd) -> Effects[int]:
+        """Truncate to where this log and the leader's diverge (rule 3); the epoch to ask about next, -1 if none."""
+        own: tuple[int, int] = (-1, -1)
+        if said.end >= 0 and said.epoch >= 0:
+            own = yield from self.epoch_end(said.epoch)
+        target, ask = truncation(said, *own)
+        if target < self.end:
+            probe("a follower truncates its log")
+            self.start, self.end, self.first_unstable = yield self.call("truncate", target)
+            self.move_high_watermark(min(self.high_watermark, self.end))
+            yield from self.note_high_watermark()
+        return ask
+
+    def restart(self, offset: int) -> Effects[None]:
+        """Delete all records, and begin again at `offset`."""
+        self.start, self.end, self.first_unstable = yield self.call("restart", offset)
+        self.move_high_watermark(offset)
+        yield from self.note_high_watermark()
+
+
+def truncation(said: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[int, int]:
+    """Where to truncate a follower's log, and which epoch to ask about next (-1: none) (broker.md 4.4, the table).
+
+    Args:
+        said: The leader's answer.
+        own_epoch: The follower's largest epoch up to the leader's; -1 if it has none.
+        own_end: The end offset of that epoch.
+    """
+    if said.end < 0:
+        probe("a follower does not learn where an epoch ends")
+        return said.otherwise, -1
+    if said.epoch < 0:
+        return said.end, -1
+    if own_epoch == said.epoch:
+        return min(said.end, own_end), -1
+    if 0 <= own_epoch < said.epoch:
+        probe("a follower asks about an older epoch")
+        return own_end, own_epoch
+    return said.end, -1
