@@ -26,32 +26,27 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import groupby
 from typing import Any
 
-import attrs
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
-from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
+from actors.core.broker.partition_markers import partition_markers
+from actors.core.broker.pending_requests import PendingRequest, PendingRequests
 from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
-from messages.apis import API_BY_REQUEST
 from messages.broker import AliveBrokers, Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import (
-    DeletedRecords,
     DeleteRecordsRequest,
-    EpochEnd,
     FetchedPartition,
     FetchRequest,
-    ListedOffset,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     ProducedPartition,
     ProduceRequest,
-    ProduceResponse,
 )
 from messages.error_codes import (
     INVALID_TOPIC,
@@ -72,7 +67,6 @@ from messages.network import (
     CloseClient,
     FetchSessionWoken,
     WakeFetchSession,
-    client_response,
 )
 from messages.node import StartPartitionRequests
 from messages.partition import (
@@ -111,20 +105,6 @@ MOST_SESSIONS = 1 << 30
 _forwarded = maker(Forwarded)
 
 
-@attrs.define
-class _Pending:
-    """A pending request: the client, the results of its partitions so far, and the number of results that are
-    missing."""
-
-    forwarded: Forwarded
-    results: list[Any]
-    outstanding: int
-    lost: list[int]
-    """Partitions not hosted here, of which the metadata cache was asked."""
-    markers: tuple[PartitionMarker, ...] = ()
-    """Of WriteTxnMarkers: what is appended."""
-
-
 class PartitionRequestsActor(Dispatcher):
     """This actor splits requests by partition and merges the results of the partitions; each broker has one."""
 
@@ -136,12 +116,11 @@ class PartitionRequestsActor(Dispatcher):
         self._metrics: ActorAddress | None = None
         self._rack_aware = False
         self._marker_timeout = 0.0
-        self._requests = 0
         self._figures = TopicStats()
         self._telling = False
         self._rate = 0.0
         """The last published rate of throttled replicas."""
-        self._pending: dict[int, _Pending] = {}
+        self._pending = PendingRequests()
         self._batches: dict[TopicPartition, tuple[ActorAddress, list[AppendBatch]]] = {}
         """What is to be appended, in the delivery that brought it."""
         self._fetches = Fetches()
@@ -174,13 +153,8 @@ class PartitionRequestsActor(Dispatcher):
 
     def _refuse_lost(self, gone: Collection[TopicPartition]) -> None:
         """Rule 6."""
-        for number, pending in list(self._pending.items()) if gone else ():
-            unheard = [
-                (index, partition)
-                for index, partition in enumerate(_partitions(pending.forwarded.request.request))
-                if partition in gone and pending.results[index] is None and index not in pending.lost
-            ]
-            self._refuse(number, pending, unheard)
+        for number, pending, unanswered in self._pending.of_partitions(gone):
+            self._refuse(number, pending, unanswered)
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
         """Which brokers are alive, by the metadata cache: others do not come into an ISR."""
@@ -207,19 +181,18 @@ class PartitionRequestsActor(Dispatcher):
         """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         if code := transactional_verdict(request):
-            number, pending = self._begin(forwarded, 0)
+            number, pending = self._pending.begin(forwarded, 0)
             pending.results += [ProducedPartition(part.partition, code) for part in request.partitions]
             self._refuse(number, pending, ())
             return
         id = request.transactional_id
         barred = () if forwarded.request.client_id == ADMIN_CLIENT else INTERNAL_TOPICS
-        number, pending = self._begin(forwarded, len(request.partitions))
+        number, pending = self._pending.begin(forwarded, len(request.partitions))
         unhosted = []
         for index, part in enumerate(request.partitions):
             partition = part.partition
             if partition.topic in barred:
-                pending.results[index] = ProducedPartition(partition, INVALID_TOPIC)
-                pending.outstanding -= 1
+                pending.note(index, ProducedPartition(partition, INVALID_TOPIC))
             elif (actor := self._hosted.get(partition)) is not None:
                 batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT, id))
                 of_partition = batches.get(partition)
@@ -243,15 +216,14 @@ class PartitionRequestsActor(Dispatcher):
     def _write_markers(self, forwarded: Forwarded, request: WriteTxnMarkersRequest) -> None:
         """Give each partition its markers (rule 8)."""
         markers = partition_markers(request)
-        number, pending = self._begin(forwarded, len(markers))
+        number, pending = self._pending.begin(forwarded, len(markers))
         pending.markers = markers
         of_actors: dict[TopicPartition, tuple[ActorAddress, list[AppendMarker]]] = {}
         for index, (marker, partition) in enumerate(markers):
             actor = self._hosted.get(partition)
             if marker.producer_epoch < 0 or actor is None:
                 code = UNKNOWN_SERVER_ERROR if marker.producer_epoch < 0 else UNKNOWN_TOPIC_OR_PARTITION
-                pending.results[index] = ProducedPartition(partition, code)
-                pending.outstanding -= 1
+                pending.note(index, ProducedPartition(partition, code))
                 continue
             what = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
             append = AppendMarker(number, index, *what, self._marker_timeout)
@@ -261,7 +233,7 @@ class PartitionRequestsActor(Dispatcher):
         if not pending.outstanding:
             self._refuse(number, pending, ())
 
-    def _marked(self, pending: _Pending, index: int, result: ProducedPartition) -> None:
+    def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
         """A marker is answered (rule 8)."""
         marker, partition = pending.markers[index]
         if result.error_code == NONE and partition.topic == GROUP_METADATA and self._group_coordinator is not None:
@@ -269,15 +241,14 @@ class PartitionRequestsActor(Dispatcher):
             self.send(self._group_coordinator, TransactionEnded(*ended))
 
     def _describe_producers(self, forwarded: Forwarded, request: DescribeProducersRequest) -> None:
-        number, pending = self._begin(forwarded, len(request.partitions))
+        number, pending = self._pending.begin(forwarded, len(request.partitions))
         unhosted = []
         for index, partition in enumerate(request.partitions):
             actor = self._hosted.get(partition)
             if actor is not None:
                 self.send(actor, FindProducers(number, index, partition))
             elif (fault := name_fault(partition.topic)) is not None:
-                pending.results[index] = DescribedProducers(partition, INVALID_TOPIC, fault)
-                pending.outstanding -= 1
+                pending.note(index, DescribedProducers(partition, INVALID_TOPIC, fault))
             else:
                 unhosted.append((index, partition))
         if unhosted or not pending.outstanding:
@@ -286,7 +257,6 @@ class PartitionRequestsActor(Dispatcher):
     def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
         self._ask(
             forwarded,
-            [query.partition for query in request.partitions],
             lambda number, index: FindOffset(
                 number, index, request.partitions[index], request.replica_id, request.version, request.isolation_level
             ),
@@ -295,7 +265,6 @@ class PartitionRequestsActor(Dispatcher):
     def _epoch_ends(self, forwarded: Forwarded, request: OffsetForLeaderEpochRequest) -> None:
         self._ask(
             forwarded,
-            [query.partition for query in request.partitions],
             lambda number, index: FindEpochEnd(number, index, request.partitions[index]),
         )
 
@@ -303,15 +272,13 @@ class PartitionRequestsActor(Dispatcher):
         timeout = request.timeout_ms / 1000
         self._ask(
             forwarded,
-            [trimmed.partition for trimmed in request.partitions],
             lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout),
         )
 
-    def _ask(
-        self, forwarded: Forwarded, partitions: Sequence[TopicPartition], question: Callable[[int, int], Message]
-    ) -> None:
+    def _ask(self, forwarded: Forwarded, question: Callable[[int, int], Message]) -> None:
         """Ask every partition (rules 1, 2)."""
-        number, pending = self._begin(forwarded, len(partitions))
+        partitions = [each.partition for each in forwarded.request.request.partitions]
+        number, pending = self._pending.begin(forwarded, len(partitions))
         unhosted = []
         for index, partition in enumerate(partitions):
             actor = self._hosted.get(partition)
@@ -322,27 +289,19 @@ class PartitionRequestsActor(Dispatcher):
         if unhosted or not partitions:
             self._refuse(number, pending, unhosted)
 
-    def _begin(self, forwarded: Forwarded, partitions: int) -> tuple[int, _Pending]:
-        """Register a request of `count` partitions under a new number."""
-        self._requests += 1
-        pending = self._pending[self._requests] = _Pending(forwarded, [None] * partitions, partitions, [])
-        return self._requests, pending
-
-    def _refuse(self, number: int, pending: _Pending, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
+    def _refuse(self, number: int, pending: PendingRequest, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
         """Refuse those whose disk failed, and ask where the others are (rule 2)."""
         nowhere = []
         for index, partition in unhosted:
             if partition in self._hosted:
-                refusal = _REFUSALS[type(pending.forwarded.request.request)]
-                pending.results[index] = refusal(partition, KAFKA_STORAGE_ERROR)
-                pending.outstanding -= 1
+                pending.note(index, pending.refusal(partition, KAFKA_STORAGE_ERROR))
             else:
                 pending.lost.append(index)
                 nowhere.append(partition)
         if nowhere:
             self.send(self._metadata_cache, CheckPartitionsExist(number, tuple(nowhere)))
         if not pending.outstanding:
-            del self._pending[number]
+            self._pending.finish(number)
             self._complete(pending)
 
     # ------------------------------------------------------------------------------------------------ answers
@@ -352,18 +311,14 @@ class PartitionRequestsActor(Dispatcher):
         pending = self._pending.get(message.request)
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
-                self._not_here(
-                    message.request, partition, NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
-                )
+                code = NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
+                self._not_here(message.request, partition, code)
             self._carry_out()
             return
-        request = pending.forwarded.request.request
-        partitions, refusal = _partitions(request), _REFUSALS[type(request)]
         somewhere = dict(zip(message.partitions, message.known, strict=True))
-        for index in [index for index in pending.lost if partitions[index] in somewhere]:
-            pending.lost.remove(index)
-            code = NOT_LEADER_OR_FOLLOWER if somewhere[partitions[index]] else UNKNOWN_TOPIC_OR_PARTITION
-            self._answered(message.request, index, refusal(partitions[index], code))
+        for index, partition in pending.found(somewhere):
+            code = NOT_LEADER_OR_FOLLOWER if somewhere[partition] else UNKNOWN_TOPIC_OR_PARTITION
+            self._answered(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """A partition has appended: what is answered by that is answered together."""
@@ -403,21 +358,19 @@ class PartitionRequestsActor(Dispatcher):
         if pending is not None:
             self._complete(pending)
 
-    def _noted(self, number: int, index: int, result: Any) -> _Pending | None:
-        """Note what a partition has answered; the request, if it was the last."""
+    def _noted(self, number: int, index: int, result: Any) -> PendingRequest | None:
+        """Note the result of a partition; returns the request if it was the last."""
         pending = self._pending.get(number)
-        if pending is None or pending.results[index] is not None:
+        if pending is None or not pending.note(index, result):
             return None
-        pending.results[index] = result
-        pending.outstanding -= 1
         if pending.markers:
             self._marked(pending, index, result)
         if pending.outstanding:
             return None
-        del self._pending[number]
+        self._pending.finish(number)
         return pending
 
-    def _complete(self, pending: _Pending) -> None:
+    def _complete(self, pending: PendingRequest) -> None:
         """All have answered: so does the request."""
         if isinstance(pending.forwarded.request.request, ProduceRequest):
             self._count_produced((pending,))
@@ -425,26 +378,19 @@ class PartitionRequestsActor(Dispatcher):
         if response is not None:
             self.send(pending.forwarded.client, response)
 
-    def _count_produced(self, answered: Sequence[_Pending]) -> None:
+    def _count_produced(self, answered: Sequence[PendingRequest]) -> None:
         """Count what became of produces."""
         parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
         self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
         self._tell_figures_later()
 
-    def _response(self, pending: _Pending) -> ClientResponse | None:
+    def _response(self, pending: PendingRequest) -> ClientResponse | None:
         """The answer to a request; None if its connection is closed instead (rule 4)."""
-        asked = pending.forwarded.request
-        request, results = asked.request, tuple(pending.results)
-        response: Message | None = None
-        if pending.markers:
-            response = markers_response(request, results)
-        elif not isinstance(request, ProduceRequest) or request.acks != 0:
-            response = _RESPONSES[type(request)](results)
-        elif (failed := next((result for result in results if result.error_code != NONE), None)) is not None:
-            reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
-            self.send(pending.forwarded.client, CloseClient(asked.connection, reason))
+        response = pending.response()
+        if isinstance(response, CloseClient):
+            self.send(pending.forwarded.client, response)
             return None
-        return client_response(asked.connection, asked.correlation_id, response)
+        return response
 
     def _tell_figures_later(self) -> None:
         """Rule 7."""
@@ -456,9 +402,9 @@ class PartitionRequestsActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ fetches
 
     def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
-        self._requests += 1
-        self._fetching[self._requests] = forwarded
-        self._fetches.begin(self._requests, request, self.now)
+        number = self._pending.next_number()
+        self._fetching[number] = forwarded
+        self._fetches.begin(number, request, self.now)
         self._carry_out()
 
     def receiveMsg_ClientGone(self, message: ClientGone, sender: ActorAddress) -> None:
@@ -559,15 +505,6 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)
 
 
-def _partitions(request: Any) -> list[TopicPartition]:
-    match request:
-        case WriteTxnMarkersRequest():
-            return [entry.partition for entry in partition_markers(request)]
-        case DescribeProducersRequest():
-            return list(request.partitions)
-    return [entry.partition for entry in request.partitions]
-
-
 _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
     ProduceRequest: PartitionRequestsActor._produce,
     FetchRequest: PartitionRequestsActor._fetch,
@@ -576,20 +513,4 @@ _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
     DeleteRecordsRequest: PartitionRequestsActor._delete_records,
     WriteTxnMarkersRequest: PartitionRequestsActor._write_markers,
     DescribeProducersRequest: PartitionRequestsActor._describe_producers,
-}
-
-_REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
-    ProduceRequest: ProducedPartition,
-    FetchRequest: FetchedPartition,
-    ListOffsetsRequest: ListedOffset,
-    OffsetForLeaderEpochRequest: EpochEnd,
-    DeleteRecordsRequest: DeletedRecords,
-    WriteTxnMarkersRequest: ProducedPartition,
-    DescribeProducersRequest: DescribedProducers,
-}
-"""Request -> how one of its partitions is refused, with a code."""
-
-_RESPONSES: dict[type, Callable[..., Message]] = {
-    **{request: API_BY_REQUEST[request].response for request in _BEGIN},
-    ProduceRequest: maker(ProduceResponse),
 }

@@ -1,0 +1,149 @@
+"""PendingRequests are the clients' requests that wait for the results of their partitions.
+
+Rule 1: each partition's result counts once. A request is answered when all its partitions have one.
+Rule 2: a produce with acks=0 is never answered. If it fails, the connection is closed: the producer learns of the error
+        in no other way.
+
+Kafka: `KafkaApis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import attrs
+
+from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
+from messages.apis import API_BY_REQUEST
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
+from messages.data_requests import (
+    DeletedRecords,
+    DeleteRecordsRequest,
+    EpochEnd,
+    FetchedPartition,
+    FetchRequest,
+    ListedOffset,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    ProducedPartition,
+    ProduceRequest,
+    ProduceResponse,
+)
+from messages.error_codes import NONE
+from messages.network import ClientResponse, CloseClient, client_response
+from messages.transaction_requests import DescribedProducers, DescribeProducersRequest, WriteTxnMarkersRequest
+from messages.vocabulary import Message, maker
+
+Unanswered = list[tuple[int, TopicPartition]]
+"""Partitions without a result, each with its index in the request."""
+
+
+@attrs.define
+class PendingRequest:
+    """A pending request: the client, the results of its partitions so far, and the number of missing results."""
+
+    forwarded: Forwarded
+    results: list[Any]
+    outstanding: int
+    lost: list[int] = attrs.field(factory=list)
+    """Indices of partitions that are not hosted here, of which the metadata cache was asked."""
+    markers: tuple[PartitionMarker, ...] = ()
+    """Of WriteTxnMarkers: what is appended."""
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions in the order of the results."""
+        request = self.forwarded.request.request
+        if isinstance(request, WriteTxnMarkersRequest):
+            return [entry.partition for entry in partition_markers(request)]
+        if isinstance(request, DescribeProducersRequest):
+            return list(request.partitions)
+        return [entry.partition for entry in request.partitions]
+
+    def note(self, index: int, result: Any) -> bool:
+        """Note the result of a partition; False if there already is one (rule 1)."""
+        if self.results[index] is not None:
+            return False
+        self.results[index] = result
+        self.outstanding -= 1
+        return True
+
+    def refusal(self, partition: TopicPartition, error_code: int) -> Any:
+        """The result of a partition that is refused."""
+        return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
+
+    def found(self, partitions: Collection[TopicPartition]) -> Unanswered:
+        """Those of these partitions that were not hosted here; they are no longer lost."""
+        own = self.partitions
+        found = [(index, own[index]) for index in self.lost if own[index] in partitions]
+        self.lost = [index for index in self.lost if own[index] not in partitions]
+        return found
+
+    def response(self) -> ClientResponse | CloseClient | None:
+        """The response; CloseClient for a failed produce with acks=0 (rule 2)."""
+        asked, results = self.forwarded.request, tuple(self.results)
+        request, response = asked.request, None
+        if self.markers:
+            response = markers_response(request, results)
+        elif not isinstance(request, ProduceRequest) or request.acks != 0:
+            response = _RESPONSES[type(request)](results)
+        elif (failed := next((result for result in results if result.error_code != NONE), None)) is not None:
+            reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
+            return CloseClient(asked.connection, reason)
+        return client_response(asked.connection, asked.correlation_id, response)
+
+
+class PendingRequests:
+    """The pending requests of a broker by number."""
+
+    def __init__(self) -> None:
+        self._numbers = 0
+        self._pending: dict[int, PendingRequest] = {}
+
+    def next_number(self) -> int:
+        """A number for the next request."""
+        self._numbers += 1
+        return self._numbers
+
+    def begin(self, forwarded: Forwarded, partitions: int) -> tuple[int, PendingRequest]:
+        """Add a request with this number of partitions; returns its number and itself."""
+        number = self.next_number()
+        pending = self._pending[number] = PendingRequest(forwarded, [None] * partitions, partitions)
+        return number, pending
+
+    def get(self, number: int) -> PendingRequest | None:
+        """The request; None if it is answered."""
+        return self._pending.get(number)
+
+    def finish(self, number: int) -> None:
+        """Remove a request."""
+        del self._pending[number]
+
+    def of_partitions(self, gone: Collection[TopicPartition]) -> Iterator[tuple[int, PendingRequest, Unanswered]]:
+        """The requests, each with those of these partitions that have no result."""
+        for number, pending in list(self._pending.items()) if gone else ():
+            unanswered = [
+                (index, partition)
+                for index, partition in enumerate(pending.partitions)
+                if partition in gone and pending.results[index] is None and index not in pending.lost
+            ]
+            yield number, pending, unanswered
+
+
+_REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
+    ProduceRequest: ProducedPartition,
+    FetchRequest: FetchedPartition,
+    ListOffsetsRequest: ListedOffset,
+    OffsetForLeaderEpochRequest: EpochEnd,
+    DeleteRecordsRequest: DeletedRecords,
+    WriteTxnMarkersRequest: ProducedPartition,
+    DescribeProducersRequest: DescribedProducers,
+}
+"""Request -> how one of its partitions is refused, with a code."""
+
+_RESPONSES: dict[type, Callable[..., Message]] = {
+    **{request: API_BY_REQUEST[request].response for request in _REFUSALS},
+    ProduceRequest: maker(ProduceResponse),
+}
