@@ -1,7 +1,7 @@
-"""I/O adapters through which actors read the clock, make random names and control the process.
+"""I/O adapters through which actors read the clock, generate random names and identify the process.
 
-Actors reach them as `self.port("time").wall_ms()`; each call and its result is recorded on the running delivery,
-and answered from the record in replay. The disk's port is `actors.storage`'s.
+Actors call them as `self.port("time").wall_ms()`. Each call and its result is recorded with the current delivery, and
+replay returns the recorded result. The disk's adapter is in `actors.storage`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class TimeAdapter:
     """An I/O adapter that returns the wall-clock time."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
+        """Return the milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000
 
 
@@ -24,11 +24,12 @@ class RandomAdapter:
     """An I/O adapter that returns random, unique names."""
 
     def uuid_hex(self) -> str:
-        """32 hexadecimal digits of a random UUID."""
+        """Return 32 hexadecimal digits of a random UUID."""
         return uuid.uuid4().hex
 
     def cluster_id(self) -> str:
-        """A random UUID as Kafka writes cluster ids: 22 characters of url-safe base64, no leading dash."""
+        """Return a random UUID in Kafka's form of cluster ids: 22 characters of url-safe base64, without a leading
+        dash."""
         while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
             pass
         return text
@@ -41,5 +42,5 @@ class ProcessAdapter:
         self._identity = (metrics_host, metrics_port, os.getpid())
 
     def identity(self) -> tuple[str, int, int]:
-        """(metrics host, metrics port, process id)."""
+        """Return (metrics host, metrics port, process id)."""
         return self._identity

@@ -1,11 +1,11 @@
 """Node puts a node together from actors and I/O adapters, which are real or simulated.
 
-Rule 1: a node has one base and one trace of its own. Store, network, listener, clock and scheduler are given, so the
-        same code is a process with sockets and a real ZooKeeper, three nodes on one loop over a ZooKeeper in memory, or
-        any number of them in virtual time.
+Rule 1: a node has its own base and its own trace. Store, network, listener, clock and scheduler are parameters. So the
+        same code runs as a process with sockets and a real ZooKeeper, as several nodes on one loop with a ZooKeeper in
+        memory, or as any number of nodes in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
-        ZooKeeper session, metrics, trace. Logs are closed when the actors are gone, for mail on its way still needs
-        them; the session after both: no actor uses it any more.
+        ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
+        need them. The session is closed after both, when no actor uses it any more.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
 _log = logging.getLogger("kafka_actors.node")
 
 RING = "ring"
-"""As trace.detail: nothing is written but the dumps of a flight recorder."""
+"""Value of trace.detail with which only the dumps of a flight recorder are written."""
 
 
 class Network(Protocol):
@@ -63,7 +63,7 @@ class Network(Protocol):
     address: ActorAddress
 
     async def stop(self) -> None:
-        """Close them all."""
+        """Close all connections."""
 
 
 class Listener(Protocol):
@@ -71,10 +71,10 @@ class Listener(Protocol):
 
     address: ActorAddress
     figures: RequestMetrics | None
-    """Who counts requests."""
+    """The request metrics; None if requests are not counted."""
 
     def connection_counts(self) -> Iterable[Row]:
-        """The number of open connections of each listener."""
+        """Return the number of open connections of each listener."""
 
     @property
     def ports(self) -> dict[str, int]:
@@ -82,13 +82,13 @@ class Listener(Protocol):
 
     @property
     def region_from(self) -> int | None:
-        """Bytes of records from which on it sends them from their file; None: it has to be given the bytes."""
+        """Minimum number of bytes of records that are sent from their file; None if records must be passed as bytes."""
 
     async def bind(self) -> None:
-        """Let connections queue up. Raises OSError where that cannot be."""
+        """Bind the listeners, so that connections queue up. Raises OSError if a port is not available."""
 
     async def stop(self) -> None:
-        """Close them all."""
+        """Close all connections."""
 
 
 def recorder_of(
@@ -98,7 +98,15 @@ def recorder_of(
     started: float | None = None,
     process: int | None = None,
 ) -> Recorder:
-    """The recorder that a node's settings ask for, in their folder or another; the rest as Recorder takes it."""
+    """Return the recorder for a node's settings.
+
+    Args:
+        settings: The node's settings.
+        clock: The node's clock.
+        folder: Folder of the trace; "" means that of the settings.
+        started: As in Recorder.
+        process: As in Recorder.
+    """
     return Recorder(
         folder or settings.trace_dir,
         settings.node_id,
@@ -116,11 +124,18 @@ def recorder_of(
 
 
 class Node:
-    """A node. Call `start` and wait for `ready`; at the end call `leave`, wait for `ended`, and call `stop`.
+    """A node. Call `start` and wait for `ready`. To end it, call `leave`, wait for `ended`, and call `stop`.
 
-    `store` is its ZooKeeper session, not started. `network` and `listener` make its gateways around its base.
-    `scheduler` drives its base, on `clock`. `ports` are those that shall not be the machine's own. `tell` is called
-    with NodeReady, NodeFailed and NodeStopped. `recorder` keeps its trace; by default one as the settings say.
+    Args:
+        settings: The node's settings.
+        store: Its ZooKeeper session, not started.
+        network: Makes the gateway for outgoing connections on the node's base.
+        listener: Makes the gateway for incoming connections on the node's base.
+        clock: The clock of its base.
+        scheduler: Drives its base.
+        ports: I/O adapters that replace those of the machine, by name.
+        tell: Called with NodeReady, NodeFailed and NodeStopped.
+        recorder: Records its trace; None means one as in the settings.
     """
 
     def __init__(
@@ -144,7 +159,7 @@ class Node:
         self.listener.figures = RequestMetrics(self.metrics, clock.now)
         self.ready: NodeReady | None = None
         self.ended: NodeFailed | NodeStopped | None = None
-        """How it ended, or that it cannot go on; `stop` is still to be called."""
+        """The message with which the node ended or failed. `stop` must still be called."""
         self._scheduler = scheduler
         self._tell = tell
         self._system = local_system(base)
@@ -159,19 +174,21 @@ class Node:
                 settings.producer_id_expiration_ms,
             )
         self.ports: dict[str, Any] = own
-        """The I/O adapters of its actors by name; until `start` they may be wrapped."""
+        """The I/O adapters of its actors by name. They may be wrapped until `start`."""
         self._disk, self._logs = own["disk"], own["logs"]
         self._watch_metrics()
 
     @property
     def metrics_address(self) -> tuple[str, int]:
-        """Where /metrics is found: served on all interfaces, at the host that the first listener advertises."""
+        """Host and port of /metrics. If it is served on all interfaces, the host is that of the first advertised
+        listener."""
         host, port = self.metrics.served_at
         everywhere = bool(port) and host in ("", *ANY_ADDRESS)
         return (self.settings.advertised_listeners[0].host if everywhere else host), port
 
     async def start(self) -> None:
-        """Bind the listener and begin to live. Raises OSError where a port cannot be had; then only `stop` is left."""
+        """Bind the listener and start the actors. Raises OSError if a port is not available; only `stop` may be called
+        then."""
         await self.listener.bind()
         base = self.base
         base.ports |= {
@@ -192,7 +209,7 @@ class Node:
         base.inject(self._actor, start, self._process)
 
     def leave(self) -> None:
-        """Ask the node to leave the cluster in order: NodeStopped follows."""
+        """Start a clean shutdown of the node. NodeStopped follows."""
         self.base.inject(self._actor, StopNode())
 
     def notify(self, message: Message) -> None:
@@ -200,7 +217,7 @@ class Node:
         self.base.inject(self._actor, message)
 
     def dump(self) -> None:
-        """Have a flight recorder write what it keeps."""
+        """Write the messages that the flight recorder keeps."""
         if isinstance(self.recorder, FlightRecorder):
             self.recorder.dump()
         else:
@@ -211,7 +228,7 @@ class Node:
             )
 
     async def stop(self) -> None:
-        """Close everything, in the order of rule 2; returns when the ZooKeeper session is closed."""
+        """Close everything, in the order of rule 2. Return when the ZooKeeper session is closed."""
         await self.listener.stop()
         await self.base.wind_down()
         if self._actor is not None:
@@ -224,8 +241,11 @@ class Node:
         self.recorder.close()
 
     async def vanish(self) -> None:
-        """End as a killed process does: connections break, files and locks are let go as they are, no actor hears of
-        it. What becomes of the ZooKeeper session is the store's to say (`MemoryStore.abandon`)."""
+        """Stop like a killed process: connections break, files and locks are released without a flush, and no actor is
+        notified.
+
+        The caller ends the ZooKeeper session (`MemoryStore.abandon`).
+        """
         if self._actor is not None:
             self._scheduler.remove(self.base)
         await self.listener.stop()
@@ -236,7 +256,7 @@ class Node:
         self.recorder.abandon()
 
     def _process_received(self, message: Message, sender: ActorAddress) -> None:
-        """Messages of NodeActor and the store's gateway to the owner of this node."""
+        """Handle messages of NodeActor and of the store's gateway to the owner of this node."""
         if isinstance(message, NodeReady):
             self.ready = message
         elif isinstance(message, NodeFailed | NodeStopped):
@@ -245,7 +265,7 @@ class Node:
             self._tell(message)
 
     def _watch_metrics(self) -> None:
-        """The figures that are read on each scrape."""
+        """Register the metrics that are read at each scrape."""
         metrics, base, recorder = self.metrics, self.base, self.recorder
         metrics.watch(
             "kafka_controller_controllerchannelmanager_totalqueuesize",
@@ -287,7 +307,7 @@ class Node:
 
 
 def _recorder(settings: NodeSettings, clock: Clock) -> Recorder | FlightRecorder:
-    """What records the node, as trace.detail says."""
+    """Return the recorder that trace.detail selects."""
     if settings.trace_detail != RING:
         return recorder_of(settings, clock)
     return FlightRecorder(

@@ -10,14 +10,15 @@ from contextlib import ExitStack
 
 HOST = "127.0.0.1"
 RANGE = (20_000, 32_000)
-"""Below the ephemeral ports: a restarted node finds its port free."""
+"""Below the ephemeral ports, so that a restarted node finds its port free."""
 TRIES = 200
 
 
 def free_ports(count: int, host: str = HOST, besides: Collection[int] = ()) -> list[int]:
-    """`count` consecutive ports that are free on `host` and not in `besides`.
+    """Return `count` consecutive ports that are free on `host` and not in `besides`.
 
-    Raises OSError if none are found, or if this machine does not have the address `host`.
+    Raises:
+        OSError: No such ports are found, or this machine does not have the address `host`.
     """
     family, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0::4]
     for _ in range(TRIES):
@@ -40,7 +41,7 @@ def free_ports(count: int, host: str = HOST, besides: Collection[int] = ()) -> l
 
 
 def busy(ports: Sequence[int]) -> dict[int, str]:
-    """Those of the ports on which we cannot listen, and why."""
+    """Return the ports that cannot be bound, and the reasons."""
     refused = {}
     for port in ports:
         with socket.socket() as trial:
@@ -53,6 +54,6 @@ def busy(ports: Sequence[int]) -> dict[int, str]:
 
 
 def refusal(ports: Sequence[int]) -> str:
-    """Why a process cannot listen on these ports, in one line; empty if it can."""
+    """Return in one line why a process cannot listen on these ports; "" if it can."""
     reasons = ", ".join(f"port {port} ({why})" for port, why in busy(ports).items())
     return f"cannot listen on {HOST}: {reasons}" if reasons else ""

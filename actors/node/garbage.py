@@ -1,19 +1,20 @@
 """Run Python's garbage collector between two turns of the event loop, so that no request waits for it (actors.md 3 row
 7).
 
-Rule 1: reference counting frees nearly everything here at once. The collector is for the cycles that remain, errors
-        with their tracebacks mostly, which are young when they become garbage.
-Rule 2: a collection looks at ten or twenty thousand objects, for a millisecond: it waits for YOUNG of them, and what
-        survived one is looked at once more, by the next (OFTEN). Most of what a slice of large work makes is gone by
-        then: with a fifth of that, a hundred thousand leaderships took a tenth longer to make. No more, because one
-        tuple of a hundred thousand partitions takes ten milliseconds, and no two such should come together.
-Rule 3: what survives that as well is not looked at again (NEVER). Looking through a hundred thousand partitions takes
-        half a second, and finds nothing. A cycle that becomes garbage when it is that old stays in memory.
-Rule 4: on a loop a collection comes between two turns, where it is due. What a turn, and what was between it and the
-        one before, made much of (MUCH), is in use: tables and states of many partitions. It is not looked at even once:
-        a collection in the midst of such work met several tables of a hundred thousand, for 60 ms.
-Rule 5: no callback of the collector's: while Python runs in one, other threads run too, none of what they make is
-        looked at, and the next collection finds it all at once.
+Rule 1: reference counting frees nearly all objects at once. The collector is needed only for cycles, mostly errors with
+        their tracebacks, which become garbage when they are young.
+Rule 2: a collection examines 10,000 to 20,000 objects and takes a millisecond: it runs at YOUNG objects. Objects that
+        survive one collection are examined once more, by the next one (OFTEN). By then most temporary objects of a
+        slice of large work are freed: with a fifth of YOUNG, creating 100,000 leaderships took a tenth longer. YOUNG is
+        not larger, because one tuple of 100,000 partitions takes ten milliseconds, and two of them must not be examined
+        together.
+Rule 3: objects that survive the second collection are not examined again (NEVER). Examining 100,000 partitions takes
+        half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
+Rule 4: on an event loop, collections run between two turns. If a turn and the time before it created more than MUCH
+        objects, these are in use: tables and states of many partitions. They are never examined: a collection during
+        such work examined several tables of 100,000 entries and took 60 ms.
+Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. Objects that they create are not
+        examined, and the next collection examines all of them at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MUCH = 1_000
 
 
 def tame() -> None:
-    """Let the collector of this process work by the module's rules."""
+    """Set the thresholds of this process's collector according to the module's rules."""
     gc.set_threshold(YOUNG, OFTEN, NEVER)
 
 
@@ -40,7 +41,7 @@ class GarbageCollectionSchedule:
         self._generation = 0
 
     def __call__(self) -> None:
-        """Look how many objects there are that are young."""
+        """Run a collection if it is due."""
         young = gc.get_count()[0]
         made, self._young = young - self._young, young
         if made > MUCH:
@@ -53,5 +54,5 @@ class GarbageCollectionSchedule:
 
 
 def leave() -> None:
-    """The process ends: Python would look through everything once more."""
+    """Skip the collection at the end of the process, which would examine all objects."""
     gc.freeze()

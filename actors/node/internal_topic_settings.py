@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def internal_topic_settings(brokers: int) -> dict[str, str]:
-    """The replication of __consumer_offsets and __transaction_state, fitted to the number of brokers.
+    """Return settings for __consumer_offsets and __transaction_state that fit the number of brokers.
 
     Kafka's defaults need three brokers. With two, transactions also work while one of them is stopped.
     """

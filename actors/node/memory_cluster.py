@@ -1,11 +1,12 @@
 """MemoryCluster runs complete nodes in one process, with real sockets and an in-memory ZooKeeper, without Java.
 
-Rule 1: a node here is that of a process (`assembly.Node`): what it hears, says and writes is the same. What a kill
-        does to a process is done to its parts: connections break, files are let go as they are, the session expires.
-Rule 2: whatever is asked for returns when it has happened and who is concerned has seen it, or raises ClusterError:
-        what cannot be at once, and what has not happened within PATIENCE seconds.
-Rule 3: a node that cannot go on ends, as its process would; the others go on.
-Rule 4: the ZooKeeper goes with the object, so a folder is used once.
+Rule 1: a node is the same as in its own process (`assembly.Node`): the same messages, log lines and files. A kill has
+        the same effects as on a process: connections break, files are released without a flush, and the session
+        expires.
+Rule 2: an operation returns after its effect is visible to all nodes concerned. It raises ClusterError if it is
+        impossible, or if it has no effect within PATIENCE seconds.
+Rule 3: a failed node stops, as its process would. The other nodes continue.
+Rule 4: the ZooKeeper exists only with this object, so a folder is used once.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _log = logging.getLogger("kafka_actors.process")
 
 PATIENCE = 30.0
 GLANCE = 0.002
-"""Seconds between two looks; they grow, up to a tenth of a second."""
+"""Initial seconds between two checks. They grow to a tenth of a second."""
 CLIENT = "kafka_actors.kafka_cluster"
 METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
 
@@ -66,12 +67,12 @@ DEFAULTS = {
 """Defaults of a cluster for tests: shorter delays than Kafka's."""
 
 SESSIONS_OF_LAG = 2
-"""`replica.lag.time.max.ms` in ZooKeeper session timeouts. Kafka's defaults have 30 s of lag to sessions of 18 s."""
+"""`replica.lag.time.max.ms` in ZooKeeper session timeouts. Kafka's defaults are 30 s and 18 s."""
 LEAST_LAG_MS = 1000
-"""Its minimum: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
+"""Minimum of `replica.lag.time.max.ms`: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
 
 CLIENTS = "CLIENTS"
-"""The listener of clients, where they come from other hosts; brokers use PLAINTEXT among themselves."""
+"""Name of the listener for clients on other hosts. Brokers use PLAINTEXT among themselves."""
 
 OWN_SETTINGS = (
     *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "trace.dir", "zookeeper.connect"),
@@ -101,16 +102,23 @@ class _Member(NamedTuple):
 
 
 class MemoryCluster:
-    """A cluster of nodes 0, 1, ... that listen on `ports` of `host` and store their files below `directory`.
+    """A cluster of nodes 0, 1, ... in this process. Call `start` and all other methods on one event loop.
 
-    Call `start` and all other methods on one event loop.
+    If `host` or `advertised_host` is not 127.0.0.1, clients have their own listener. Nodes then use another listener,
+    on 127.0.0.1.
 
-    `overrides` are Kafka's broker settings for all nodes. A session outlives its node by `session_seconds`. Nodes
-    advertise `advertised_host` to clients, by default `host`. If either is not 127.0.0.1, clients have a listener of
-    their own, and nodes talk to each other on another one, on 127.0.0.1.
+    Args:
+        directory: Folder of the nodes' files.
+        ports: Port of each node for clients.
+        overrides: Kafka's broker settings for all nodes.
+        session_seconds: Session timeout, after which a session of a killed node expires.
+        host: Address on which nodes listen for clients.
+        advertised_host: Host that nodes advertise to clients; None means `host`.
 
-    Raises SettingsError for a wrong value, ClusterError for an unknown setting, for one of OWN_SETTINGS, and without
-    ports; OSError if no ports are free for the nodes' own listeners.
+    Raises:
+        SettingsError: A setting has an invalid value.
+        ClusterError: A setting is unknown or one of OWN_SETTINGS, or `ports` is empty.
+        OSError: No ports are free for the nodes' own listeners.
     """
 
     def __init__(
@@ -142,12 +150,12 @@ class MemoryCluster:
         self._settings: list[NodeSettings] = []
         self._add(ports)
         self._faults: dict[int, RequestFault | NodeFault] = {}
-        """All faults that were injected, by number."""
+        """All injected faults, by number; removed ones included."""
         self._request_faults = RequestFaults()
         self._node_faults = NodeFaults(self._hold_up, self._report_fault)
         self._members: dict[int, _Member] = {}
         self._failed: dict[int, str] = {}
-        """Why nodes ended that could not go on."""
+        """Failed node -> the reason."""
         self._ending: dict[int, asyncio.Task[None]] = {}
         self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
@@ -162,15 +170,15 @@ class MemoryCluster:
 
     @property
     def host(self) -> str:
-        """The host that nodes advertise to clients."""
+        """Host that nodes advertise to clients."""
         return self._advertised_host
 
     def _is_local(self) -> bool:
-        """Whether clients and nodes use the same listener."""
+        """Return whether clients and nodes use the same listener."""
         return self._host == self._advertised_host == HOST
 
     def _add(self, ports: Sequence[int]) -> None:
-        """Give more nodes settings, for these ports of clients."""
+        """Add settings for more nodes, with these client ports."""
         internal = ports if self._is_local() else free_ports(len(ports), besides=ports)
         for place in map(NodePorts, ports, internal):
             self._settings.append(self._settings_of(len(self._settings), place))
@@ -204,7 +212,7 @@ class MemoryCluster:
     # ------------------------------------------------------------------------------------------------ life
 
     async def start(self) -> None:
-        """Start every node; all know each other and the controller then."""
+        """Start every node. Return when all nodes have found each other and the controller."""
         if any(self.directory.glob("node-*")):
             raise ClusterError(
                 f"{self.directory} already contains a cluster. A cluster with an in-memory ZooKeeper cannot "
@@ -219,7 +227,7 @@ class MemoryCluster:
         await self._until(self._all_agree, "the brokers did not find each other and a controller", everyone)
 
     async def stop(self) -> None:
-        """End every node at once: there is no other broker to take over leaders."""
+        """Stop every node at once, without moving leaders, because no other broker would remain."""
         await self.clear_faults()
         for id in sorted(self._paused):
             await self.resume(id)
@@ -228,7 +236,7 @@ class MemoryCluster:
         await asyncio.gather(*self._ending.values())
 
     async def add_broker(self) -> int:
-        """Start one more node, with the next id; when this returns, it is known to all. Returns its id."""
+        """Start one more node with the next id. Return its id when all nodes have found it."""
         self._add(free_ports(1, self._host))
         id = len(self._places) - 1
         await self._start(id)
@@ -236,7 +244,7 @@ class MemoryCluster:
         return id
 
     async def start_broker(self, id: int) -> None:
-        """Start a node that was stopped or killed, on its data; waits for its last session to expire."""
+        """Start a stopped or killed node with its data. Wait first until its last session has expired."""
         self._known(id)
         if id in self._members:
             raise ClusterError(f"broker {id} is already running")
@@ -245,7 +253,7 @@ class MemoryCluster:
         await self._until(partial(self._sees_controller, id), f"broker {id} did not connect to the controller", (id,))
 
     async def stop_broker(self, id: int) -> None:
-        """Stop a node in order: it hands on what it leads, and leaves."""
+        """Stop a node cleanly: its leaderships are moved to other brokers first."""
         node = self._running(id).node
         node.leave()
         await self._until(lambda: node.ended, f"broker {id} did not stop")
@@ -254,7 +262,7 @@ class MemoryCluster:
             await node.stop()
 
     async def kill(self, id: int) -> None:
-        """End a node as kill -9 would. Its session expires by itself, and other nodes notice then."""
+        """Kill a node as kill -9 does. Its session expires after its timeout, and other nodes notice it then."""
         node, store = self._member(id)
         del self._members[id]
         self._paused.discard(id)
@@ -262,7 +270,7 @@ class MemoryCluster:
         await node.vanish()
 
     async def pause(self, id: int) -> None:
-        """Suspend a node as SIGSTOP does: it handles and answers nothing. Its session expires after a while."""
+        """Pause a node as SIGSTOP does: it handles and sends nothing. Its session expires after its timeout."""
         node, store = self._running(id)
         self._paused.add(id)
         store.pause()
@@ -271,14 +279,14 @@ class MemoryCluster:
             gateway.pause()
 
     async def resume(self, id: int) -> None:
-        """Let a suspended node go on; it then learns what has happened meanwhile, its session's end included."""
+        """Resume a paused node. It then handles everything that happened meanwhile, such as the end of its session."""
         node, store = self._member(id)
         if id not in self._paused:
             raise ClusterError(f"broker {id} is not paused")
         self._paused.discard(id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
-        listener.resume()  # the network needs none: actors send their next requests themselves
+        listener.resume()  # the network needs no resume: actors send their next requests themselves
         store.resume()
 
     async def _start(self, id: int) -> None:
@@ -310,7 +318,7 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
 
     def _node_received(self, id: int, message: Message) -> None:
-        """A node to the owner of its process: one that cannot go on ends."""
+        """Handle a message of a node to its process. A failed node is stopped."""
         if isinstance(message, NodeFailed) and id in self._members:
             _log.error("[KafkaServer id=%d] Stopping after a fatal error: %s", id, message.reason)
             self._failed[id] = message.reason
@@ -326,7 +334,7 @@ class MemoryCluster:
         return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)), passage)
 
     def _by_port(self, port: int) -> int:
-        """The node that listens to other nodes on that port."""
+        """Return the node whose listener for other nodes has that port."""
         return next(id for id, place in enumerate(self._places) if place.internal == port)
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -334,7 +342,7 @@ class MemoryCluster:
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None = None
     ) -> None:
-        """Have the controller make a topic; all nodes that the controller reaches know its leaders then."""
+        """Create a topic at the controller. Return when all nodes that the controller reaches have its leaders."""
         controller = self.controller_id
         if controller is None:
             raise ClusterError("no controller is active")
@@ -356,7 +364,7 @@ class MemoryCluster:
         await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
 
     async def delete_topic(self, name: str) -> None:
-        """Have the controller delete a topic; returns when it is gone from ZooKeeper, which waits for all replicas."""
+        """Delete a topic at the controller. Return when it is deleted in ZooKeeper, which requires all replicas."""
         controller = self.controller_id
         if controller is None:
             raise ClusterError("there is no controller")
@@ -373,7 +381,7 @@ class MemoryCluster:
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:
-        """Let another node become controller, while the one that is has no link to ZooKeeper; the new one."""
+        """Move the controller to another node, while the old one is disconnected from ZooKeeper. Return the new one."""
         old = self.controller_id
         if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")
@@ -390,12 +398,12 @@ class MemoryCluster:
         return new
 
     async def expire_session(self, id: int) -> None:
-        """End a node's ZooKeeper session from the server's side; the node is registered in a new one then."""
+        """Expire a node's ZooKeeper session at the server. Return when the node has registered in a new one."""
         self._member(id).store.expire()
         await self._until(lambda: self._registered(id), f"broker {id} did not register again", (id,))
 
     async def partition_network(self, a: int, b: int) -> None:
-        """Part two nodes from each other: what is under way breaks. Both still reach ZooKeeper, and clients them."""
+        """Partition two nodes from each other: requests in flight fail. ZooKeeper and clients still reach both."""
         for id in (a, b):
             self._known(id)
         if a == b:
@@ -456,32 +464,32 @@ class MemoryCluster:
         await self._until(lambda: node.base.n >= last or node.ended, "the broker is too busy to be paused")
 
     def _report_fault(self, fault: NodeFault, change: str) -> None:
-        """Send the node what became of a fault."""
+        """Notify the node of a change of its fault."""
         if fault.broker in self._members:
             notice = NodeFaultInjected(fault.kind, fault.value, change, fault.hits)
             self._members[fault.broker].node.notify(notice)
 
     def _hold_up(self, id: int, seconds: float) -> None:
-        """A slow disk: the node does nothing else for that long."""
+        """Block a node for a time, because its disk is slow."""
         if id in self._members:
             self._scheduler.hold(self._members[id].node.base, seconds)
 
     async def fault_counts(self, number: int) -> dict[str, int]:
-        """What a fault counted: the `calls` that matched it, and the `hits` that met it."""
+        """Return the counts of a fault: `calls` is the number of matching operations, `hits` that of affected ones."""
         fault = self._fault(number)
         return {"calls": fault.calls, "hits": fault.hits}
 
     async def remove_fault(self, number: int) -> None:
-        """End a fault; its counts stay."""
+        """Remove a fault. Its counts are kept."""
         await self._remove(self._fault(number))
 
     async def clear_faults(self) -> None:
-        """End all faults."""
+        """Remove all faults."""
         for fault in self._faults.values():
             await self._remove(fault)
 
     def faults_never_met(self) -> list[str]:
-        """The faults without hits, in words."""
+        """Return the descriptions of faults without hits."""
         return [str(fault) for fault in self._faults.values() if not fault.hits]
 
     async def _remove(self, fault: RequestFault | NodeFault) -> None:
@@ -501,27 +509,27 @@ class MemoryCluster:
 
     @property
     def live_brokers(self) -> list[int]:
-        """The nodes that run."""
+        """The running nodes, paused ones included."""
         return sorted(self._members)
 
     @property
     def _responsive(self) -> list[int]:
-        """The nodes that run and are not paused."""
+        """The running nodes that are not paused."""
         return [id for id in self.live_brokers if id not in self._paused]
 
     @property
     def topics(self) -> list[str]:
-        """The topics by name, as ZooKeeper says, internal ones included."""
+        """The topics in ZooKeeper, sorted by name, with internal ones."""
         return sorted(self._zookeeper.children(paths.TOPICS).names)
 
     @property
     def controller_id(self) -> int | None:
-        """The controller by ZooKeeper; None if there is none."""
+        """The controller in ZooKeeper; None without one."""
         data = self._zookeeper.read(paths.CONTROLLER).data
         return None if data is None else int(json.loads(data)["brokerid"])
 
     def state_of(self, topic: str, partition: int) -> tuple[int, list[int]]:
-        """A partition's leader (-1: none) and its in-sync replicas, as ZooKeeper says. Raises UnknownPartition."""
+        """Return a partition's leader (-1: none) and its ISR in ZooKeeper. Raises UnknownPartition."""
         data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
         if data is None:
             raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
@@ -530,7 +538,7 @@ class MemoryCluster:
 
     @property
     def offline_partitions(self) -> list[TopicPartition]:
-        """The partitions that no running broker leads, as ZooKeeper says."""
+        """The partitions in ZooKeeper that no running broker leads."""
         return [
             TopicPartition(topic, int(number))
             for topic in self.topics
@@ -545,12 +553,12 @@ class MemoryCluster:
             return False
 
     def _known(self, id: int) -> None:
-        """Raises ClusterError for an id that no node has."""
+        """Raise ClusterError if no node has this id."""
         if not 0 <= id < len(self._places):
             raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
 
     def _running(self, id: int) -> _Member:
-        """A node that runs. Raises ClusterError also for one that is paused."""
+        """Return a running node. Raises ClusterError also for a paused one."""
         if id in self._paused:
             raise ClusterError(f"broker {id} is paused; resume it first")
         return self._member(id)
@@ -570,11 +578,11 @@ class MemoryCluster:
         return frozenset((a, b)) not in self._cut
 
     def _hear(self, a: int, b: int) -> bool:
-        """Whether two nodes reach each other, and messages between them arrive both ways."""
+        """Return whether two nodes reach each other, and messages between them arrive in both directions."""
         return self._reach(a, b) and not (self._node_faults.silences(a, b) or self._node_faults.silences(b, a))
 
     async def _all_agree(self) -> bool:
-        """Whether each node that the controller reaches names the controller, and all that run."""
+        """Return whether each node that the controller reaches has found the controller and all running nodes."""
         return all([await self._sees_controller(id) for id in self._responsive])
 
     async def _sees_controller(self, id: int) -> bool:
@@ -595,7 +603,7 @@ class MemoryCluster:
         return response if isinstance(response, MetadataResponse) else None
 
     async def _asked(self, id: int, request: Message) -> Message:
-        """The response of a node to a client."""
+        """Return a node's response to a client's request."""
         node = self._member(id).node
         endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)
         transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)
@@ -603,7 +611,7 @@ class MemoryCluster:
         return outcome.response if isinstance(outcome, Received) else outcome
 
     async def _until(self, good: Callable[[], object], otherwise: str, nodes: Iterable[int] = ()) -> None:
-        """Wait until `good()`. Raises ClusterError after PATIENCE seconds, and when one of these `nodes` has failed."""
+        """Wait until `good()` is true. Raises ClusterError after PATIENCE seconds, or when one of `nodes` failed."""
         deadline, pause = asyncio.get_running_loop().time() + PATIENCE, GLANCE
         while True:
             seen = good()
@@ -621,7 +629,7 @@ class MemoryCluster:
 
 
 def _gateways(node: Node) -> tuple[NetworkGateway, ListenerGateway]:
-    """The outgoing and incoming connections of a node of this cluster: real sockets."""
+    """Return the gateways of a node of this cluster, which have real sockets."""
     assert isinstance(node.network, NetworkGateway)
     assert isinstance(node.listener, ListenerGateway)
     return node.network, node.listener

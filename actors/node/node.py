@@ -2,12 +2,12 @@
 
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
-Rule 2: the registration is made anew in every new session; the controller may elect only after it (controller.md 1.3).
-        It names the addresses that this broker's override says at the start, else its settings, and follows what
-        DynamicConfigActor hears later.
-Rule 3: a clean stop first asks the controller to move the leaderships away (broker.md 7.5), and goes on without its
-        consent when the tries are used up, or ZooKeeper does not say for a session's time who it is. It waits for
-        nothing else: a start or a registration that is under way is dropped for it.
+Rule 2: the node registers again in every new session. Its controller joins the election only after that (controller.md
+        1.3). The registration has the addresses of this broker's config override at the start, else those of its
+        settings. It is updated when DynamicConfigActor reports a change.
+Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
+        controller after the last retry, or if ZooKeeper does not return the controller within a session timeout. It
+        waits for nothing else: a start or registration in progress is dropped.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class NodeActor(FlowActor):
     """This actor starts, registers and stops a node; it is the parent of the node's other actors."""
 
     answer_deadline: ClassVar[float] = 3600.0
-    """The bridge holds questions while ZooKeeper is away; a node that waits for it has not failed."""
+    """The bridge holds requests while ZooKeeper is unavailable. A node that waits for it has not failed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class NodeActor(FlowActor):
         self._cluster_id = ""
         self._generation = 0
         self._advertised: tuple[Endpoint, ...]
-        """Where this broker is reached, as it was said last (rule 2)."""
+        """The current addresses of this broker (rule 2)."""
         self._loaded: ReplicaManagerStarted | None = None
         self._serving = False
         self._metadata_cache: ActorAddress | None = None
@@ -122,7 +122,7 @@ class NodeActor(FlowActor):
         self._transaction_coordinator: ActorAddress | None = None
         self._shutdown_attempts = 0
         self._leaving = False
-        """Whether a try at controlled shutdown is under way."""
+        """Whether a controlled shutdown request is in progress."""
         self._correlation_id = 0
 
     @property
@@ -130,7 +130,7 @@ class NodeActor(FlowActor):
         return self._start.settings
 
     def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
-        """Make the bridge; everything else follows from its SessionEstablished."""
+        """Create the bridge. Its SessionEstablished starts the other actors."""
         self._start = message
         self._advertised = message.settings.advertised_listeners
         bridge = self.createActor(ZkBridgeActor)
@@ -139,7 +139,7 @@ class NodeActor(FlowActor):
         self.send(message.store, OpenStore(bridge))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Try the controlled shutdown again, or stop without it if no controller was found in time."""
+        """Retry the controlled shutdown, or stop without it if no controller was found in time."""
         if message.payload == NEXT_TRY:
             self.send(self.myAddress, StopNode())
         elif message.payload == LOOKED_LONG_ENOUGH:
@@ -153,7 +153,7 @@ class NodeActor(FlowActor):
         )
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """The flow of each event that reaches a node."""
+        """Return the flow of each event of a node."""
         match message:
             case SessionEstablished(generation):
                 self._generation = generation
@@ -173,12 +173,12 @@ class NodeActor(FlowActor):
         return super().flow(message)
 
     def preempts(self, message: Message) -> bool:
-        """An expired session makes everything asked of ZooKeeper moot (a SessionEstablished follows); a stop makes
-        moot what the node was about to become."""
+        """Return whether an event drops the current ones. An expired session does, because its requests fail and
+        SessionEstablished follows. So does a stop."""
         return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and not self._leaving)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
-        """What must not be lost with the session: that the logs are loaded, and that the node is to stop."""
+        """Keep the effects of dropped events: the loaded logs, and the request to stop."""
         for message, _ in dropped:
             if isinstance(message, ReplicaManagerStarted):
                 self._loaded = message
@@ -186,7 +186,8 @@ class NodeActor(FlowActor):
                 self._stopped()
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Who cannot join tells the process; who lost the session waits for the next; a failed stop goes on."""
+        """Handle a failed event: a failed stop continues, a lost session waits for the next one, other failures end the
+        node."""
         if isinstance(event, StopNode):
             self._stopped()
         elif not isinstance(error, SessionLost):
@@ -194,7 +195,7 @@ class NodeActor(FlowActor):
             self.send(self._start.process, NodeFailed(reason))
 
     def _enter(self) -> Flow[None] | None:
-        """A new session: as far as the start had come, it goes on from there (rule 2)."""
+        """Continue the start in a new session from where it was (rule 2)."""
         if self._serving:
             return self._rejoin()
         if self._loaded is not None:
@@ -202,7 +203,8 @@ class NodeActor(FlowActor):
         return self._join() if self._metadata_cache is None else None
 
     def _join(self) -> Flow[None]:
-        """First session: the persistent tree, the cluster's id, then the log directories."""
+        """Begin the start in the first session: create the persistent paths, read the cluster id, and create the
+        broker's actors."""
         yield from ask(EnsurePaths())
         cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
@@ -281,7 +283,7 @@ class NodeActor(FlowActor):
             yield from self._serve(self._loaded)
 
     def _create_verifier(self, metadata_cache: ActorAddress, finder: ActorAddress) -> ActorAddress | None:
-        """Create the actor that verifies transactions, unless the settings say that they are not verified."""
+        """Create the actor that verifies transactions, unless verification is disabled."""
         start = self._start
         if not start.settings.transaction_partition_verification_enable:
             return None
@@ -292,7 +294,7 @@ class NodeActor(FlowActor):
         return verifier
 
     def _serve(self, started: ReplicaManagerStarted) -> Flow[None]:
-        """The logs are loaded: register, then open the doors and let the controller compete."""
+        """Register after the logs are loaded, then serve clients and let the controller join the election."""
         start = self._start
         if started.refused:
             self.send(start.process, NodeFailed(started.refused))
@@ -333,16 +335,17 @@ class NodeActor(FlowActor):
         yield from self._look_for_the_controllers_listener()
 
     def _rejoin(self) -> Flow[None]:
-        """A session after an expiry: register anew, and only then elect."""
+        """Register again after an expiry, and only then join the election."""
         epoch = yield from self._register()
         if epoch is not None and self._controller is not None:
             self.send(self._controller, Reelect(self._generation))
         yield from self._look_for_the_controllers_listener()
 
     def _look_for_the_controllers_listener(self) -> Flow[None]:
-        """Say so where the controller cannot reach us: it talks to brokers on a listener that we do not advertise.
+        """Log an error if the controller cannot reach this broker because it uses a listener that the broker does not
+        advertise.
 
-        Only a controller of ours says which that is. What cannot be read now is not worth a word.
+        Only controllers of this project publish their listener. Read errors are ignored.
         """
         if self._replica_manager is None:
             return
@@ -365,7 +368,8 @@ class NodeActor(FlowActor):
             )
 
     def _register(self) -> Flow[int | None]:
-        """Put this node into ZooKeeper; its broker epoch (-1 without the broker role), None if it was refused."""
+        """Register this node in ZooKeeper. Return its broker epoch (-1 without the broker role), or None if it was
+        refused."""
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
@@ -385,13 +389,13 @@ class NodeActor(FlowActor):
         return epoch
 
     def _registration(self) -> tuple[Broker, int, str]:
-        """The registration of this broker, its time and version."""
+        """Return the registration of this broker, its time and its inter-broker protocol version."""
         settings = self._settings
         broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
 
     def _apply(self, said: str | None) -> None:
-        """Where this broker is reached from now on; what it cannot mean changes nothing, as in Kafka."""
+        """Change the advertised listeners. An invalid value is logged and ignored, as in Kafka."""
         settings = self._settings
         try:
             self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
@@ -406,7 +410,7 @@ class NodeActor(FlowActor):
             yield from ask(UpdateBroker(*self._registration()))
 
     def _shut_down(self) -> Flow[None]:
-        """One try at controlled shutdown; then stop, or wait for the next try."""
+        """Try a controlled shutdown once. Then stop, or wait for the next try."""
         settings = self._settings
         if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
             if self._shutdown_attempts == 0:
@@ -424,7 +428,7 @@ class NodeActor(FlowActor):
         self._stopped()
 
     def _ask_to_be_relieved(self) -> Flow[bool]:
-        """Send ControlledShutdown to the controller. True when nothing is led here any more."""
+        """Send ControlledShutdown to the controller. Return True if this broker leads no partition any more."""
         settings = self._settings
         self.set_timer(LOOKED_LONG_ENOUGH, settings.zookeeper_session_timeout_ms / 1000, LOOKED_LONG_ENOUGH)
         try:

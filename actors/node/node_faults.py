@@ -1,11 +1,11 @@
-"""Faults of nodes that are injected into a cluster for tests: of their process, network, disks, clock and session.
+"""Node faults that are injected into a cluster for tests: of the process, network, disks, clock and session.
 
-Rule 1: a fault of a disk or clock belongs to the machine: it outlasts the node's process, and meets the next one.
-Rule 2: a muted node receives, and what it sends to other nodes waits until the fault is removed, or the receiver gives
-        up, as packets that a network loses. ZooKeeper and clients still receive it.
-Rule 3: a fault counts the operations that meet it: writes that wait or fail, messages that wait, readings of the clock.
-        A pause and the end of a session are met at once.
-Rule 4: the node receives what becomes of a fault (NodeFaultInjected), so that is in the log and in the trace.
+Rule 1: a fault of a disk or clock belongs to the machine: it remains in effect when the node's process restarts.
+Rule 2: a muted node receives messages. Its own messages to other nodes wait until the fault is removed or the receiver
+        times out, as after packet loss. ZooKeeper and clients still receive its messages.
+Rule 3: a fault counts the affected operations: writes that wait or fail, messages that wait, readings of the clock. A
+        pause and a session expiry take effect at once.
+Rule 4: the node receives each change of a fault (NodeFaultInjected), so it is in the log and in the trace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VALUES = {
     CLOCK_JUMP: "a number of seconds",
     SESSION_EXPIRY: "",
 }
-"""The kinds of faults, and what their `value` is; "" for none."""
+"""Kind of fault -> description of its `value`; "" if it has none."""
 
 INJECTED, MET, REMOVED = "injected", "met", "removed"
 
@@ -48,7 +48,7 @@ class NodeFault:
     value: float = attrs.field(default=0.0, converter=float)
     to: int | None = None
     hits: int = 0
-    """Operations that met it (rule 3)."""
+    """Number of affected operations (rule 3)."""
     removed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
 
     def __attrs_post_init__(self) -> None:
@@ -65,7 +65,7 @@ class NodeFault:
 
     @property
     def calls(self) -> int:
-        """The operations that matched: a node's fault has no trigger, so all of them met it."""
+        """Number of matching operations. It equals `hits`, because a node fault has no trigger."""
         return self.hits
 
 
@@ -80,7 +80,7 @@ class _Disks(DiskFaults):
         self._met(_OF_DISKS[fault])
 
     def set(self, faults: list[NodeFault]) -> None:
-        """These are the node's faults now."""
+        """Set the node's active faults."""
         broken = {BROKEN_DISK: FAILING, FULL_DISK: FULL}
         kinds = {fault.kind for fault in faults}
         failing = next((code for kind, code in broken.items() if kind in kinds), None)
@@ -97,20 +97,22 @@ class _WallClock(TimeAdapter):
         self._offset_ms = 0
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC, after the jumps."""
+        """Return the milliseconds since 1970, UTC, with the injected jumps."""
         if self._offset_ms:
             self._met(CLOCK_JUMP)
         return super().wall_ms() + self._offset_ms
 
     def set(self, faults: list[NodeFault]) -> None:
-        """These are the node's faults now."""
+        """Set the node's active faults."""
         self._offset_ms = round(sum(fault.value for fault in faults if fault.kind == CLOCK_JUMP) * 1000)
 
 
 class NodeFaults:
     """The faults of a cluster's nodes.
 
-    `hold_up(node, seconds)` keeps a node from all else for so long. `report(fault, change)` informs its node (rule 4).
+    Args:
+        hold_up: `hold_up(node, seconds)` blocks a node for this time.
+        report: `report(fault, change)` notifies the fault's node (rule 4).
     """
 
     def __init__(self, hold_up: Callable[[int, float], None], report: Callable[[NodeFault, str], None]) -> None:
@@ -120,7 +122,7 @@ class NodeFaults:
         self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
 
     def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
-        """The wall clock of a node, which has these disks."""
+        """Return the wall clock of a node with these disks."""
         if id not in self._machines:
             disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))
             self._machines[id] = disks, _WallClock(lambda kind: self._meet(id, kind))
@@ -128,19 +130,19 @@ class NodeFaults:
         return self._machines[id][1]
 
     def wrap(self, id: int, node: Node) -> None:
-        """Have the I/O adapters of a node, which does not run yet, meet the faults of its disks."""
+        """Apply disk faults to the I/O adapters of a node that is not started yet."""
         disks, _ = self._machines[id]
         for name in ("disk", "logs"):
             node.ports[name] = FaultyAdapter(node.ports[name], disks)
 
     def inject(self, fault: NodeFault) -> None:
-        """Have the node meet a fault from now on."""
+        """Inject a fault."""
         self._active.append(fault)
         self._report(fault, INJECTED)
         self._set(fault.broker)
 
     def remove(self, fault: NodeFault) -> None:
-        """End a fault; a second time nothing happens."""
+        """Remove a fault, if it is active."""
         if fault in self._active:
             self._active.remove(fault)
             self._set(fault.broker)
@@ -148,7 +150,7 @@ class NodeFaults:
             self._report(fault, REMOVED)
 
     def silences(self, sender: int, receiver: int) -> NodeFault | None:
-        """The fault that holds up messages from one node to another, if one does."""
+        """Return the fault that delays messages from one node to another; None without one."""
         return next(
             (
                 fault
@@ -165,7 +167,7 @@ class NodeFaults:
             await fault.removed.wait()
 
     def hit(self, fault: NodeFault) -> None:
-        """Count an operation that met a fault."""
+        """Count an affected operation."""
         fault.hits += 1
         if fault.hits == 1:
             self._report(fault, MET)
@@ -176,7 +178,7 @@ class NodeFaults:
                 self.hit(fault)
 
     def _set(self, id: int) -> None:
-        """The machine is as its active faults say."""
+        """Apply the active faults of a node to its disks and clock."""
         faults = [fault for fault in self._active if fault.broker == id]
         for part in self._machines.get(id, ()):
             part.set(faults)

@@ -11,13 +11,13 @@ from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.storage.log_manager import number_of_logs
 
 MINIMUM = 64
-"""Below it a node has no files left for ZooKeeper, other brokers and its trace."""
+"""Minimum limit: below it a node has no files for ZooKeeper, other brokers and its trace."""
 
 _log = logging.getLogger("kafka_actors.process")
 
 
 def raise_limit() -> None:
-    """Raise the soft limit of open files to the hard one, as far as the system lets."""
+    """Raise the soft limit of open files to the hard limit, if the system permits it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
@@ -25,7 +25,7 @@ def raise_limit() -> None:
 
 
 def check_limit(files: FileLimit, log_dirs: Sequence[str]) -> bool:
-    """Log how a limit fits the partitions in the log directories. Return whether a node can start with it."""
+    """Log a warning if the limit is too low for the logs in the log directories. Return whether a node can start."""
     if files.limit < MINIMUM:
         _log.error(
             "The open file limit is %d, but a node needs at least %d. Raise it with ulimit -n.",

@@ -1,8 +1,9 @@
 """The process of a node: it runs one node with real I/O adapters, and handles signals.
 
-Rule 1: this process owns the asyncio loop; the actor system only schedules its turns on it, other threads only inject.
-Rule 2: logs that a stop left in doubt are recovered before there is a loop: that takes as long as it takes.
-Rule 3: what keeps a node from starting is one line for the user and exit code 1.
+Rule 1: this process owns the asyncio loop. The actor system only schedules its turns on it, and other threads only
+        inject messages.
+Rule 2: logs without a clean shutdown are recovered before the loop starts, because recovery may take long.
+Rule 3: an error that prevents the start is logged in one line, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from zk_bridge.store import ZooKeeperUnavailable
 
 _log = logging.getLogger("kafka_actors.process")
 _server_log = logging.getLogger("kafka.server.KafkaServer")
-"""Kafka's lines about the life of a broker, which tools read."""
+"""Kafka's log lines about the start and stop of a broker, which tools read."""
 
 
 class NodeProcess:
@@ -42,10 +43,10 @@ class NodeProcess:
         )
         self._ended: asyncio.Future[int]
         self._whereabouts = ""
-        """Where the running node is to be found, for the user."""
+        """Addresses and folders of the running node, for a log line."""
 
     async def run(self) -> int:
-        """Start, serve until a signal, stop; return the exit code."""
+        """Start, serve until a signal, and stop. Return the exit code."""
         _server_log.info("starting")
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
@@ -68,12 +69,12 @@ class NodeProcess:
             loop.add_signal_handler(signal.SIGUSR1, node.dump)
         code = await self._ended
         await node.stop()
-        if code == 0:  # else the last line says why the process ends
+        if code == 0:  # otherwise the last line has the reason
             _server_log.info("[KafkaServer id=%d] shut down completed", settings.node_id)
         return code
 
     def _leave(self, node: Node) -> None:
-        """A signal: stop in order; a second one does not wait for the controller."""
+        """Stop cleanly after a signal. A second signal stops without the controller."""
         node.leave()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,7 +85,7 @@ class NodeProcess:
             self._ended.set_result(code)
 
     def _process_received(self, message: Message) -> None:
-        """What the node has to say to its process."""
+        """Handle the node's messages to its process."""
         match message:
             case NodeReady(broker_epoch, cluster_id):
                 _server_log.info("[KafkaServer id=%d] started", self._settings.node_id)
@@ -110,7 +111,7 @@ class NodeProcess:
 
 
 def _whereabouts(node: Node) -> str:
-    """Listeners, logs, trace and metrics, as the user finds them; a port 0 is what it became."""
+    """Return listeners, logs, trace and metrics of the node, with the bound ports, for a log line."""
     settings, ports = node.settings, node.listener.ports
     listeners = (f"{each.listener}://{_in_url(each.host)}:{ports[each.listener]}" for each in settings.listeners)
     host, port = node.metrics_address
@@ -126,7 +127,7 @@ def _in_url(host: str) -> str:
 
 
 def run_node(settings: NodeSettings) -> int:
-    """Run one node in this process until SIGTERM or SIGINT, or until it fails. 0 after a clean stop, else 1."""
+    """Run one node in this process until SIGTERM, SIGINT or a failure. Return 0 after a clean stop, else 1."""
     garbage.tame()
     open_files.raise_limit()
     files = FileLimit.of_process()

@@ -1,10 +1,10 @@
 """Parse Java's properties syntax, which server.properties uses.
 
-Rule 1: a line whose first visible character is # or ! is a comment; a blank line says nothing.
-Rule 2: a line that ends in an odd number of backslashes goes on in the next one, less that line's leading blanks.
-Rule 3: the name ends at the first =, : or blank that no backslash protects; blanks around one separator are dropped.
-Rule 4: \\t \\n \\r \\f and \\uXXXX are what they are in Java, any other protected character is itself.
-Rule 5: said twice, the last one counts. The bytes are ISO-8859-1, as Kafka reads them.
+Rule 1: a line whose first visible character is # or ! is a comment. Blank lines are ignored.
+Rule 2: a line that ends in an odd number of backslashes continues in the next line, without that line's leading blanks.
+Rule 3: the name ends at the first unescaped =, : or blank. Blanks around one separator are dropped.
+Rule 4: \\t \\n \\r \\f and \\uXXXX have Java's meaning. Any other escaped character is itself.
+Rule 5: the last value of a duplicate name counts. The bytes are ISO-8859-1, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{4}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values, in order of first appearance. ValueError for a torn \\uXXXX, naming the line."""
+    """Return names and values, in order of first appearance. Raises ValueError with the line of an invalid \\uXXXX."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         try:
@@ -31,12 +31,12 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(properties: dict[str, str]) -> str:
-    """The text that `parse_properties` reads back as `properties`, a line each."""
+    """Return the text from which `parse_properties` reads `properties`, one line each."""
     return "".join(f"{_escape(name, ' =:#!')}={_escape(value, '')}\n" for name, value in properties.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each property's line with its continuations joined, and the number of its first natural line."""
+    """Yield each property's line with its continuations, and the number of its first line."""
     joined, first = "", 0
     naturals = _LINE_END.split(text)
     if not naturals[-1]:
@@ -59,7 +59,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Name and value, both still escaped."""
+    """Return name and value, both still escaped."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1
@@ -90,7 +90,7 @@ def _unescape(text: str) -> str:
             else:
                 char = _CONTROL.get(char, char)
         out.append(char)
-    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # pairs become one
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # joins surrogate pairs
 
 
 def _escape(text: str, protected: str) -> str:

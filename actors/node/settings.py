@@ -1,15 +1,15 @@
 """Read NodeSettings from a server.properties file, and report all errors before the node starts.
 
-Rule 1: a wrong value is an error that names the setting, the value and what is allowed; all errors are reported at
-        once.
-Rule 2: a setting that asks for security and is not acted on is an error, for a node that ignored it would stand open;
-        one error names them all, and `insecure` makes it a warning.
-Rule 3: other settings that Kafka knows and we do not act on get one warning together; an unknown name is
-        worth one of its own, with the name that was meant, where one is near.
-Rule 4: a file of KRaft mode is refused as such, with one error. process.roles without a quorum is our own setting.
-Rule 5: what is not said follows from what is, as in Kafka 3.9 (tried on its KafkaConfig): advertised.listeners from
-        listeners, log.dirs from log.dir, the connection timeout from the session timeout; and as in 2.6, listeners
-        from host.name and port.
+Rule 1: an error for an invalid value contains the setting, the value and the allowed values. All errors are reported
+        together.
+Rule 2: an unsupported security setting is an error, because a node that ignored it would be open to all clients. One
+        error lists all of them, and `insecure` makes it a warning.
+Rule 3: one warning counts the other unsupported Kafka settings. Each unknown name has its own warning, with a similar
+        known name if one exists.
+Rule 4: a file of KRaft mode is refused with one error. process.roles without a quorum is a setting of this project.
+Rule 5: missing settings are derived as in Kafka 3.9 (verified with its KafkaConfig): advertised.listeners from
+        listeners, log.dirs from log.dir, the connection timeout from the session timeout. As in 2.6, listeners are
+        derived from host.name and port.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from messages.node import NodeSettings
 SPOKEN_PROTOCOL = "PLAINTEXT"
 ANY_ADDRESS = ("0.0.0.0", "::")
 NEAR = 0.85
-"""How like a known name an unknown one must be (difflib's ratio) to be taken for a slip of the pen."""
+"""Minimum similarity (difflib's ratio) at which an unknown name counts as a misspelt known one."""
 
 KRAFT = ("controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names")
-"""Names that a server.properties of KRaft mode has. With zookeeper.connect and without process.roles it is that of a
-broker in ZooKeeper mode that is to be migrated, and they are not acted on."""
+"""Names in a server.properties of KRaft mode. With zookeeper.connect and without process.roles, the file belongs to a
+broker in ZooKeeper mode that is being migrated, and they are ignored."""
 _OF_KRAFT = (
     "these are settings of KRaft mode, and this node runs in ZooKeeper mode only: {}. Remove them, and name the"
     " ZooKeeper servers in zookeeper.connect; process.roles may stay"
@@ -66,8 +66,11 @@ class SettingsError(Exception):
 class LoadedSettings(NamedTuple):
     """The valid settings of a node, and notes about settings that have no effect.
 
-    `ignored` are the names that Kafka knows and we do not act on, `unknown` a sentence for each unknown name,
-    `insecure` those of the ignored that ask for security.
+    Attributes:
+        settings: The valid settings.
+        ignored: Names that Kafka has and this node does not support.
+        unknown: A sentence for each unknown name.
+        insecure: Names of the ignored settings that request security.
     """
 
     settings: NodeSettings
@@ -77,7 +80,7 @@ class LoadedSettings(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is worth a line of the log at the start."""
+        """The lines to log at the start."""
         lines = []
         if self.insecure:
             lines.append(f"without effect, so every client has full access: {', '.join(self.insecure)}")
@@ -90,7 +93,16 @@ class LoadedSettings(NamedTuple):
 def load_settings(
     path: str | Path, overrides: Mapping[str, str] | None = None, insecure: bool = False
 ) -> LoadedSettings:
-    """Read a server.properties; `overrides` win over the file. SettingsError with everything that is wrong."""
+    """Read a server.properties file.
+
+    Args:
+        path: The file.
+        overrides: Settings that replace those of the file.
+        insecure: As in `settings_of`.
+
+    Raises:
+        SettingsError: With all errors of the file.
+    """
     try:
         text = Path(path).read_text(encoding="iso-8859-1")
     except OSError as error:
@@ -103,9 +115,14 @@ def load_settings(
 
 
 def settings_of(properties: Mapping[str, str], insecure: bool = False) -> LoadedSettings:
-    """The settings that these properties say. SettingsError with everything that is wrong.
+    """Return the settings of these properties.
 
-    `insecure` lets settings pass that ask for security and are not acted on.
+    Args:
+        properties: Names and texts.
+        insecure: Whether unsupported security settings are only a warning.
+
+    Raises:
+        SettingsError: With all errors of the properties.
     """
     quorum = [f"{name}={properties[name]}" for name in KRAFT if properties.get(name, "").strip()]
     if quorum and ("process.roles" in properties or "zookeeper.connect" not in properties):
@@ -132,9 +149,10 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
 
 
 def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of NodeSettings that these properties say, for nodes whose place is given otherwise.
+    """Return the fields of NodeSettings for these properties, for nodes whose other settings are fixed.
 
-    SettingsError with everything that is wrong, including properties without a field.
+    Raises:
+        SettingsError: With all errors, including properties without a field.
     """
     errors = [
         f"{name} cannot be set here" if name in _ACTING else _unknown(name)
@@ -164,11 +182,11 @@ class _PropertiesReader:
         self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
 
     def value(self, name: str) -> Any:
-        """The value of a setting."""
+        """Return the value of a setting."""
         return self._values[name]
 
     def settings(self) -> NodeSettings:
-        """The whole; to be used only if `errors` is empty afterwards."""
+        """Return all settings. They are valid only if `errors` is empty afterwards."""
         fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
         self._follow_host_and_port()
         listeners = self._endpoints("listeners")
@@ -190,7 +208,7 @@ class _PropertiesReader:
         )
 
     def _check_queued_bytes(self) -> None:
-        """The pool for requests that are being received must fit one, if there is a pool."""
+        """Check that the pool for received requests, if it is limited, has space for the largest request."""
         queued, largest = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
         if 0 <= queued < largest:
             self._wrong("queued.max.request.bytes", f"it takes -1, or at least socket.request.max.bytes={largest}")
@@ -210,7 +228,7 @@ class _PropertiesReader:
             return None if setting.default is None else setting.kind.parse(setting.default)
 
     def _node_id(self) -> int:
-        """broker.id, which node.id may say too. Ids are never made up here, so -1 will not do."""
+        """Return the id in broker.id or node.id. Ids are not generated here, so -1 is invalid."""
         broker_id, node_id = self._values["broker.id"], self._values["node.id"]
         if broker_id is not None and node_id is not None and broker_id != node_id:
             self._wrong("node.id", f"broker.id={broker_id}, and the two must be equal")
@@ -233,7 +251,7 @@ class _PropertiesReader:
         return int(said)
 
     def _follow_host_and_port(self) -> None:
-        """Say by listeners what host.name, port and their advertised forms say, where listeners say nothing."""
+        """Derive the listeners settings from host.name, port and their advertised forms, if they are not set."""
         said = self._values
         host, port = said["host.name"], said["port"]
         if said["advertised.listeners"] is None and {"advertised.host.name", "advertised.port"} & self._texts.keys():
@@ -244,7 +262,7 @@ class _PropertiesReader:
             self._texts["listeners"] = said["listeners"] = f"PLAINTEXT://{host}:{port}"
 
     def _protocols(self) -> dict[str, str]:
-        """Security protocol by listener name (listener.security.protocol.map)."""
+        """Return the security protocol of each listener (listener.security.protocol.map)."""
         try:
             return security_protocols(self._values["listener.security.protocol.map"])
         except ValueError:
@@ -252,7 +270,7 @@ class _PropertiesReader:
             return {}
 
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
-        """The listeners that a setting names: at least one, names and ports all different, all in plain text."""
+        """Return the listeners of a setting: at least one, with distinct names and ports, and plain text only."""
         protocols = self._protocols()
         endpoints: list[Endpoint] = []
         for item in items(self._values[name]):
@@ -279,7 +297,7 @@ class _PropertiesReader:
         return tuple(endpoints)
 
     def _advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """advertised.listeners, or the listeners with this machine's name in place of no host."""
+        """Return advertised.listeners, or the listeners. A missing host is replaced by this machine's name."""
         said = self._values["advertised.listeners"] is not None
         endpoints = self._endpoints("advertised.listeners") if said else listeners
         if any(endpoint.host in ANY_ADDRESS for endpoint in endpoints):
@@ -297,7 +315,7 @@ class _PropertiesReader:
         )
 
     def _inter_broker_listener_name(self, advertised: tuple[Endpoint, ...]) -> str:
-        """The listener on which nodes talk to each other; it must be advertised."""
+        """Return the listener for connections between nodes. It must be advertised."""
         name = self._values["inter.broker.listener.name"]
         if name is not None and "security.inter.broker.protocol" in self._texts:
             self._wrong("inter.broker.listener.name", "security.inter.broker.protocol is set too; only one may be")
@@ -311,7 +329,7 @@ class _PropertiesReader:
     def _control_plane_listener_name(
         self, listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...], between: str
     ) -> str | None:
-        """The listener on which controllers give orders, if they have one of their own; it must be advertised."""
+        """Return the controller's own listener, or None without one. It must be advertised."""
         name = self._values["control.plane.listener.name"]
         if name is None:
             return None
@@ -324,7 +342,7 @@ class _PropertiesReader:
         return listener
 
     def _log_dirs(self) -> tuple[str, ...]:
-        """log.dirs, else log.dir: at least one folder, none twice."""
+        """Return log.dirs, or log.dir: at least one folder, without duplicates."""
         name = "log.dirs" if self._values["log.dirs"] is not None else "log.dir"
         log_dirs = folders(self._values[name])
         if not log_dirs:
@@ -334,7 +352,7 @@ class _PropertiesReader:
         return tuple(log_dirs)
 
     def _trace_dir(self, log_dirs: tuple[str, ...]) -> str:
-        """trace.dir, beside the first log dir if not said; never in one, where it would be taken for a partition."""
+        """Return trace.dir, by default next to the first log directory. Inside one it would be taken for a log."""
         said = self._values["trace.dir"]
         if not log_dirs:
             return ""
@@ -345,7 +363,7 @@ class _PropertiesReader:
         return str(trace_dir)
 
     def _zookeeper_connect(self) -> str:
-        """host:port[,host:port]*[/chroot], less a slash at its end."""
+        """Return host:port[,host:port]*[/chroot], without a trailing slash."""
         text = self._values["zookeeper.connect"]
         if text is None:
             self.errors.append("zookeeper.connect is missing: it names the ZooKeeper servers, as host:port[/chroot]")
@@ -358,7 +376,7 @@ class _PropertiesReader:
 
 
 def zookeeper_places(text: str) -> list[tuple[str, int]] | None:
-    """Host and port of each of the servers of host[:port][,host[:port]]*; None if it is something else."""
+    """Return host and port of each server in host[:port][,host[:port]]*; None if the text is invalid."""
     found = [_SERVER.fullmatch(item) for item in items(text)]
     places = [(match[1].strip("[]"), int(match[3] or 2181)) for match in found if match]
     if not places or len(places) < len(found) or not all(0 < port <= 65535 for _, port in places):

@@ -1,11 +1,12 @@
-"""The table of all settings: those that a node supports, with types and defaults, and the Kafka settings that it does
-not support.
+"""The table of all settings: those that a node supports, with types and defaults, and the unsupported Kafka settings.
 
-Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode, but for what we do not speak: the
-only security protocol is PLAINTEXT, and the newest inter-broker protocol (also our default) is 2.6. host.name, port and
-their advertised forms, which 3.0 dropped, mean what they meant in 2.6. Ours alone are process.roles without a quorum,
-trace.dir and the other settings of the trace, metrics.host, metrics.port and validate.state (look after each event
-whether what an actor knows contradicts itself).
+Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mode. Exceptions:
+
+- The only security protocol is PLAINTEXT.
+- The newest inter-broker protocol, which is also the default, is 2.6.
+- host.name, port and their advertised forms, which 3.0 removed, have their meaning of 2.6.
+- Kafka does not have process.roles without a quorum, trace.dir and the other trace settings, metrics.host,
+  metrics.port, and validate.state (check after each event that an actor's state is consistent).
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ class SettingType(NamedTuple):
 class Setting(NamedTuple):
     """A setting that a node supports, with its type and its default.
 
-    `default` is the text of the default (None if there is none); `field` is the field in NodeSettings, empty if another
-    setting sets it.
+    Attributes:
+        name: The name in server.properties.
+        kind: The type.
+        default: Text of the default; None without one.
+        field: Field in NodeSettings; "" if the field is derived from several settings.
     """
 
     name: str
@@ -96,20 +100,20 @@ def _text(text: str) -> str:
 
 
 def items(text: str) -> list[str]:
-    """The items of a comma-separated list, trimmed, empty ones dropped."""
+    """Return the items of a comma-separated list, trimmed and without empty ones."""
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def folders(text: str) -> list[str]:
-    """The folders that log.dirs names: as `items`, but a comma behind a backslash is part of a name.
+    """Return the folders in log.dirs: as `items`, but a comma after a backslash belongs to a name.
 
-    Kafka cannot name such a folder at all; a caller with such a folder, as `kafka-actors up --dir`, must.
+    Kafka does not support such folders. Callers such as `kafka-actors up --dir` need them.
     """
     return [item.strip().replace("\\,", ",") for item in re.split(r"(?<!\\),", text) if item.strip()]
 
 
 def folder_text(folder: str) -> str:
-    """The text of which `folders` makes just this folder."""
+    """Return the text from which `folders` reads only this folder."""
     return folder.replace(",", "\\,")
 
 
@@ -285,14 +289,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("metrics.host", TEXT, "127.0.0.1", "metrics_host"),
     Setting("metrics.port", PORT, "0", "metrics_port"),
 )
-"""What we act on, in the order of the documentation. A None default is computed, or the setting is required."""
+"""The supported settings, in the order of the documentation. A None default is computed, or the setting is required."""
 
 SECURITY = re.compile(
     r"(.+\.)?(ssl|sasl)\..+|(listener\.name\..+\.)?(principal\.builder\.class|connections\.max\.reauth\.ms)"
     r"|authorizer\..+|super\.users|allow\.everyone\.if\.no\.acl\.found|delegation\.token\.(master|secret)\.key"
     r"|security\.providers|zookeeper\.set\.acl"
 )
-"""Names that ask for security. Those of them that we do not act on keep a node from starting."""
+"""Names of security settings. A node does not start with an unsupported one of them."""
 
 SECURITY_NOT_ASKED = {
     "connections.max.reauth.ms": "0",
@@ -303,10 +307,10 @@ SECURITY_NOT_ASKED = {
     "zookeeper.set.acl": "false",
     "zookeeper.ssl.client.enable": "false",
 }
-"""Values of such settings that ask for nothing: Kafka's defaults. So does an empty one."""
+"""Values of security settings that request no security: Kafka's defaults. An empty value requests none either."""
 
 KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
-"""Names under these are Kafka's too: a listener's own settings, and those of plug-ins."""
+"""Prefixes of further Kafka settings: those of single listeners and of plug-ins."""
 
 KNOWN = frozenset(
     """
@@ -393,4 +397,4 @@ KNOWN = frozenset(
     super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
     """.split()
 )
-"""What Kafka 3.9, or 2.6 before it, or its authorizer knows, and we do not act on."""
+"""Settings of Kafka 3.9, of 2.6 or of its authorizer that a node does not support."""
