@@ -1,6 +1,6 @@
 """BrokerSenders is the base of actors that have one RequestSender for each broker that they send requests to.
 
-Rule: a sender is created when it is needed, and again if its broker has another endpoint.
+Rule: a sender is created when it is first needed, and again if its broker has another endpoint.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class BrokerSenders(Dispatcher):
     """The base class of actors with one sender for each broker."""
 
     SENDER: type[RequestSender[Any]]
-    """The class of the senders."""
+    """Class of the senders."""
     CHANNELS: str
-    """What the names of their connections begin with."""
+    """Prefix of the names of their connections."""
 
     def __init__(self) -> None:
         super().__init__()
         self._start: StartTransactionMarkers | StartTransactionVerifier
-        """The first message, which also says where the senders send from."""
+        """The first message, with the settings of the senders."""
         self._senders: dict[int, tuple[ActorAddress, Endpoint]] = {}
         self._made = 0
 
     def sender_to(self, broker: int, endpoint: Endpoint) -> ActorAddress:
-        """The sender to a broker at this endpoint."""
+        """Return the sender to a broker at this endpoint."""
         known = self._senders.get(broker)
         if known is not None and known[1] == endpoint:
             return known[0]

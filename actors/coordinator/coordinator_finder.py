@@ -1,9 +1,9 @@
 """CoordinatorFinderActor answers FindCoordinator requests (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, a transactional id to one of __transaction_state. The
-        leader of that partition is the coordinator; any broker names it. The first request creates the topic, and is
-        answered that there is no coordinator yet.
-Rule 2: the number of partitions of each topic is read once, in ZooKeeper: if it is enlarged later, groups and
+        leader of that partition is the coordinator, and any broker can return it. The first request creates the topic,
+        and its response is that the coordinator is not available.
+Rule 2: the number of partitions of each topic is read from ZooKeeper once. If it increases later, groups and
         transactional ids stay in the partitions that have their records.
 """
 
@@ -31,10 +31,10 @@ from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 
 TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
-"""What FindCoordinator says beside its code."""
+"""Error code of FindCoordinator -> its error message."""
 
 TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
-"""Key type of FindCoordinator -> the topic whose leaders coordinate."""
+"""Key type of FindCoordinator -> the topic whose leaders are the coordinators."""
 
 
 class CoordinatorFinderActor(FlowActor):
@@ -44,15 +44,15 @@ class CoordinatorFinderActor(FlowActor):
         super().__init__()
         self._topic_creation: ActorAddress
         self._partitions: dict[str, int] = {}
-        """The number of partitions by topic, as far as it is known."""
+        """Topic -> its number of partitions, if read."""
 
     def receiveMsg_StartCoordinatorFinder(self, message: StartCoordinatorFinder, sender: ActorAddress) -> None:
-        """Learn whom to ask, and who makes the topic."""
+        """Set the actors that receive requests, and the actor that creates topics."""
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
         self._topic_creation = message.topic_creation
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's FindCoordinator, the coordinator's question, and news of the topic."""
+        """Return the flow of a FindCoordinator or CountPartitions request. Drop the counts of deleted topics."""
         match message:
             case Forwarded():
                 return self._serve(message)
@@ -65,7 +65,7 @@ class CoordinatorFinderActor(FlowActor):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """A client is answered whatever happened."""
+        """Respond to the client after an unexpected failure too."""
         if isinstance(event, Forwarded):
             self._respond(event, _no_coordinator(COORDINATOR_NOT_AVAILABLE))
 
@@ -74,7 +74,7 @@ class CoordinatorFinderActor(FlowActor):
         self._respond(forwarded, response)
 
     def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
-        """The coordinator of a group or transactional id (rule 1)."""
+        """Return the coordinator of a group or transactional id (rule 1)."""
         topic = TOPICS.get(request.key_type)
         if topic is None:
             return _no_coordinator(INVALID_REQUEST)
@@ -92,7 +92,7 @@ class CoordinatorFinderActor(FlowActor):
         return FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port)
 
     def _count(self, topic: str) -> Flow[int]:
-        """The number of partitions of a topic (rule 2), 0 if it does not exist. Raises AskFailed."""
+        """Return the number of partitions of a topic (rule 2), 0 if it does not exist. Raises AskFailed."""
         if topic not in self._partitions:
             found = yield from ask(GetAssignments((topic,), watch=False))
             count = next((len(each.partitions) for each in found.topics), 0)
@@ -115,5 +115,5 @@ class CoordinatorFinderActor(FlowActor):
 
 
 def _no_coordinator(code: int) -> FindCoordinatorResponse:
-    """The response without a coordinator."""
+    """Return the response without a coordinator."""
     return FindCoordinatorResponse(code, TEXTS.get(code))

@@ -1,10 +1,11 @@
 """GroupActor hosts one consumer group: it manages the members and writes their offsets to the group's log.
 
-Rule 1: what a group does is decided by `actors.core.coordinator.group`; here its timers run, its records are appended
-        with acks=all to the partition that is its log, and its answers go to the clients.
-Rule 2: the coordinator is notified of each change of the group's state, before the client that caused it.
+Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs its timers, appends its records
+        with acks=all to the partition that is its log, and sends its responses to the clients.
+Rule 2: the coordinator is notified of each change of the group's state before the client that caused it receives its
+        response.
 
-Kafka: its timers are `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync` and `DelayedHeartbeat` in their purgatories.
+Kafka: the timers are `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync` and `DelayedHeartbeat` in their purgatories.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ from messages.wire.record_batch import batch_of
 
 PRODUCE_VERSION = 8
 OFFSETS_SEQUENCE = 0
-"""The base sequence of each batch of a transaction's offsets: the log does not check those of coordinators."""
+"""Base sequence of each batch of a transaction's offsets: the log does not check the sequences of coordinators."""
 RECORDS_AT_ONCE = 500
-"""Tombstones in one batch; a commit is one batch, which the log takes or refuses as a whole."""
+"""Maximum number of tombstones in one batch. A commit is one batch, which the log appends completely or refuses."""
 
 
 class GroupActor(Answerer):
@@ -70,10 +71,10 @@ class GroupActor(Answerer):
         self._partition: ActorAddress
         self._coordinator: ActorAddress
         self._last_sent: GroupChanged | None = None
-        """How the coordinator knows the group."""
+        """The last state that was sent to the coordinator."""
 
     def receiveMsg_StartGroup(self, message: StartGroup, sender: ActorAddress) -> None:
-        """Be the group that the log knows, or a new one."""
+        """Create the group, with the state that was loaded from the log."""
         self._coordinator, self._settings = sender, message.settings
         self._log, self._partition = message.log, message.partition
         self._group = Group.loaded(message.loaded, message.settings)
@@ -87,7 +88,7 @@ class GroupActor(Answerer):
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """A request of a client about this group alone."""
+        """Handle a client's request about this group alone."""
         group = self._group
         match message.request.request:
             case JoinGroupRequest() as request:
@@ -103,7 +104,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
-        """A new member id as in Kafka: the client's or instance's id and a UUID."""
+        """Return a new member id as in Kafka: the client's or instance's id and a UUID."""
         if request.member_id != NO_MEMBER:
             return NO_MEMBER
         digits = self.port("random").uuid_hex()
@@ -111,7 +112,7 @@ class GroupActor(Answerer):
         return f"{request.group_instance_id or forwarded.request.client_id}-{uuid}"
 
     def receiveMsg_CommitOffsets(self, message: CommitOffsets, sender: ActorAddress) -> None:
-        """A commit, or a request to forget offsets, with what is known of its partitions."""
+        """Commit or delete offsets. The message lists the request's unknown partitions."""
         act = (
             self._group.commit
             if isinstance(message.forwarded.request.request, OffsetCommitRequest | TxnOffsetCommitRequest)
@@ -121,7 +122,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def answer(self, question: Message) -> Message:
-        """A question of the coordinator for an admin."""
+        """Answer a coordinator's request for an admin client."""
         match question:
             case DescribeGroup():
                 return self._group.describe()
@@ -134,7 +135,7 @@ class GroupActor(Answerer):
     # --------------------------------------------------------------------------------------------- what comes by itself
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A member's timer is due."""
+        """Handle a member's expired timer."""
         match message.payload:
             case RebalanceDue():
                 self._group.rebalance_due(self._wall_ms())
@@ -145,35 +146,35 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
-        """The log has answered."""
+        """Handle the results of appends to the log."""
         for request, _, result in message.results:
             self._group.stored(request, result.error_code, self._wall_ms(), result.base_offset)
         self._carry_out()
 
     def receiveMsg_ExpireOffsets(self, message: ExpireOffsets, sender: ActorAddress) -> None:
-        """Forget what is over."""
+        """Expire old offsets."""
         self._group.expire_offsets(self._wall_ms())
         self._carry_out()
 
     def receiveMsg_ForgetOffsets(self, message: ForgetOffsets, sender: ActorAddress) -> None:
-        """Partitions are gone from the cluster."""
+        """Remove the offsets of partitions that were deleted from the cluster."""
         self._group.forget(message.partitions, self._wall_ms())
         self._carry_out()
 
     def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
-        """A marker for offsets of this group is in the log."""
+        """Complete or drop a transaction's offsets after its marker was appended."""
         self._group.end_transaction(message)
         self._carry_out()
 
     def receiveMsg_UnloadGroup(self, message: UnloadGroup, sender: ActorAddress) -> None:
-        """Another broker has the group."""
+        """Fail pending requests, because another broker coordinates the group."""
         self._group.unload()
         self._carry_out()
 
     # ---------------------------------------------------------------------------------------------- what is to be done
 
     def _carry_out(self) -> None:
-        """Do what the group wants done (rules 1, 2)."""
+        """Execute the steps that the group requests (rules 1, 2)."""
         group = self._group
         changed = GroupChanged(group.name, group.state.value, group.protocol_type or "", group.offsets.producer_ids)
         if changed != self._last_sent:

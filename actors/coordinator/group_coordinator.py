@@ -1,15 +1,16 @@
 """GroupCoordinatorActor hosts the groups whose partitions of __consumer_offsets this broker leads (broker.md 1.6, 6.5).
 
-Rule 1: a group belongs to one partition of __consumer_offsets, and its coordinator is who leads that.
-        CoordinatorFinderActor names the coordinator, and the number of partitions.
-Rule 2: a partition that comes to be led here is read to its end, by a child for that partition; its groups are being
-        loaded until then. When it is led elsewhere its groups are unloaded: waiting requests fail, and all is
-        forgotten.
-Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then goes to the group's actor. Without
-        such a group this actor responds; a first JoinGroup creates it, and a commit of a client outside a group.
-Rule 4: what is asked of several groups goes to each, and is answered when all have answered.
-Rule 5: the end of a transaction goes to the groups of the marked partition that have offsets of its producer; while
-        they are loaded it waits, for the loader may have read the partition before the marker was there.
+Rule 1: a group belongs to one partition of __consumer_offsets, and the leader of that partition is its coordinator.
+        CoordinatorFinderActor returns the coordinator and the number of partitions.
+Rule 2: when this broker becomes leader of a partition, a child actor reads the partition to its end. Until then its
+        groups are loading. When another broker becomes leader, the groups are unloaded: waiting requests fail, and the
+        state is dropped.
+Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then it is sent to the group's actor.
+        If the group does not exist, this actor responds. A first JoinGroup creates the group, and so does a commit of a
+        client outside a group.
+Rule 4: a request about several groups is sent to each of them, and is answered when all have answered.
+Rule 5: the end of a transaction is sent to the groups of the marked partition that have offsets of its producer. While
+        they are loaded it waits, because the loader may have read the partition before the marker was appended.
 
 Kafka: `GroupCoordinator`.
 """
@@ -85,7 +86,7 @@ EXPIRY = "expiry"
 class _Hosted:
     """A group that this broker coordinates: its actor, its partition of __consumer_offsets and its state.
 
-    `producer_ids` as in GroupChanged.
+    `producer_ids` is as in GroupChanged.
     """
 
     actor: ActorAddress
@@ -115,19 +116,19 @@ class GroupCoordinatorActor(Dispatcher):
         self._finder: ActorAddress
         self._places = LedPartitions()
         self._logs: dict[int, ActorAddress] = {}
-        """The actors of the partitions that are led here."""
+        """Partition of __consumer_offsets -> its actor, for the partitions that this broker leads."""
         self._groups: dict[str, _Hosted] = {}
         self._loaders: dict[int, _Loader] = {}
         self._counting = False
-        """Whether the finder has been asked how many partitions there are."""
+        """Whether a request for the number of partitions is in progress."""
         self._numbers = 0
         self._asked: dict[int, Forwarded] = {}
-        """Requests of which the metadata cache is asked something."""
+        """Requests that wait for the metadata cache, by number."""
         self._gathered: dict[int, tuple[Forwarded, PendingGroupsRequest, int]] = {}
-        """By question: the request, and the place in it."""
+        """Number of a request to a group -> the client's request, its results, and the index of the group."""
 
     def receiveMsg_StartGroupCoordinator(self, message: StartGroupCoordinator, sender: ActorAddress) -> None:
-        """Learn how groups are to be treated, and whom to ask."""
+        """Set the group settings and the actors that receive requests."""
         settings = self._settings = message.settings
         self._metadata_cache = message.metadata_cache
         self._finder = message.finder
@@ -146,7 +147,7 @@ class GroupCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """A client's request."""
+        """Handle a client's request."""
         match message.request.request:
             case ListGroupsRequest() as request:
                 self._respond(message, self._list(request))
@@ -161,14 +162,14 @@ class GroupCoordinatorActor(Dispatcher):
                 self._route(message, message)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Which partitions of a commit there are."""
+        """Continue a commit with the metadata cache's answer about its partitions."""
         forwarded = self._asked.pop(message.request)
         partitions = forwarded.request.request.partitions
         unknown = [each.partition for each, known in zip(partitions, message.known, strict=True) if not known]
         self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
 
     def _route(self, forwarded: Forwarded, mail: Message) -> None:
-        """Hand the group what concerns it (rule 3)."""
+        """Send a message to its group, or respond without it (rule 3)."""
         request = forwarded.request.request
         code: int | None = INCONSISTENT_GROUP_PROTOCOL
         if not is_nameless_sync(request):
@@ -196,7 +197,7 @@ class GroupCoordinatorActor(Dispatcher):
         return hosted
 
     def receiveMsg_GroupChanged(self, message: GroupChanged, sender: ActorAddress) -> None:
-        """A group stands otherwise; one that is over is let go."""
+        """Store a group's state. A dead group's actor is stopped."""
         hosted = self._groups.get(message.group)
         if hosted is None or hosted.actor != sender:
             return
@@ -207,7 +208,7 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(sender, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A group or a loader has exited as requested."""
+        """Ignore the exit of a group or a loader, which was requested."""
 
     def _respond(self, forwarded: Forwarded, response: Message) -> None:
         request = forwarded.request
@@ -225,7 +226,7 @@ class GroupCoordinatorActor(Dispatcher):
         return ListGroupsResponse(COORDINATOR_LOAD_IN_PROGRESS if self._loaders else NONE, tuple(groups))
 
     def _gather(self, forwarded: Forwarded) -> None:
-        """Ask each of the groups (rule 4)."""
+        """Send a request to each of its groups (rule 4)."""
         request = forwarded.request.request
         gathering = PendingGroupsRequest(request)
         for place, group in enumerate(request.groups):
@@ -242,7 +243,7 @@ class GroupCoordinatorActor(Dispatcher):
             self._respond(forwarded, gathering.response)
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """A group has answered."""
+        """Store a group's answer, and respond when all have answered."""
         forwarded, gathering, place = self._gathered.pop(message.id)
         if isinstance(message.result, Failure):
             gathering.refused(place, UNKNOWN_SERVER_ERROR)
@@ -254,7 +255,7 @@ class GroupCoordinatorActor(Dispatcher):
     # ---------------------------------------------------------------------------------------------- loading, unloading
 
     def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
-        """Partitions are led here, or no longer (rule 2)."""
+        """Load and unload partitions after leadership changes (rule 2)."""
         for partition in message.lost:
             if partition.topic == GROUP_METADATA:
                 self._unload(partition.partition)
@@ -274,28 +275,28 @@ class GroupCoordinatorActor(Dispatcher):
         self.send(loader, LoadGroups(partition, led.actor, self._settings.node_id))
 
     def _count(self) -> None:
-        """Ask how many partitions there are."""
+        """Request the number of partitions, unless such a request is in progress."""
         if not self._counting:
             self._counting = True
             self.send(self._finder, CountPartitions(GROUP_METADATA))
 
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
-        """How many there are."""
+        """Store the number of partitions."""
         self._counting = False
         self._places.count = message.count
 
     def _is_loading(self, partition: int, loader: ActorAddress) -> bool:
-        """Whether this loader's news are still of interest."""
+        """Return whether this loader is the current one of the partition."""
         return partition in self._loaders and self._loaders[partition].actor == loader
 
     def receiveMsg_GroupsLoaded(self, message: GroupsLoaded, sender: ActorAddress) -> None:
-        """Begin with groups that were read."""
+        """Create groups that were loaded."""
         if self._is_loading(message.partition, sender):
             for loaded in message.groups:
                 self._host(loaded, message.partition)
 
     def receiveMsg_LoadEnded(self, message: LoadEnded, sender: ActorAddress) -> None:
-        """A partition has been read, and is served; or it cannot be read, of which news will come."""
+        """Serve a loaded partition. After a read error the partition is not served until its leadership changes."""
         partition = message.partition
         if not self._is_loading(partition, sender):
             return
@@ -325,7 +326,7 @@ class GroupCoordinatorActor(Dispatcher):
         )
 
     def _unload(self, partition: int) -> None:
-        """The partition is led elsewhere: forget its groups (rule 2)."""
+        """Drop the groups of a partition that another broker leads (rule 2)."""
         self._logs.pop(partition, None)
         self._places.loading.discard(partition)
         self._places.serving.discard(partition)
@@ -340,7 +341,7 @@ class GroupCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ transactions
 
     def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
-        """A marker is in a partition: its groups have it at once, or once they are loaded (rule 5)."""
+        """Send the end of a transaction to its groups at once, or after they are loaded (rule 5)."""
         if message.partition in self._loaders:
             probe("a transaction ends while the group of its offsets is loaded")
             self._loaders[message.partition].ended.append(message)
@@ -355,7 +356,7 @@ class GroupCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ forgetting
 
     def receiveMsg_PartitionsDeleted(self, message: PartitionsDeleted, sender: ActorAddress) -> None:
-        """What was committed of partitions that are gone is worth nothing."""
+        """Drop the committed offsets of deleted partitions."""
         if any(partition.topic == GROUP_METADATA for partition in message.partitions):
             self._places.count = 0
             self.send(self._finder, message)
@@ -363,7 +364,7 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(hosted.actor, ForgetOffsets(message.partitions))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """It is time to look for offsets that are over."""
+        """Start the check for expired offsets in all groups."""
         for hosted in self._groups.values():
             self.send(hosted.actor, ExpireOffsets())
         self._wait_for_expiry()

@@ -1,9 +1,9 @@
 """GroupLoaderActor reads one partition of __consumer_offsets for the coordinator, then stops (broker.md 1.6).
 
-Rule 1: it reads from the partition's beginning to its end, READ_BYTES in a turn; what the records say is
-        `actors.core.coordinator.loading`.
-Rule 2: the groups are handed over GROUPS_AT_ONCE in a turn, then it says how it went. Where the partition cannot be
-        read - it is led here no longer, or its disk has failed - it says so and hands over nothing.
+Rule 1: it reads the partition from its beginning to its end, READ_BYTES in a turn. `actors.core.coordinator.loading`
+        interprets the records.
+Rule 2: it sends GROUPS_AT_ONCE groups in a turn, and then the result. If the partition cannot be read, because another
+        broker leads it or its disk failed, it sends only the error code.
 
 Kafka: `GroupMetadataManager`.
 """
@@ -33,21 +33,21 @@ class GroupLoaderActor(PartitionReader):
         self._coordinator: ActorAddress
         self._loading: Loading
         self._groups: list[LoadedGroup] = []
-        """Those that are still to be handed over."""
+        """Groups that are still to be sent."""
 
     def receiveMsg_LoadGroups(self, message: LoadGroups, sender: ActorAddress) -> None:
-        """Begin: where does the partition begin?"""
+        """Start reading the partition."""
         self._coordinator = sender
         self._loading = Loading(message.partition)
         place = TopicPartition(GROUP_METADATA, message.partition)
         self.start_reading(place, message.log, message.node_id, READ_BYTES)
 
     def take_rows(self, rows: Sequence[Row]) -> None:
-        """Some records."""
+        """Add records."""
         self._loading.take(rows)
 
     def reading_ended(self, error_code: int) -> None:
-        """Hand the groups over, or say why there are none."""
+        """Send the groups, or the error code."""
         if error_code != NONE:
             self._end(error_code)
             return
@@ -55,7 +55,7 @@ class GroupLoaderActor(PartitionReader):
         self._hand_over()
 
     def receiveMsg_HandOver(self, message: HandOver, sender: ActorAddress) -> None:
-        """Some more of the groups."""
+        """Send the next groups."""
         self._hand_over()
 
     def _hand_over(self) -> None:

@@ -1,6 +1,6 @@
 """MarkerSenderActor sends the markers of transactions to one broker, one request at a time.
 
-Rule 1: a request without a response, and partitions with a code that may pass, go back to TransactionMarkersActor,
+Rule 1: markers without a response, and partitions with a retriable error code, are returned to TransactionMarkersActor,
         which finds their leaders again.
 
 Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
@@ -43,11 +43,11 @@ class MarkerSenderActor(RequestSender[Marker]):
         self.send_next()
 
     def receiveMsg_DropMarkers(self, message: DropMarkers, sender: ActorAddress) -> None:
-        """Drop the queued markers of ids that this broker coordinates no longer."""
+        """Drop the queued markers of transactional ids that this broker does not coordinate any more."""
         self._queue = deque(each for each in self._queue if each.state_partition != message.state_partition)
 
     def next_request(self) -> Message:
-        """Build the request of the next markers."""
+        """Return the request of the next markers."""
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 
@@ -59,7 +59,7 @@ class MarkerSenderActor(RequestSender[Marker]):
                 self.send(self._parent, RetryMarkers(tuple(again)))
 
     def failed(self, entries: list[Marker], sent: int, reason: str) -> None:
-        """Return the markers to be sent again (rule 1)."""
+        """Return the markers, so that they are sent again (rule 1)."""
         probe("markers get no response")
         log.warning(
             "[Transaction Marker Channel Manager %d]: Sending %d transaction markers to broker %d failed: %s",
@@ -68,7 +68,7 @@ class MarkerSenderActor(RequestSender[Marker]):
         self.send(self._parent, RetryMarkers(tuple(entries)))
 
     def _carry_out(self, outcome: Outcome) -> list[Marker]:
-        """Send the results of a marker to its owner; return what is to be tried again."""
+        """Send the results of a marker to its owner. Return the markers that must be sent again."""
         marker, start = outcome.marker, self._start
         who = marker.transactional_id, marker.producer_id, marker.producer_epoch
         for partition, code in outcome.failed:

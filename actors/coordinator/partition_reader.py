@@ -1,8 +1,7 @@
 """PartitionReader is an actor that reads one partition of an internal topic from its beginning to its end.
 
-Rule: it reads up to the log end offset, not the high watermark: what the leader's log has counts. Where the partition
-cannot be read - it is led elsewhere, its disk failed, or a read before its end finds nothing - reading ends with a
-code.
+Rule: it reads up to the log end offset, not the high watermark, because the leader's whole log counts. Reading ends
+with an error code if another broker leads the partition, its disk failed, or a read before its end returns no data.
 
 Kafka: the loading loops of `GroupMetadataManager` and `TransactionStateManager`.
 """
@@ -36,14 +35,14 @@ class PartitionReader(Dispatcher):
         self._node_id = -1
         self._read_bytes = 0
         self._next_offset = -1
-        """The next offset to read, -1 before the first is known."""
+        """The next offset to read; -1 before the first is known."""
 
     def take_rows(self, rows: Sequence[Row]) -> None:
-        """Some more records."""
+        """Handle the next records."""
         raise NotImplementedError
 
     def reading_ended(self, error_code: int) -> None:
-        """All records were read, or the partition cannot be read."""
+        """Handle the end of reading, with the error code if the partition cannot be read."""
         raise NotImplementedError
 
     def start_reading(self, place: TopicPartition, log: ActorAddress, node_id: int, read_bytes: int) -> None:
@@ -52,7 +51,7 @@ class PartitionReader(Dispatcher):
         self.send(log, FindOffset(0, 0, OffsetQuery(place, EARLIEST), node_id, LIST_VERSION))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
-        """The log start offset."""
+        """Start at the log start offset."""
         if message.result.error_code != NONE:
             self.reading_ended(message.result.error_code)
             return
@@ -65,7 +64,7 @@ class PartitionReader(Dispatcher):
         self.send(self._log, ReadLog(0, part, self._node_id, READ_VERSION, 0, size, at_least_one=True))
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
-        """Some records."""
+        """Pass on the records, and read on until the end."""
         result = message.result
         if result.error_code != NONE:
             self.reading_ended(result.error_code)

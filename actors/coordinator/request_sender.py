@@ -1,8 +1,8 @@
 """RequestSender is the base of actors that send the requests of a coordinator to one broker, one at a time.
 
-Rule 1: one request is in flight; the next has what was queued meanwhile.
-Rule 2: a request without a response fails together with what is queued. So does everything when the sender must exit:
-        its broker has another endpoint, and the entries must not be lost with the actor.
+Rule 1: one request is in flight. The next one has the entries that were queued meanwhile.
+Rule 2: a request without a response fails together with the queued entries. The same happens when the sender must exit
+        because its broker has another endpoint: the entries must not be lost with the actor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RequestSender(Dispatcher, Generic[_T]):
     """The base class of actors that queue entries for one broker and send them in requests."""
 
     CLIENT: str
-    """The end of the client id."""
+    """Suffix of the client id."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,25 +41,25 @@ class RequestSender(Dispatcher, Generic[_T]):
         self._start, self._parent = message, sender
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
-        """The broker's response."""
+        """Handle the broker's response."""
         if self._is_awaited(message.correlation_id):
             entries, self._in_flight, self._sent = self._in_flight, [], False
             self.responded(entries, message.response)
             self.send_next()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
-        """No response (rule 2)."""
+        """Fail the entries after a request without a response (rule 2)."""
         if self._is_awaited(message.correlation_id):
             self._give_up(message.reason)
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """The broker has another endpoint now (rule 2)."""
+        """Fail the entries and exit, because the broker has another endpoint (rule 2)."""
         self.send(self._start.network, CloseConnection(self._start.channel))
         if self._in_flight or self._queue:
             self._give_up("the broker has another endpoint")
 
     def _give_up(self, reason: str) -> None:
-        """Fail what is in flight and what is queued (rule 2)."""
+        """Fail the entries in flight and in the queue (rule 2)."""
         sent = len(self._in_flight)
         entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False
         self._queue.clear()
@@ -69,7 +69,7 @@ class RequestSender(Dispatcher, Generic[_T]):
         return self._sent and correlation_id == self._correlation_id
 
     def send_next(self) -> None:
-        """Send the next request, if there is something to send and none is in flight (rule 1)."""
+        """Send the next request, if entries are queued and none is in flight (rule 1)."""
         if self._sent or not self._queue:
             return
         start = self._start
@@ -84,7 +84,7 @@ class RequestSender(Dispatcher, Generic[_T]):
 
     @abstractmethod
     def next_request(self) -> Message:
-        """Take the entries of the next request out of the queue, and return the request."""
+        """Remove the entries of the next request from the queue, and return the request."""
 
     @abstractmethod
     def responded(self, entries: list[_T], response: Message) -> None:
@@ -92,4 +92,4 @@ class RequestSender(Dispatcher, Generic[_T]):
 
     @abstractmethod
     def failed(self, entries: list[_T], sent: int, reason: str) -> None:
-        """Give up these entries, of which the first `sent` were in the request that got no response."""
+        """Fail these entries. The first `sent` of them were in the request without a response."""

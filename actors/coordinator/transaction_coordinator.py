@@ -1,15 +1,15 @@
-"""TransactionCoordinatorActor forwards each transactional producer's requests to the __transaction_state partition that
-stores its transactional id.
+"""TransactionCoordinatorActor forwards each transactional producer's requests to the partition of its transactional id.
 
-Rule 1: a transactional id belongs to one partition of __transaction_state, and its coordinator is who leads that. A
-        partition that comes to be led here is loaded by its TransactionsActor; until then its ids are answered 14.
-        When it is led elsewhere, its actor fails all pending requests and is ended.
-Rule 2: AddPartitionsToTxn names partitions that the metadata cache must know. One that it does not know (3), or that
-        clients may not write (29), refuses the whole request; the others get 55. This comes before rule 1.
-Rule 3: an InitProducerId without a transactional id goes to ProducerIdsActor.
-Rule 4: ListTransactions and DescribeTransactions ask the partitions, and are answered when all have answered.
-Rule 5: AddPartitionsToTxn is a broker's since version 4. It verifies transactions as in rule 4, and adds nothing: no
-        client sends it.
+Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
+        coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
+        for its ids are answered with 14. When another broker becomes leader, the actor fails all pending requests and
+        is stopped.
+Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. A partition that it lacks (3), or that
+        clients may not write (29), refuses the whole request. The other partitions get 55. This check precedes rule 1.
+Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
+Rule 4: ListTransactions and DescribeTransactions are sent to the partitions, and are answered when all have answered.
+Rule 5: since version 4 AddPartitionsToTxn is sent by brokers. It only verifies transactions, as in rule 4: clients do
+        not send this version.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -90,7 +90,7 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 
 @attrs.define
 class _LedPartition:
-    """A partition of __transaction_state that this broker leads: its actor, and when it began to load."""
+    """A partition of __transaction_state that this broker leads: its actor, and the start time of its load."""
 
     actor: ActorAddress
     began: float
@@ -100,7 +100,7 @@ class _LedPartition:
 class _SplitRequest:
     """A client request that was sent to several partitions, with the responses so far.
 
-    `results` are by place.
+    `results` are in the order of the request.
     """
 
     forwarded: Forwarded
@@ -109,8 +109,10 @@ class _SplitRequest:
 
 
 class TransactionCoordinatorActor(Dispatcher):
-    """This actor forwards each transactional producer's requests to the __transaction_state partition that stores its
-    transactional id; each broker has one."""
+    """This actor forwards each transactional producer's requests to the partition of its transactional id.
+
+    Each broker has one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,18 +122,18 @@ class TransactionCoordinatorActor(Dispatcher):
         self._places = LedPartitions()
         self._hosted: dict[int, _LedPartition] = {}
         self._counting: set[str] = set()
-        """The topics whose partitions the finder is counting."""
+        """Topics for which a request for the number of partitions is in progress."""
         self._groups_count = 0
-        """The number of partitions of __consumer_offsets, 0 before it is known."""
+        """Number of partitions of __consumer_offsets; 0 before it is known."""
         self._awaiting_count: list[Forwarded] = []
         """AddOffsetsToTxn requests that wait for that number."""
         self._numbers = 0
         self._asked: dict[int, Forwarded] = {}
-        """Requests of whose partitions the metadata cache is asked."""
+        """Requests that wait for the metadata cache, by number."""
         self._gathered: dict[int, tuple[_SplitRequest, int]] = {}
-        """By question: the request, and the place in it."""
+        """Number of a request to a partition -> the client's request, and the index of the result."""
         self._load_ms = (0, 0, 0)
-        """Loads of partitions: their number, the sum and the longest of their times."""
+        """Loads of partitions: their number, and the sum and maximum of their times in ms."""
 
     @property
     def _settings(self) -> NodeSettings:
@@ -140,7 +142,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def receiveMsg_StartTransactionCoordinator(
         self, message: StartTransactionCoordinator, sender: ActorAddress
     ) -> None:
-        """Set the settings and the actors that are asked."""
+        """Set the settings and the actors that receive requests."""
         self._start, settings = message, message.settings
         self._transaction_settings = TransactionSettings(
             settings.node_id,
@@ -164,7 +166,7 @@ class TransactionCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """A client's request."""
+        """Handle a client's request."""
         match message.request.request:
             case InitProducerIdRequest() as request:
                 self._initialize(message, request)
@@ -194,7 +196,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._route(forwarded, request.transactional_id, forwarded)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Which partitions of an AddPartitionsToTxn there are (rule 2)."""
+        """Continue an AddPartitionsToTxn with the metadata cache's answer about its partitions (rule 2)."""
         forwarded = self._asked.pop(message.request)
         request: AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
@@ -230,7 +232,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(self._hosted[self._places.partition_of(transactional_id)].actor, mail)
 
     def _verdict(self, transactional_id: str) -> int:
-        """NONE if the id is served here, else the code."""
+        """Return NONE if this broker coordinates the id, else the error code."""
         if not is_valid_id(transactional_id):
             return INVALID_REQUEST
         if not self._places.count:
@@ -251,7 +253,7 @@ class TransactionCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ admin requests
 
     def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
-        """Ask for each id (rule 4)."""
+        """Send a request for each id (rule 4)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactional_ids), 0)
         for place, name in enumerate(request.transactional_ids):
             code = self._verdict(name)
@@ -263,7 +265,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._answer_gathered(gathering)
 
     def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
-        """Ask for each id of a broker's request (rules 4, 5)."""
+        """Send a request for each id of a broker's request (rules 4, 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
             code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST
@@ -276,7 +278,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._answer_gathered(gathering)
 
     def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
-        """Ask each partition (rule 4)."""
+        """Send a request to each partition (rule 4)."""
         if self._places.loading:
             self._respond(forwarded, ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS))
             return
@@ -296,7 +298,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self.send(actor, Ask(self._numbers, question))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """A partition has answered."""
+        """Store a partition's answer, and respond when all have answered."""
         if message.id not in self._gathered:
             return
         gathering, place = self._gathered.pop(message.id)
@@ -330,7 +332,7 @@ class TransactionCoordinatorActor(Dispatcher):
     # ---------------------------------------------------------------------------------------------- loading, unloading
 
     def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
-        """Partitions are led here, or no longer (rule 1)."""
+        """Load and unload partitions after leadership changes (rule 1)."""
         for partition in message.lost:
             if partition.topic == TRANSACTION_STATE:
                 self._unload(partition.partition)
@@ -355,7 +357,7 @@ class TransactionCoordinatorActor(Dispatcher):
         )
 
     def receiveMsg_TransactionsLoaded(self, message: TransactionsLoaded, sender: ActorAddress) -> None:
-        """A partition has been read, and is served; or it cannot be read."""
+        """Serve a loaded partition, or unload it if it cannot be read."""
         partition, node_id = message.partition, self._settings.node_id
         hosted = self._hosted.get(partition)
         if hosted is None or hosted.actor != sender:
@@ -381,7 +383,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self.send(self._start.metrics, Gauges(gauges))
 
     def _unload(self, partition: int) -> None:
-        """The partition is led elsewhere: forget its ids (rule 1)."""
+        """Drop the ids of a partition that another broker leads (rule 1)."""
         if partition in self._places.loading:
             probe("a coordinator gives up a partition of transactions that it loads")
         self._places.loading.discard(partition)
@@ -393,18 +395,19 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(hosted.actor, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A partition's actor has exited as requested."""
+        """Ignore the exit of a partition's actor, which was requested."""
 
     # ------------------------------------------------------------------------------------------------ counting
 
     def _count(self, topic: str) -> None:
-        """Ask how many partitions a topic has."""
+        """Request the number of partitions of a topic, unless such a request is in progress."""
         if topic not in self._counting:
             self._counting.add(topic)
             self.send(self._start.finder, CountPartitions(topic))
 
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
-        """How many partitions a topic has; __consumer_offsets has as many as it will be made with."""
+        """Store the number of partitions of a topic. If __consumer_offsets does not exist, use the number of its
+        creation."""
         self._counting.discard(message.topic)
         if message.topic == TRANSACTION_STATE:
             self._places.count = message.count
@@ -417,7 +420,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._groups_count = 0
 
     def receiveMsg_PartitionsDeleted(self, message: PartitionsDeleted, sender: ActorAddress) -> None:
-        """An internal topic that is made again may have another number of partitions."""
+        """Drop the numbers of partitions of deleted internal topics, because a new topic may have another number."""
         topics = {partition.topic for partition in message.partitions} & INTERNAL_TOPICS
         if TRANSACTION_STATE in topics:
             self._places.count = 0
@@ -428,7 +431,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
 
 def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
-    """The result of one id by what its partition has answered."""
+    """Return the result of one id from the answer of its partition."""
     failed = (UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
     added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]

@@ -1,12 +1,12 @@
 """TransactionMarkersActor finds the leaders of the partitions to which the markers of a transaction are written.
 
-Rule 1: the metadata cache names the leaders. The markers of one broker go to its MarkerSenderActor, which is made when
-        it is needed, and again where the broker has another endpoint.
-Rule 2: a partition without a live leader waits, and is looked for again after RETRY_SECONDS; so do markers that were
-        not written.
-Rule 3: a partition that the metadata cache lacks may be new there, or deleted. ZooKeeper knows: a deleted one
+Rule 1: the metadata cache returns the leaders. The markers of one broker are sent by its MarkerSenderActor, which is
+        created when it is first needed, and again if the broker has another endpoint.
+Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers that
+        were not written wait too.
+Rule 3: a partition that the metadata cache lacks may be new to it, or deleted. ZooKeeper is read: a deleted partition
         needs no marker, any other waits.
-Rule 4: markers of a partition of __transaction_state that this broker leads no longer are dropped everywhere.
+Rule 4: markers of a partition of __transaction_state that this broker does not lead any more are dropped everywhere.
 
 Kafka: `TransactionMarkerChannelManager`.
 """
@@ -53,13 +53,13 @@ class TransactionMarkersActor(BrokerSenders):
         super().__init__()
         self._start: StartTransactionMarkers
         self._due: list[Marker] = []
-        """Markers whose leaders are to be found."""
+        """Markers whose leaders are not requested yet."""
         self._asked: dict[int, list[Marker]] = {}
-        """Markers of whose partitions the metadata cache is asked, by question."""
+        """Markers whose leaders are requested from the metadata cache, by number of the request."""
         self._missing: dict[int, list[Marker]] = {}
-        """Markers of partitions that the metadata cache lacks, of which ZooKeeper is asked, by question."""
+        """Markers of partitions that the metadata cache lacks, by number of the request to ZooKeeper."""
         self._unknown: list[Marker] = []
-        """Markers without a destination (rule 2)."""
+        """Markers without a live leader (rule 2)."""
         self._again: list[Marker] = []
         """Markers that were not written."""
         self._waits = False
@@ -67,33 +67,33 @@ class TransactionMarkersActor(BrokerSenders):
         self._gauges = {UNKNOWN_DESTINATION: 0, LOG_APPEND_RETRY: 0}
         """The last published values."""
         self._to_retry: dict[int, int] = {}
-        """Completions that wait for another append, by partition of __transaction_state."""
+        """Partition of __transaction_state -> number of completions that must be appended again."""
 
     def receiveMsg_StartTransactionMarkers(self, message: StartTransactionMarkers, sender: ActorAddress) -> None:
-        """Set the actors that are asked, and the metrics."""
+        """Set the actors that receive requests, and publish the metrics."""
         self._start = message
         if message.metrics is not None:
             self.send(message.metrics, Gauges(tuple([Gauge(*each) for each in self._gauges.items()])))
 
     def receiveMsg_SendMarkers(self, message: SendMarkers, sender: ActorAddress) -> None:
-        """A transaction has ended."""
+        """Queue the markers of an ended transaction."""
         self._due += message.markers
         self._find()
 
     def receiveMsg_RetryMarkers(self, message: RetryMarkers, sender: ActorAddress) -> None:
-        """A broker did not write these."""
+        """Queue markers that a broker did not write."""
         self._again += message.markers
         self._wait()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Look again for the leaders of what waits."""
+        """Find the leaders of waiting markers again."""
         self._waits = False
         self._due += [*self._unknown, *self._again]
         self._unknown, self._again = [], []
         self._find()
 
     def receiveMsg_DropMarkers(self, message: DropMarkers, sender: ActorAddress) -> None:
-        """This broker coordinates these ids no longer (rule 4)."""
+        """Drop the markers of ids that this broker does not coordinate any more (rule 4)."""
         gone = message.state_partition
 
         def kept(markers: Iterable[Marker]) -> list[Marker]:
@@ -108,17 +108,17 @@ class TransactionMarkersActor(BrokerSenders):
         self._publish()
 
     def receiveMsg_CompletionsToRetry(self, message: CompletionsToRetry, sender: ActorAddress) -> None:
-        """A figure of a partition."""
+        """Store and publish a partition's number of completions to retry."""
         self._to_retry[message.partition] = message.count
         self._publish()
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A sender has exited as requested."""
+        """Ignore the exit of a sender, which was requested."""
 
     # ------------------------------------------------------------------------------------------------ destinations
 
     def _find(self) -> None:
-        """Ask for the leaders, one question at a time."""
+        """Request the leaders, one request at a time."""
         if self._asked or not self._due:
             return
         self._questions += 1
@@ -128,7 +128,7 @@ class TransactionMarkersActor(BrokerSenders):
         self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(partitions)))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """Where partitions are led, or which topics there are."""
+        """Handle the leaders from the metadata cache, or the topics from ZooKeeper."""
         if message.id in self._asked:
             markers = self._asked.pop(message.id)
             if isinstance(message.result, LeadersFound):
@@ -172,7 +172,7 @@ class TransactionMarkersActor(BrokerSenders):
             self._ask_zookeeper(missing)
 
     def _ask_zookeeper(self, markers: list[Marker]) -> None:
-        """Find out which of these partitions are deleted (rule 3)."""
+        """Read from ZooKeeper which of these partitions are deleted (rule 3)."""
         probe("a marker is due for a partition that the metadata cache lacks")
         self._questions += 1
         self._missing[self._questions] = markers
@@ -180,7 +180,7 @@ class TransactionMarkersActor(BrokerSenders):
         self.send(self._start.bridge, Ask(self._questions, GetAssignments(topics, watch=False)))
 
     def _tell_deleted(self, markers: list[Marker], found: Assignments) -> None:
-        """Partitions that do not exist need no marker; the others wait."""
+        """Report deleted partitions as marked. Markers of other partitions wait."""
         existing = {topic.topic for topic in found.topics} | set(found.unreadable)
         for marker in markers:
             known = [each for each in marker.partitions if each.topic in existing]
@@ -194,13 +194,13 @@ class TransactionMarkersActor(BrokerSenders):
     # ------------------------------------------------------------------------------------------------ waiting, figures
 
     def _wait(self) -> None:
-        """Look again later, while something waits (rule 2)."""
+        """Start the retry timer while markers wait (rule 2)."""
         if (self._unknown or self._again) and not self._waits:
             self._waits = True
             self.set_timer(RETRY, RETRY_SECONDS, RetryDue())
 
     def _publish(self) -> None:
-        """Publish the figures that changed."""
+        """Publish the metrics that changed."""
         figures = {UNKNOWN_DESTINATION: len(self._unknown), LOG_APPEND_RETRY: sum(self._to_retry.values())}
         changed = tuple([Gauge(name, value) for name, value in figures.items() if self._gauges[name] != value])
         if changed and self._start.metrics is not None:

@@ -1,9 +1,9 @@
-"""TransactionVerifierActor asks the coordinators of transactional ids whether partitions are in open transactions.
+"""TransactionVerifierActor requests from coordinators whether partitions are in open transactions.
 
-Rule 1: the metadata cache names the coordinators. The questions to one broker go to its VerificationSenderActor, which
-        answers the partitions.
-Rule 2: what has no live coordinator is answered COORDINATOR_NOT_AVAILABLE. Nothing is asked again here: the producer
-        does that, with its batches.
+Rule 1: the metadata cache returns the coordinators. The requests to one broker are sent by its VerificationSenderActor,
+        which answers the partitions.
+Rule 2: a verification without a live coordinator is answered with COORDINATOR_NOT_AVAILABLE. This actor does not retry:
+        the producer retries its batches.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
@@ -43,30 +43,31 @@ class TransactionVerifierActor(BrokerSenders):
         super().__init__()
         self._start: StartTransactionVerifier
         self._due: list[VerificationRequest] = []
-        """Questions whose coordinators are to be found."""
+        """Verifications whose coordinators are not requested yet."""
         self._finding = False
-        """Whether coordinators are being found: the number of partitions of __transaction_state, then their leaders."""
+        """Whether coordinators are being found: first the number of partitions of __transaction_state, then their
+        leaders."""
         self._asked: dict[TopicPartition, list[VerificationRequest]] = {}
-        """Questions whose coordinators are being found, by the partition of __transaction_state that has the id."""
+        """Verifications whose coordinators are being found, by the partition of __transaction_state that has the id."""
         self._questions = 0
 
     def receiveMsg_StartTransactionVerifier(self, message: StartTransactionVerifier, sender: ActorAddress) -> None:
-        """Set the actors that are asked."""
+        """Set the actors that receive requests."""
         self._start = message
 
     def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
-        """A partition's leader asks."""
+        """Queue the verifications of a partition's leader."""
         self._due += [each._replace(asker=sender, since=self.now) for each in message.verifications]
         self._find()
 
     def _find(self) -> None:
-        """Find the coordinators of what is due: one question at a time."""
+        """Find the coordinators of the queued verifications, one request at a time."""
         if not self._finding and self._due:
             self._finding = True
             self.send(self._start.finder, CountPartitions(TRANSACTION_STATE))
 
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
-        """How many partitions __transaction_state has; 0 if there is no coordinator."""
+        """Request the leaders of the partitions of __transaction_state. If it has none, refuse the requests."""
         due, self._due = self._due, []
         if not message.count:
             self._finding = False
@@ -79,7 +80,7 @@ class TransactionVerifierActor(BrokerSenders):
         self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(tuple(self._asked))))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """Which brokers coordinate: divide the questions among the senders (rules 1, 2)."""
+        """Divide the verifications among the senders of their coordinators (rules 1, 2)."""
         asked, self._asked, self._finding = self._asked, {}, False
         leaders = message.result.leaders if isinstance(message.result, LeadersFound) else ()
         by_broker: dict[tuple[int, Endpoint], list[VerificationRequest]] = {}
@@ -93,10 +94,10 @@ class TransactionVerifierActor(BrokerSenders):
         self._find()
 
     def _refuse(self, verifications: Iterable[VerificationRequest]) -> None:
-        """Answer what has no live coordinator (rule 2)."""
+        """Answer verifications without a live coordinator (rule 2)."""
         for each in verifications:
             refusal = TransactionVerified(each.number, each.producer_id, COORDINATOR_NOT_AVAILABLE)
             self.send(each.asker, refusal)
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A sender has exited as requested."""
+        """Ignore the exit of a sender, which was requested."""

@@ -1,10 +1,10 @@
 """TransactionsActor hosts the transactional ids of one partition of __transaction_state.
 
-Rule 1: what happens to an id is decided by `actors.core.transaction.transactions`; here records are appended with
-        acks=all to the partition, markers go to TransactionMarkersActor, and responses to the clients.
-Rule 2: it reads its partition first; the coordinator sends it no request before it has.
-Rule 3: one timer for all ids looks for timed out transactions, while there is an open one; one for ids that expire.
-        A completion that the log refused is appended again every RETRY_SECONDS.
+Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. This actor appends records with acks=all
+        to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
+Rule 2: it reads its partition first. The coordinator sends it no request before the end of that.
+Rule 3: one timer for all ids checks for timed out transactions while one is open, and one checks for expired ids. A
+        completion that the log refused is appended again every RETRY_SECONDS.
 
 Kafka: `TransactionStateManager`, `TransactionCoordinator`.
 """
@@ -79,14 +79,14 @@ class TransactionsActor(PartitionReader, Answerer):
         """The last published number of completions to retry."""
 
     def receiveMsg_StartTransactions(self, message: StartTransactions, sender: ActorAddress) -> None:
-        """Read the partition (rule 2)."""
+        """Start reading the partition (rule 2)."""
         self._coordinator, self._start = sender, message
         self._loading = TransactionLoading(message.partition)
         place = TopicPartition(TRANSACTION_STATE, message.partition)
         self.start_reading(place, message.log, message.settings.node_id, message.settings.load_bytes)
 
     def take_rows(self, rows: Sequence[Row]) -> None:
-        """Some records. A value that cannot be read ends loading."""
+        """Add records. An unreadable value ends the load with an error."""
         if self._loading is None:
             return
         try:
@@ -99,7 +99,7 @@ class TransactionsActor(PartitionReader, Answerer):
             self.reading_ended(CORRUPT_MESSAGE)
 
     def reading_ended(self, error_code: int) -> None:
-        """The partition is loaded, or cannot be."""
+        """Report the end of the load, and start the timers if it succeeded."""
         loading, self._loading = self._loading, None
         if loading is None:
             return
@@ -114,7 +114,7 @@ class TransactionsActor(PartitionReader, Answerer):
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """A request of a client about one transactional id."""
+        """Handle a client's request about one transactional id."""
         match message.request.request:
             case InitProducerIdRequest():
                 self._transactions.init_producer_id(message, self._wall_ms())
@@ -123,17 +123,17 @@ class TransactionsActor(PartitionReader, Answerer):
         self._carry_out()
 
     def receiveMsg_AddToTransaction(self, message: AddToTransaction, sender: ActorAddress) -> None:
-        """A client adds partitions."""
+        """Add a client's partitions to its transaction."""
         self._transactions.add(message.forwarded, message.partitions, self._wall_ms())
         self._carry_out()
 
     def receiveMsg_ProducerIdTaken(self, message: ProducerIdTaken, sender: ActorAddress) -> None:
-        """The new producer id for a request."""
+        """Continue a request with its new producer id."""
         self._transactions.producer_id_taken(message.request, message.producer_id, self._wall_ms())
         self._carry_out()
 
     def answer(self, question: Message) -> Message:
-        """A question of the coordinator for an admin or a partition's leader."""
+        """Answer a coordinator's request for an admin client or a partition's leader."""
         match question:
             case VerifyTransaction():
                 return PartitionsVerified(self._transactions.verify(question))
@@ -146,20 +146,20 @@ class TransactionsActor(PartitionReader, Answerer):
     # ------------------------------------------------------------------------------------------------ what comes later
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
-        """The log has answered."""
+        """Handle the results of appends to the log."""
         now = self._wall_ms()
         for request, _, result in message.results:
             self._transactions.stored(request, result.error_code, now)
         self._carry_out()
 
     def receiveMsg_PartitionsMarked(self, message: PartitionsMarked, sender: ActorAddress) -> None:
-        """Partitions have their marker."""
+        """Record that partitions have their markers."""
         producer = message.producer_id, message.producer_epoch
         self._transactions.marked(message.transactional_id, producer, message.partitions, self._wall_ms())
         self._carry_out()
 
     def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
-        """A partition knows a newer epoch: the id stays as it is until its new coordinator ends the transaction."""
+        """Log that a partition has a newer epoch. Keep the id unchanged: its new coordinator ends the transaction."""
         log.warning(
             "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) were rejected with %s."
             " A newer coordinator writes them.",
@@ -168,7 +168,7 @@ class TransactionsActor(PartitionReader, Answerer):
         )
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A timer is due (rule 3)."""
+        """Handle an expired timer (rule 3)."""
         now = self._wall_ms()
         match message.payload:
             case AbortTimedOut():
@@ -183,14 +183,14 @@ class TransactionsActor(PartitionReader, Answerer):
         self._carry_out()
 
     def receiveMsg_UnloadTransactions(self, message: UnloadTransactions, sender: ActorAddress) -> None:
-        """Another broker has the ids."""
+        """Fail pending requests, because another broker coordinates the ids."""
         self._transactions.unload()
         self._carry_out()
 
     # ------------------------------------------------------------------------------------------------ instructions
 
     def _carry_out(self) -> None:
-        """Do what the ids need (rule 1)."""
+        """Execute the steps that the ids require (rule 1)."""
         for step in self._transactions.take():
             match step:
                 case Reply(forwarded, response):
@@ -217,7 +217,7 @@ class TransactionsActor(PartitionReader, Answerer):
         )
 
     def _arm(self) -> None:
-        """Arm the timers that are needed now (rule 3)."""
+        """Start the timers that are needed (rule 3)."""
         if self._transactions.has_open and not self._looks_for_timeouts:
             self._looks_for_timeouts = True
             self.set_timer(ABORT, self._start.settings.abort_interval_ms / 1000, AbortTimedOut())

@@ -1,8 +1,9 @@
-"""VerificationSenderActor asks one broker whether partitions are in open transactions, one request at a time.
+"""VerificationSenderActor requests from one broker whether partitions are in open transactions, one request at a time.
 
-Rule 1: the broker is asked first which versions it supports. One without version 4 of AddPartitionsToTxn cannot
-        verify: what it coordinates counts as verified, as in Kafka.
-Rule 2: a request without a response answers NETWORK_EXCEPTION, and what is queued too; the versions are asked again.
+Rule 1: the first request is for the broker's API versions. A broker without version 4 of AddPartitionsToTxn cannot
+        verify: its transactions count as verified, as in Kafka.
+Rule 2: after a request without a response, its verifications and the queued ones are answered with NETWORK_EXCEPTION.
+        The versions are then requested again.
 Rule 3: the metrics have the time of each verification, and the number of those with an error, as in Kafka.
 
 Kafka: `AddPartitionsToTxnManager`.
@@ -30,22 +31,22 @@ FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total
 
 
 class VerificationSenderActor(RequestSender[VerificationRequest]):
-    """This actor asks one broker whether partitions are in open transactions, one request at a time."""
+    """This actor verifies transactions at one broker, one request at a time."""
 
     CLIENT = "add-partitions-to-txn"
 
     def __init__(self) -> None:
         super().__init__()
         self._verifies = False
-        """Whether the broker is known to verify transactions."""
+        """Whether the broker is known to support verification."""
 
     def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
-        """Queue questions."""
+        """Queue verifications."""
         self._queue += message.verifications
         self.send_next()
 
     def next_request(self) -> Message:
-        """Build the request of the next questions, or ask for the versions (rule 1)."""
+        """Return the request of the next verifications, or for the API versions (rule 1)."""
         if not self._verifies:
             return ApiVersionsRequest(0)
         self._in_flight = take(self._queue)
@@ -63,7 +64,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
             self._answer(entries, error_codes(response), response.error_code or UNKNOWN_SERVER_ERROR)
 
     def failed(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
-        """Answer that there is no response (rule 2)."""
+        """Answer the partitions with NETWORK_EXCEPTION (rule 2)."""
         probe("a verification gets no response")
         self._verifies = False
         self._answer(entries, {}, NETWORK_EXCEPTION)
