@@ -5,9 +5,8 @@ Rule 1: one order. kazoo passes completions and watch events to two worker threa
         by the one thread that reads the socket, in the order of reading.
 Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) ends the connection, like a broken link.
         Requests in flight are lost with it, and kazoo reconnects. kazoo itself would end its thread, and ZooKeeper's
-        events would be lost. Only the newest zxid is kept over a reconnect, because servers close a connection that has
-        seen a later zxid than theirs. If nothing was received for the session timeout, the session is over, and the
-        zxid is reset to 0.
+        events would be lost. Only the newest zxid is kept over a reconnect. It is reset to 0 if nothing was received
+        for the session timeout: the session is then over, and servers refuse a client with a later zxid than theirs.
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
         servers. A server may be unreachable, or accept the connection and not respond, which a starting server may do
         forever. kazoo would wait for the whole session timeout, and the session would expire.
@@ -105,7 +104,7 @@ class _Result:
         self.done = done
 
     def set_exception(self, error: BaseException) -> None:
-        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # kazoo's errors without a code: connection closed
+        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # no code: kazoo itself closed the connection
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]

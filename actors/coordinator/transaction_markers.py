@@ -1,7 +1,7 @@
 """TransactionMarkersActor finds the leaders of the partitions to which the markers of a transaction are written.
 
-Rule 1: the metadata cache returns the leaders. The markers of one broker are sent by its MarkerSenderActor, which is
-        created when it is first needed, and again if the broker has another endpoint.
+Rule 1: the metadata cache returns the leaders. Each broker's markers are sent by its MarkerSenderActor. A sender is
+        created when it is first needed, and again if its broker has another endpoint.
 Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers that
         were not written wait too.
 Rule 3: a partition that the metadata cache lacks may be new to it, or deleted. ZooKeeper is read: a deleted partition

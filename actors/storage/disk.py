@@ -63,6 +63,7 @@ class DiskAdapter:
         try:
             os.rename(path, target)  # noqa: PTH104  (as make_directory)
         except FileNotFoundError:
+            # Kafka takes the log directory offline if a deleted partition's folder is missing.
             if not Path(path).parent.is_dir():
                 raise
             return False

@@ -12,7 +12,8 @@ Rule 3: the clean shutdown marker of a directory is removed before any of its lo
         marker.
 Rule 4: files of dropped segments are removed at the next check for old segments.
 Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
-        one. The recovery point moves at the first checkpoint after the flush.
+        one. Checkpoints waited 60 to 130 ms for the disk without a thread. The recovery point moves at the first
+        checkpoint after the flush.
 Rule 6: a failed directory is not written any more: it gets no checkpoints and no clean shutdown marker. The disk errors
         of a directory do not affect the others.
 Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs

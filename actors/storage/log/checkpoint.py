@@ -1,7 +1,7 @@
 """Read and write Kafka's checkpoint files: a version, the number of entries, and a line for each entry (broker.md 5.1).
 
-A temporary file is written and renamed over the old one, so that a crash leaves the old or the new file, never a
-partial one. An invalid file raises DamagedCheckpoint, with the line.
+A temporary file is written and renamed over the old one. So a crash leaves the old or the new file, never a partial
+one. An invalid file raises DamagedCheckpoint, with the line.
 
 Kafka: `CheckpointFile`.
 """

@@ -10,9 +10,9 @@ Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unle
 Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
 Rule 6: a snapshot has an entry for each kept batch, in order. Apache's has one for each producer, its last batch, and
         Apache's brokers use only the last of ours. After a restart of its leader, a producer that retries several
-        batches is refused by Apache's broker (45) and accepted as a duplicate here. Of a transactional producer the
-        batches of the open transaction are kept, and at least the last batch: a client never retries batches of an
-        ended transaction.
+        batches is refused by Apache's broker (45, fatal in librdkafka) and accepted as a duplicate here. Of a
+        transactional producer the batches of the open transaction are kept, and at least the last batch: a client never
+        retries batches of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
         Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
         only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever
