@@ -35,7 +35,7 @@ from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.error_codes import NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
-from messages.groups import StartGroup
+from messages.groups import LoadedGroup, StartGroup
 from messages.node import NodeSettings
 from messages.partition import BatchesAppended, LogMoved, LogRead, Replicate
 from messages.requests import (
@@ -545,13 +545,17 @@ class Checker:
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
     def _group_stored(self, node: int, delivery: Delivery) -> None:
-        """A group was loaded, or its log answered: a batch that is not committed in time may stay in the log."""
+        """A group was loaded, or its log answered: a batch that is not committed in time may stay in the log.
+
+        So it may after the group was removed as empty, and begins again under its name with nothing in memory.
+        """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):
             return
         key = node, actor.group.name
         if isinstance(delivery.message, StartGroup):
-            self.unsure_groups.discard(key)
+            if delivery.message.loaded != LoadedGroup(actor.group.name):
+                self.unsure_groups.discard(key)
         elif any(result.error_code in PERHAPS_APPENDED for _, _, result in delivery.message.results):
             self.unsure_groups.add(key)
 

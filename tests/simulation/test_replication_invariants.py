@@ -318,6 +318,45 @@ LEGAL = {
         6.265 kill 1 for 8.000
         14.265 send-stale stop-old-epoch,lead-old-epoch,lead-bad-name,lead-old-controller,follow-on-old-state t0 1 g1
         """,
+    "a group is removed as empty after its commit timed out, and begins again under its name": """
+        brokers 4
+        seed 100001
+        duration 30
+        records yes
+        validated yes
+        steady no
+        set zookeeper_session_timeout_ms 12000
+        set min_insync_replicas 2
+        set auto_leader_rebalance_enable 0
+        set leader_imbalance_check_interval_seconds 40
+        set controlled_shutdown_max_retries 1
+        set num_replica_fetchers 2
+        set replica_fetch_response_max_bytes 8192
+        set replica_fetch_wait_max_ms 2000
+        set log_flush_offset_checkpoint_interval_ms 3000
+        set max_incremental_fetch_session_cache_slots 1
+        4.000 create x 2,0,3 2,1,0 2 2,3,0
+        4.344 create t5 3,1,0 2,1,3
+        4.359 create t4 1,3,2
+        4.359 configure t4 compression.type=gzip
+        4.602 create t2 2
+        4.699 create t7 1 0,1,2 3,2,1
+        5.000 produce x 0 for 30.000
+        5.000 transact id1 for 30.000
+        5.000 transact worker for 30.000
+        5.000 join g0 1
+        5.000 join g0 2
+        5.000 join g0 3
+        5.000 join g1 0
+        5.000 join g1 1
+        5.000 join g1 2
+        5.912 send-group own-group,beat-stranger,describe-groups,commit,find-other,forget-absent t5 0 g0
+        6.241 kill 2 for 13.888
+        8.264 ask-create t6 1,3,0 3,0,1 0,3,1
+        12.665 produce t2 0 for 32.073
+        15.174 slow 1 zk 2 for 19.667
+15.609 send-group find-coordinator,forget-absent,sync-other-protocol,beat-stranger,beat-as-member,commit-long t4 0 g1
+        """,
 }
 """What Kafka does too -> a schedule that leads to it."""
 
