@@ -1,5 +1,4 @@
-"""SimulatedCluster runs the brokers of KafkaCluster in the test's process and in virtual time, for tests of the Kafka
-protocol.
+"""Run the brokers of KafkaCluster in virtual time, in the test's process, for tests of the Kafka protocol.
 
     from kafka_actors.simulated import SimulatedCluster
 
@@ -30,7 +29,9 @@ PATIENCE = 120.0
 
 
 def message(name: str) -> type[Any]:
-    """Look up the class of a request or of a part of one, as in `ask(0, message("MetadataRequest")(8, None, False))`.
+    """Look up the class of a request or of a part of one.
+
+    Example: `cluster.ask(0, message("MetadataRequest")(8, None, False))`.
 
     Raises:
         KeyError: The name is unknown.

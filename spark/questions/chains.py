@@ -21,8 +21,15 @@ APART_S = 1.0
 
 
 def fan_out(delivered: DataFrame) -> DataFrame:
-    """What deliveries cause, by actor class and type: actor, type, count, caused (deliveries, in all), most (of one),
-    idle (of these deliveries: caused none); most first."""
+    """Count what deliveries cause, by actor class and message type.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        actor, type, count, caused (deliveries in total), most (of one delivery), idle (deliveries that caused none);
+        most first.
+    """
     children = delivered.where(f.col("cause") > 0).groupBy("run", f.col("cause").alias("n"))
     joined = delivered.join(children.agg(f.count("*").alias("children")), ["run", "n"], "left").fillna(0, ["children"])
     grouped = joined.groupBy(who().alias("actor"), "type").agg(
@@ -35,8 +42,15 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 
 def given(delivered: DataFrame) -> DataFrame:
-    """What a controller's channels were given that makes leaders, and the event in which that was (rule 3; null: not
-    known): run, n, cause, receiver, type, states, given_at, event, event_n (of the delivery that tells its end)."""
+    """Find what a controller's channels were given that makes leaders, and the event that gave it (rule 3).
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        run, n, cause, receiver, type, states, given_at, event (null if unknown), event_n (the delivery that reports the
+        event's end).
+    """
     orders = ("LeaderAndIsrRequest", "LeaderAndIsrPart")
     ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*orders) | f.col("event_ms").isNotNull())
     after = Window.partitionBy("run").orderBy("cause", "n").rowsBetween(Window.currentRow, Window.unboundedFollowing)
@@ -51,11 +65,18 @@ def given(delivered: DataFrame) -> DataFrame:
 
 
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
-    """From each event of a controller to the LeaderAndIsrs that it ordered, as far as brokers answered them: at (the
-    event came: its znode had changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
-    channel was given the order), channel_ms (until it was handed to the network), network_ms (there and back), apply_ms
-    (in the broker, by its own trace; null: that is not here, and in network_ms), total_ms (of all), last (this is the
-    one that the event's end waited for: its critical path). `answers` are `controller.answers`."""
+    """Measure the steps from each controller event to the LeaderAndIsr requests that it sent and brokers answered.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+        answers: As `controller.answers` returns them.
+
+    Returns:
+        at (the event's znode changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
+        channel got the request), channel_ms (until the network got it), network_ms (both ways), apply_ms (in the
+        broker, by its own trace; null and part of network_ms without that trace), total_ms, last (the request that the
+        event's end waited for).
+    """
     numbered = Window.partitionBy("run", "receiver").orderBy("n")
     orders = given(delivered).where(f.col("type") == ORDER).withColumn("number", f.row_number().over(numbered))
     handed = sent(delivered, ORDER).where(f.col("type") == "Transmit")

@@ -20,8 +20,15 @@ NOTABLE = 1.25
 
 
 def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> DataFrame:
-    """All that was measured: kind, name, ms. `kinds` are frames with `ms`, each with the column that names a row;
-    handling by actor and type is added."""
+    """Collect all measured times.
+
+    Args:
+        kinds: Frames with `ms`, each with the column that names a row.
+        delivered: Deliveries, whose handling times by actor and type are added.
+
+    Returns:
+        kind, name, ms.
+    """
     each = [
         frame.select(f.lit(kind).alias("kind"), f.col(name).alias("name"), "ms")
         for kind, (frame, name) in kinds.items()
@@ -32,9 +39,16 @@ def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> Da
 
 
 def compared(before: DataFrame, after: DataFrame) -> DataFrame:
-    """What was measured in both, those that changed first: kind, name, verdict (slower, faster; null: no change),
-    before_count, after_count, before_p50_ms, after_p50_ms, before_p99_ms, after_p99_ms, ratio (of the medians), z (how
-    sure; null where there are not enough). `before` and `after` are `samples`."""
+    """Compare what was measured in both runs.
+
+    Args:
+        before: Samples of the earlier run.
+        after: Samples of the later run.
+
+    Returns:
+        kind, name, verdict (slower, faster; null: no change), before_count, after_count, before_p50_ms, after_p50_ms,
+        before_p99_ms, after_p99_ms, ratio (of the medians), z (certainty; null with too few samples); changes first.
+    """
     both = before.withColumn("later", f.lit(0)).unionAll(after.withColumn("later", f.lit(1)))
     of = Window.partitionBy("kind", "name")
     ties = f.count("*").over(Window.partitionBy("kind", "name", "ms"))

@@ -33,9 +33,16 @@ def elections(delivered: DataFrame) -> DataFrame:
 
 
 def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
-    """The events that came, by node and type: count, and of those that were handled to their end: handled, seconds,
-    p50_ms, p99_ms, longest_ms, queue_p99_ms (waited for events before it), zookeeper (requests); null where no figures
-    were recorded. `types` are the events that the traces' headers name."""
+    """Count and time controller events by node and type.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+        types: The events that the headers of the traces name.
+
+    Returns:
+        node, type, count, and of completed events: handled, seconds, p50_ms, p99_ms, longest_ms, queue_p99_ms (waiting
+        for earlier events), zookeeper (requests); null if not recorded.
+    """
     asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
     # An event from a timer has no message; its metrics record it.
@@ -65,8 +72,14 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
 
 
 def handled(delivered: DataFrame) -> DataFrame:
-    """Each event that was handled to its end, in order of time: at (its begin), node, event, ms, queue_ms, zookeeper
-    (requests)."""
+    """List the controller events that were handled to their end, in order of time.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        at (its begin), node, event, ms, queue_ms, zookeeper (requests).
+    """
     over = delivered.where(f.col("event_ms").isNotNull())
     began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
     shown = over.select(
@@ -101,8 +114,14 @@ def requests(delivered: DataFrame) -> DataFrame:
 
 
 def flights(delivered: DataFrame) -> DataFrame:
-    """Each of a controller's requests that was answered: run, node, broker, request, ms (from the network's to its
-    answer)."""
+    """List a controller's requests to brokers that were answered.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        run, node, broker, request, ms (from the network gateway to the response).
+    """
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
     gone = sent(delivered, *REQUESTS).where(f.col("type") == "Transmit")
     gone = gone.select("run", "node", "broker", "channel", "correlation", "request", f.col("at").alias("sent_at"))
@@ -112,9 +131,16 @@ def flights(delivered: DataFrame) -> DataFrame:
 
 
 def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
-    """How long a controller's requests took, by node, broker and type: count, flight_p50_ms, flight_p99_ms,
-    flight_longest_ms, handle_p50_ms and handle_p99_ms (of that: in the broker, by its own trace; null where that is
-    not here)."""
+    """Time a controller's requests by node, broker and type.
+
+    Args:
+        flights: As `flights` returns them.
+        answers: As `answers` returns them.
+
+    Returns:
+        node, broker, type, count, flight_p50_ms, flight_p99_ms, flight_longest_ms, handle_p50_ms and handle_p99_ms
+        (the part in the broker, by its own trace; null without it).
+    """
     flown = flights.groupBy("node", "broker", "request").agg(
         f.count("*").alias("count"),
         percentile("ms", 0.5).alias("flight_p50_ms"),
@@ -129,8 +155,14 @@ def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
 
 
 def answers(delivered: DataFrame) -> DataFrame:
-    """Each request that a node was asked and answered: run, node, request, correlation, at, ms (from its arrival to its
-    answer)."""
+    """List the requests that a node received and answered.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        run, node, request, correlation, at, ms (from its arrival to the response).
+    """
     # A client may use a correlation id again: a request is answered by the next response under its id.
     columns = ("run", "node", "n", "at", "waited")
     alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))

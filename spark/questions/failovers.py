@@ -42,10 +42,14 @@ def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
 
 
 def sent_states(delivered: DataFrame) -> DataFrame:
-    """Each leadership when it was first sent to brokers: at, node, topic, partition, leader (-1: none, -2: being
-    deleted), leader_epoch, controller_epoch, isr.
+    """Find each leadership when it was first sent to brokers, in LeaderAndIsr or UpdateMetadata requests.
 
-    From LeaderAndIsr and UpdateMetadata requests: of a partition without any live replica only the latter speaks.
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        at, node, topic, partition, leader (-1: none, -2: being deleted), leader_epoch, controller_epoch, isr. Only
+        UpdateMetadata names partitions without a live replica.
     """
     requests = sent(delivered, "LeaderAndIsrRequest", "UpdateMetadataRequest")
     key = ("topic", "partition", "leader", "leader_epoch", "controller_epoch")
@@ -55,9 +59,15 @@ def sent_states(delivered: DataFrame) -> DataFrame:
 
 
 def changes(sent_states: DataFrame) -> DataFrame:
-    """The real changes of leadership (rule 2): the columns of `sent_states`, `before` (the leader before, null for the
-    first), `led_at`, from when on the partition had a leader again (null: never), and `deleted_at`, when brokers first
-    heard that it is being deleted (null: never)."""
+    """Select the real changes of leadership (rule 2).
+
+    Args:
+        sent_states: As `sent_states` returns them.
+
+    Returns:
+        The columns of `sent_states`, before (the former leader, null for the first), led_at (when the partition had a
+        leader again, null: never), deleted_at (when brokers were first sent its deletion, null: never).
+    """
     named = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
     deleted_before = f.count_if(f.col("leader") == BEING_DELETED).over(named.rowsBetween(Window.unboundedPreceding, -1))
     incarnated = sent_states.withColumn("incarnation", deleted_before)
@@ -72,8 +82,14 @@ def changes(sent_states: DataFrame) -> DataFrame:
 
 
 def known(delivered: DataFrame) -> DataFrame:
-    """Each state of a partition that a controller learnt from ZooKeeper: run, node, n, at, updated (it wrote the state
-    and did not read or create it), topic, partition, leader, leader_epoch, isr."""
+    """List the states of partitions that a controller read from ZooKeeper or wrote.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        run, node, n, at, updated (written, neither read nor created), topic, partition, leader, leader_epoch, isr.
+    """
     mail = delivered.where((f.col("actor") == CONTROLLER) & (f.col("type") == "Answer"))
     answered = mail.select(
         *("run", "node", "n", "at", "request", "correlation"),
@@ -109,9 +125,16 @@ def replaced(known: DataFrame) -> DataFrame:
 
 
 def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
-    """Who was gone (rule 1): broker, seen_at, seen_by (node), after (the event that led to it: BrokerChange, or
-    Elected), until (it was back; null: never), died_at, ending (how its last run did; null: none that ended),
-    was_controller. `lives` are the brokers' runs: node, first_at, last_at (null: that is not known), ending."""
+    """List the brokers that were gone (rule 1).
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+        lives: Runs of brokers: node, first_at, last_at (null if unknown), ending.
+
+    Returns:
+        broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (it was back; null: never),
+        died_at, ending (of its last run; null: none ended), was_controller.
+    """
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
     mine, all_rows = Window.partitionBy("run").orderBy("n"), Window.partitionBy(f.lit(0)).orderBy("at")
@@ -149,8 +172,16 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
-    """What each death left without a leader (rule 3): `deaths`, and topic, partition, led_at, next_leader, over_at (it
-    was led again, or was being deleted; null: neither)."""
+    """List the partitions that each death left without a leader (rule 3).
+
+    Args:
+        deaths: As `deaths` returns them.
+        changes: As `changes` returns them.
+
+    Returns:
+        The columns of `deaths`, topic, partition, led_at, next_leader, over_at (it had a leader or was being deleted;
+        null: neither).
+    """
     touched = (
         (f.col("before") == f.col("broker"))
         & (f.col("at") >= f.col("died_at"))
@@ -165,10 +196,17 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
-    """One row per death, in order of time: broker, died_at, ending (how its last run did; null: not in these traces, or
-    it goes on), seen_s (after its death), seen_by, after, was_controller, partitions (how many it led), led_again_s
-    (the last of them, after the death), still_leaderless (of those, when the traces end), p50_s and p99_s (without a
-    leader), partition_seconds (in total)."""
+    """Summarise each death, in order of time.
+
+    Args:
+        deaths: As `deaths` returns them.
+        outages: As `outages` returns them.
+
+    Returns:
+        broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (after its death),
+        seen_by, after, was_controller, partitions (that it led), led_again_s (the last of them, after the death),
+        still_leaderless (at the end of the traces), p50_s and p99_s (without a leader), partition_seconds (in total).
+    """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
@@ -192,15 +230,28 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
 
 
 def leadership(changes: DataFrame) -> DataFrame:
-    """The real changes of leadership in order: at, topic, partition, before (null: not known), leader, leader_epoch,
-    node (of the controller), controller_epoch."""
+    """List the real changes of leadership in order.
+
+    Args:
+        changes: As `changes` returns them.
+
+    Returns:
+        at, topic, partition, before (null if unknown), leader, leader_epoch, node (of the controller),
+        controller_epoch.
+    """
     columns = ("at", "topic", "partition", "before", "leader", "leader_epoch", "node", "controller_epoch")
     return changes.select(*columns).orderBy("at", "topic", "partition", "leader_epoch")
 
 
 def unavailability(outages: DataFrame) -> DataFrame:
-    """The partitions that had no leader, those longest without first: topic, partition, windows, seconds (in total),
-    longest_s, still_leaderless (without one when the traces end)."""
+    """List the partitions that had no leader, the longest first.
+
+    Args:
+        outages: As `outages` returns them.
+
+    Returns:
+        topic, partition, windows, seconds (in total), longest_s, still_leaderless (at the end of the traces).
+    """
     without = f.col("over_at") - f.col("died_at")
     return (
         outages.groupBy("topic", "partition")

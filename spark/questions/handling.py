@@ -30,8 +30,15 @@ def _without_number(address: Column) -> Column:
 
 
 def messages(delivered: DataFrame) -> DataFrame:
-    """Deliveries by actor class and message type, most handling time first: actor, type, count, failed, seconds
-    (of handling), longest_ms and p99_ms (of one), waited_s (in the queue, summed), waited_p99_ms."""
+    """Time deliveries by actor class and message type.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        actor, type, count, failed, seconds (of handling), longest_ms and p99_ms (of one), waited_s (in the queue,
+        summed), waited_p99_ms; most handling time first.
+    """
     grouped = delivered.groupBy(who().alias("actor"), "type").agg(
         f.count("*").alias("count"),
         f.count_if("failed").alias("failed"),
@@ -52,8 +59,15 @@ def actors(delivered: DataFrame) -> DataFrame:
 
 
 def queue(delivered: DataFrame) -> DataFrame:
-    """What waited in a node's queue over time: at (begin of a stretch), node, depth (the most that waited at once),
-    waited_ms (the longest that one message did)."""
+    """Measure a node's queue over time.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        at (begin of an interval), node, depth (the most messages that waited), waited_ms (the longest wait of one
+        message).
+    """
     span = delivered.agg(f.min("at").alias("first"), f.max("at").alias("last"))
     width = f.greatest(f.lit(1.0), (f.col("last") - f.col("first")) / MOMENTS)
     came = delivered.select(

@@ -10,11 +10,15 @@ from spark.questions.controller import sent
 
 
 def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
-    """How often ISRs changed: topic, partition, shrunk, grown, shrunk_by_controller (of those: a broker died, left or
-    was reassigned), first_at, last_at; most often first.
+    """Count changes of ISRs by partition.
 
-    Of a leader it counts what that set out to write, of a controller what ZooKeeper took. `states` are
-    `failovers.replaced`.
+    Args:
+        states: As `failovers.replaced` returns them.
+        delivered: Deliveries; of a leader they show what it set out to write, of a controller what ZooKeeper stored.
+
+    Returns:
+        topic, partition, shrunk, grown, shrunk_by_controller (a broker died, left or was reassigned), first_at,
+        last_at; most changes first.
     """
     led = delivered.where(f.col("type") == "ChangeIsr")
     by_leader = led.select("at", "items", f.explode("states").alias("state")).select(
@@ -46,9 +50,16 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
 
 
 def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
-    """Leaders that were elected, by the event in which that was ordered (null: not known): event, node, count, clean
-    (the leader was in the ISR that the election replaced), unclean; of a log that does not show that ISR it may be
-    neither. A partition's first leader is none. `states` are `failovers.replaced`."""
+    """Count elected leaders by the event that elected them.
+
+    Args:
+        states: As `failovers.replaced` returns them.
+        delivered: Deliveries of all nodes.
+
+    Returns:
+        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. A log that lacks that
+        ISR may count neither; a partition's first leader is not counted.
+    """
     key = ["topic", "partition", "leader", "leader_epoch"]
     chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))
     ordered = chosen.join(_orders(delivered), key, "left")
@@ -68,8 +79,15 @@ def _orders(delivered: DataFrame) -> DataFrame:
 
 
 def deletions(delivered: DataFrame) -> DataFrame:
-    """Topics that were deleted, in order of time: topic, queued_at (the deletion was asked), stopped_at (the last of
-    its replicas was ordered to stop), stops (such orders), gone_at (its znode was removed; null: not here), seconds."""
+    """List deleted topics in order of time.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        topic, queued_at (the deletion was requested), stopped_at (the last of its replicas was ordered to stop), stops
+        (number of such orders), gone_at (its znode was removed; null: not in the traces), seconds.
+    """
     asked = delivered.where(f.col("topics").isNotNull()).select("at", "type", f.explode("topics").alias("topic"))
     queued = asked.where(f.col("type") == "Ask").groupBy("topic").agg(f.min("at").alias("queued_at"))
     gone = asked.where(f.col("type") == "StoreWrite").groupBy("topic").agg(f.max("at").alias("gone_at"))
@@ -84,9 +102,15 @@ def deletions(delivered: DataFrame) -> DataFrame:
 
 
 def reassignments(delivered: DataFrame) -> DataFrame:
-    """Partitions that were moved, in order of time: topic, partition, began_at (a request first had replicas to
-    be added or removed), adding, removing, ended_at (first request without; null: not in the trace), seconds, epochs
-    (how many leader epochs that took)."""
+    """List reassigned partitions in order of time.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        topic, partition, began_at (the first request with replicas to add or remove), adding, removing, ended_at (the
+        first request without; null: not in the trace), seconds, epochs (number of leader epochs).
+    """
     orders = sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
     each = orders.select("at", "state.*")
     moving = (f.size("adding") > 0) | (f.size("removing") > 0)

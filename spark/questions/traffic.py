@@ -23,8 +23,15 @@ def replies(delivered: DataFrame) -> DataFrame:
 
 
 def zookeeper(replies: DataFrame) -> DataFrame:
-    """Requests to ZooKeeper by node and type (a StoreWrite is one transaction, StoreArm sets watches): count, items
-    (operations or paths in them), p50_ms, p99_ms, longest_ms (from the request to its answer)."""
+    """Time requests to ZooKeeper by node and type.
+
+    Args:
+        replies: Replies of ZooKeeper with their requests.
+
+    Returns:
+        node, type (a StoreWrite is one transaction, a StoreArm sets watches), count, items (operations or paths),
+        p50_ms, p99_ms, longest_ms.
+    """
     return (
         replies.groupBy("node", "type")
         .agg(
@@ -47,8 +54,14 @@ def latencies(kinds: dict[str, DataFrame]) -> DataFrame:
 
 
 def clients(answers: DataFrame) -> DataFrame:
-    """Requests that nodes answered, by node and type: count, p50_ms, p99_ms, longest_ms (a fetch may wait for records
-    on purpose)."""
+    """Time the requests that nodes answered, by node and type.
+
+    Args:
+        answers: As `controller.answers` returns them.
+
+    Returns:
+        node, request, count, p50_ms, p99_ms, longest_ms (a fetch may wait for records on purpose).
+    """
     grouped = answers.groupBy("node", f.regexp_replace("request", "Request$", "").alias("request")).agg(
         f.count("*").alias("count"),
         percentile("ms", 0.5).alias("p50_ms"),
@@ -59,9 +72,16 @@ def clients(answers: DataFrame) -> DataFrame:
 
 
 def records(delivered: DataFrame) -> DataFrame:
-    """Records by partition and the node that led it then: topic, partition, node, batches, records, bytes (produced),
-    read_bytes (to consumers and followers), share (of all bytes produced), seconds (from the first batch to the last),
-    records_per_s; most bytes first: so it shows hot partitions and brokers."""
+    """Count records by partition and the node that led it then.
+
+    Args:
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        topic, partition, node, batches, records, bytes (produced), read_bytes (to consumers and followers), share (of
+        all bytes produced), seconds (from the first batch to the last), records_per_s; most bytes first, so that hot
+        partitions and brokers come first.
+    """
     moved = delivered.where(f.col("type").isin("AppendBatches", "LogRead"))
     state = f.element_at("states", 1)
     appended = f.col("type") == "AppendBatches"
