@@ -23,6 +23,7 @@ COMMANDS = {
     "broker": "Run one node with the settings in a Kafka server.properties file.",
     "configs": "Describe and alter configs of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
+    "debug": "Walk a recorded run forwards and backwards, and look at states, causes and changes.",
     "delete-records": "Delete records of partitions before an offset.",
     "down": "Stop the cluster that `kafka-actors up` runs in a folder.",
     "dump-log": "Print segments, indexes, snapshots and checkpoints of a log directory.",

@@ -12,10 +12,13 @@ import click
 
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
+from actors.cli.replay_states import print_change, print_difference
+from actors.cli.usage_errors import wrong_use
 from actors.runtime.divergence import message_line
 from actors.runtime.replay_report import ReplayReport, RunReplay
 from actors.runtime.replayer import Replay, replay_directory
 from actors.trace.moment import ACTORS, state_in
+from actors.trace.reader import open_trace
 from messages.trace.endings import worded
 from messages.trace.errors import TraceError
 from messages.trace.runs import Run, find_runs
@@ -37,6 +40,10 @@ from messages.trace.runs import Run, find_runs
 @click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after message number SEQ.")
 @click.option("--break", "break_at", metavar="EVENT", help="Stop before the first message of this class is handled.")
 @click.option("--state", "actor", metavar="ACTOR", help="Print the final state of this actor as JSON.")
+@click.option(
+    "--changed", metavar="ACTOR:PATH", help="Print the last delivery (up to --until) that changed this part of a state."
+)
+@click.option("--diff", nargs=2, metavar="N M", type=click.IntRange(0), help="Print how states after N and M differ.")
 def command(
     directory: Path,
     node: int | None,
@@ -45,15 +52,23 @@ def command(
     until: int | None,
     break_at: str | None,
     actor: str | None,
+    changed: str | None,
+    diff: tuple[int, int] | None,
 ) -> int:
     """Replay every run recorded below DIR, and compare each message and each I/O call with the trace.
 
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
-    causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break and --state need
-    one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
-    or a class name if the run has only one actor of that class.
+    causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state,
+    --changed and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
+    or a class name if the run has only one actor of that class; PATH is as --state prints it: _context.epoch, or
+    _channels[1]. --diff compares all actors, or that of --state.
     """
     try:
+        if changed is not None or diff is not None:
+            if changed is not None and (diff is not None or actor is not None or break_at is not None):
+                raise wrong_use("--changed cannot be combined with --diff, --state or --break")
+            run = open_trace(directory).only_run(node, name).run
+            return print_change(run, changed, until) if changed is not None else print_difference(run, diff, actor)
         if until is None and break_at is None and actor is None:
             report = replay_directory(directory, ACTORS, node, begin, name)
             show(report)

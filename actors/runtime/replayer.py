@@ -102,6 +102,10 @@ def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = No
     return Replay(run, actors, begin).result()
 
 
+class NotReplayable(TraceError):
+    """A run cannot be replayed to the wanted delivery."""
+
+
 class _CannotGoOn(Exception):
     """The replay cannot continue, because the trace lacks data that it needs."""
 
@@ -128,7 +132,8 @@ class Replay:
 
     It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
     then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
-    as they were. `listener` receives everything that equals the record.
+    as they were. `listener` receives everything that equals the record. `kept` are snapshots that an earlier replay of
+    the run took, where this one may begin as well.
     """
 
     def __init__(
@@ -139,6 +144,7 @@ class Replay:
         until: int | None = None,
         break_at: str | None = None,
         listener: ReplayListener | None = None,
+        kept: Collection[Snapshot] = (),
     ) -> None:
         self.base = LocalBase(clock=VirtualClock())
         self.stopped_at: TraceRecord | None = None
@@ -148,6 +154,10 @@ class Replay:
         self._until = until
         self._break_at = break_at
         self._listener = listener
+        self._kept = kept
+        self._limit: int | None = None
+        """The delivery that `go_to` goes to."""
+        self._stretching: Iterator[None] | None = None
         self._content = run.header.detail == FULL
         self._codec = MessageDecoder(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
@@ -196,6 +206,27 @@ class Replay:
             problem=problem,
         )
 
+    def go_to(self, n: int) -> bool:
+        """Replay on until delivery `n` is handled; False if the run ends before.
+
+        Raises:
+            NotReplayable: The replay differs from the record, or the run cannot be replayed.
+        """
+        if self._run.faults:
+            raise NotReplayable("; ".join(self._run.faults))
+        self._limit = n
+        try:
+            with silent():
+                if self._stretching is None:
+                    self._stretching = self._stretches(self._records())
+                while self.base.n < n and next(self._stretching, self) is None:
+                    pass
+        except Diverged as diverged:
+            raise NotReplayable(f"diverged at {diverged.divergence.text()}") from diverged
+        except (_CannotGoOn, Damaged, OSError) as error:
+            raise NotReplayable(str(error)) from error
+        return self.base.n >= n
+
     def _warnings(self) -> Iterator[str]:
         header, began = self._run.header, self._counts["began"]
         if header.code_version != code_version():
@@ -209,7 +240,7 @@ class Replay:
         """The records from where the replay begins. Raises Damaged, OSError."""
         run, found = self._run, snapshots(self._run)
         first = first_delivery(run)
-        begins = [each for each in found if each.end.resting and each.after >= first]
+        begins = [each for each in (*found, *self._kept) if each.end.resting and each.after >= first]
         if self._begin is not None:
             begin = max((each for each in begins if each.after < self._begin), key=_after, default=None)
         else:
@@ -223,7 +254,7 @@ class Replay:
             self._marks += found
             return RunRecords(run)
         self._restore(begin)
-        self._marks += found[found.index(begin) + 1 :]
+        self._marks += found[found.index(begin) + 1 :] if begin in found else _later(found, begin.after)
         return RunRecords(run, begin.after)
 
     def _restore(self, snapshot: Snapshot) -> None:
@@ -248,7 +279,12 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- all records
 
     def _live_all(self, records: RunRecords) -> None:
-        """One record after the other (rule 2); without a listener, with `_live_plain` where possible."""
+        """All records."""
+        for _ in self._stretches(records):
+            pass
+
+    def _stretches(self, records: RunRecords) -> Iterator[None]:
+        """All records (rule 2), with `_live_plain` where possible; yields between one stretch and the next."""
         base = self.base
         looked_at = self._listener is not None or self._break_at is not None or self._until is not None
         plainly = self._content and not looked_at and base.observer is None
@@ -261,6 +297,7 @@ class Replay:
                     self._live(batch[place])
                     lived += 1
                 place = lived
+                yield
 
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
         """Live the records from `start` on that are of messages that actors sent each other, and that made them do
@@ -272,7 +309,9 @@ class Replay:
         base, marks, times, encoded_last = self.base, self._marks, self._times, self._encoded_last
         queue, heap, hand_out, encode_it = base.queue, base.timers.heap, base.hand_out, encoded_last.encode
         most = marks[0].after - base.n if marks else len(batch)
-        if not most or (batch[start].cause, 0) < self._entered:
+        if self._limit is not None:
+            most = min(most, self._limit - base.n)
+        if most <= 0 or (batch[start].cause, 0) < self._entered:
             return start
         place, last = start, _NOTHING
         try:
@@ -497,6 +536,10 @@ class _EncodingCache:
 
 def _after(snapshot: Snapshot) -> int:
     return snapshot.after
+
+
+def _later(found: Collection[Snapshot], n: int) -> list[Snapshot]:
+    return [each for each in found if each.after > n]
 
 
 def _step(header: Header, record: TraceRecord) -> str:

@@ -35,6 +35,7 @@ from messages.state import (
     StateTable,
 )
 from messages.trace.codec import encode
+from messages.trace.thespian import THESPIAN
 from messages.vocabulary import VOCABULARY
 
 _OURS = ("messages", "actors", "zk_bridge")
@@ -103,7 +104,7 @@ class _Encoder:
     def frozen(self, value: Any, where: Where) -> Any:
         """The form of one thing; not needed for plain values, which are most."""
         cls: Any = type(value)
-        if cls in _ITSELF or VOCABULARY.get(cls.__name__) is cls or isinstance(value, ActorAddress):
+        if cls in _ITSELF or _is_message(cls) or isinstance(value, ActorAddress):
             return value
         if cls in _COMPOUND or isinstance(value, tuple):
             seen = self._numbers.get(id(value))
@@ -171,6 +172,16 @@ def shown(state: ActorState) -> dict[str, Any]:
     return {name: showing.shown(value, f".{name}") for name, value in state.parts}
 
 
+def shown_value(actor: Any, value: Any) -> Any:
+    """A part of what an actor holds, as `shown` prints it. Raises UnstorableValue."""
+    return _Formatter().shown(_Encoder(actor).frozen(value, type(actor).__name__), "")
+
+
+def shown_key(actor: Any, key: Any) -> str:
+    """The text by which `shown` names a key of a dictionary. Raises UnstorableValue."""
+    return key if type(key) is str else _Formatter().key(_Encoder(actor).frozen(key, type(actor).__name__), "")
+
+
 class _Formatter:
     """Converts a stored state to text for display."""
 
@@ -188,7 +199,7 @@ class _Formatter:
                 return {"suspended in": name}
             case StateTable(_, number, entries):
                 self._seen_at[number] = place
-                texts = [self._key(key, place) for key, _ in entries]
+                texts = [self.key(key, place) for key, _ in entries]
                 values = (value for _, value in entries)
                 return {text: self.shown(value, f"{place}[{text}]") for text, value in zip(texts, values, strict=True)}
             case StateItems(_, number, items):
@@ -204,7 +215,8 @@ class _Formatter:
         content = json.loads(payload)
         return {"message": name, **content} if isinstance(content, dict) else content
 
-    def _key(self, key: Any, place: str) -> str:
+    def key(self, key: Any, place: str) -> str:
+        """The text of a dictionary's key."""
         if isinstance(key, StateObject):
             return " ".join(str(self.shown(value, place)) for _, value in key.parts)
         text = self.shown(key, place)
@@ -308,6 +320,12 @@ def _name_of(thing: Any, where: str = "") -> str:
     raise UnstorableValue(
         f"{where or name} cannot be stored: {name} is not a class, function or enum member of this project"
     )
+
+
+@cache
+def _is_message(cls: type) -> bool:
+    """Whether the trace's codec encodes values of this class: our messages, and Thespian's that are delivered."""
+    return VOCABULARY.get(cls.__name__) is cls or cls in THESPIAN
 
 
 @cache

@@ -7,8 +7,8 @@ from typing import Any
 
 from actors.node.node import NodeActor
 from actors.runtime.base import LocalBase
-from actors.runtime.replayer import Replay
-from actors.runtime.state import shown, state_of
+from actors.runtime.replayer import NotReplayable, Replay
+from actors.runtime.state import UnstorableValue, shown, state_of
 from messages.trace.errors import TraceError
 from messages.trace.runs import Run
 
@@ -16,12 +16,12 @@ ACTORS = (NodeActor,)
 """The top-level actors of a node: a replay creates no others."""
 
 
-class NotReplayable(TraceError):
-    """A run cannot be replayed to the wanted delivery."""
-
-
 class ActorNotFound(TraceError):
     """No actor, or more than one, has the given name at a moment."""
+
+
+class StateNotShown(TraceError):
+    """An actor holds a value that has no plain form."""
 
 
 class Moment:
@@ -91,4 +91,12 @@ def actor_named(base: LocalBase, actor: str) -> str:
 
 def state_in(base: LocalBase, actor: str) -> dict[str, Any]:
     """What the actor of that address or class name holds. Raises ActorNotFound."""
-    return shown(state_of(base.instance_of(base.address_of(actor_named(base, actor)))))
+    return shown_state(base, actor_named(base, actor))
+
+
+def shown_state(base: LocalBase, address: str) -> dict[str, Any]:
+    """What the actor at an address holds. Raises StateNotShown."""
+    try:
+        return shown(state_of(base.instance_of(base.address_of(address))))
+    except UnstorableValue as error:
+        raise StateNotShown(f"the state after delivery {base.n} cannot be printed: {error}") from error

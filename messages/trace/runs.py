@@ -287,8 +287,8 @@ class RunRecords:
 
     Raises Damaged, and OSError, on the way.
 
-    `after` is the delivery of a snapshot: then those that follow it, and perhaps what was recorded of it beside the
-    delivery itself. `end` is the last record of the run, or None if it was interrupted.
+    `after` is a delivery: then those that follow it, and perhaps what was recorded of it beside the delivery itself.
+    `end` is the last record of the run, or None if it was interrupted.
     """
 
     def __init__(self, run: Run, after: int | None = None) -> None:
@@ -328,17 +328,20 @@ class RunRecords:
         for path, frame in self.frames():
             if frame.kind != RECORDS:
                 continue
-            if self._after is not None and not sequence.read and frame.after < self._after:
+            inside = self._after is not None and not sequence.read and frame.after < self._after
+            if self._after is not None and inside and frame.after + frame.records <= self._after:
                 sequence.pass_over(frame)
                 continue
             if not sequence.read and (self._after is not None or self._run.removed):
                 sequence.n = frame.after if self._after is None else self._after
-            if frame.after != sequence.n:
+            if frame.after != sequence.n and not inside:
                 raise Damaged(path, frame.offset, f"a frame that follows delivery {frame.after}, not {sequence.n}")
             count = sequence.count
             for batch in _batches(path, frame):
                 if isinstance(batch, bytes):
                     raise Damaged(path, frame.offset, f"a line after delivery {sequence.n} in this frame is no record")
+                if inside and self._after is not None:
+                    batch = sequence.drop(batch, self._after)
                 place = 0
                 while (place := sequence.deliveries(batch, place)) < len(batch):
                     wrong = sequence.follow(batch[place])
@@ -382,6 +385,12 @@ class _Sequence:
     def pass_over(self, frame: Frame) -> None:
         """Leave a frame unread."""
         self.count += frame.records
+
+    def drop(self, records: list[TraceRecord], after: int) -> list[TraceRecord]:
+        """The records without those up to delivery `after`."""
+        left = [each for each in records if each.n > after or (each.n == after and each.kind not in DELIVERIES)]
+        self.count += len(records) - len(left)
+        return left
 
     def deliveries(self, records: list[TraceRecord], start: int) -> int:
         """Take those from `start` on that can only be deliveries that follow each other; the place behind them."""

@@ -1,0 +1,261 @@
+"""`kafka-actors debug DIR`: walk a recorded run forwards and backwards, with commands from standard input."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from actors.cli.app import CommandFailed
+from actors.cli.display import printable
+from actors.trace.changes import value_text
+from actors.trace.debugger import Debugger
+from actors.trace.delivery_text import line_of
+from actors.trace.explanation import answers_about
+from actors.trace.filters import causes, linked_effects
+from actors.trace.links import DeliveryId
+from actors.trace.moment import state_in
+from actors.trace.reader import Trace, TraceDelivery, open_trace
+from actors.trace.state_path import parse_path
+from messages.trace.errors import TraceError
+
+SHOWN = 20
+"""Maximum number of effects that are printed."""
+PROMPT = "({n}) "
+
+
+@click.command("debug", epilog="Exit codes: 0 success, 1 a missing or damaged trace or a divergence, 2 usage error.")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--node", type=int, help="The node; not needed if DIR holds one run.")
+@click.option("--run", "name", help="The run; needed if the node has several.")
+@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="The folder for snapshots.")
+def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:
+    """Walk a recorded run forwards and backwards, from its end; `help` lists the commands.
+
+    The first walk replays the run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug): after that,
+    going back takes a moment. Commands are read from standard input, a line each; if it is no terminal, the first
+    command that fails ends the session with exit code 1.
+    """
+    try:
+        trace = open_trace(directory)
+        prompt = DebugPrompt(trace, Debugger(trace.only_run(node, name), cache))
+        prompt.begin()
+    except TraceError as error:
+        raise CommandFailed(str(error)) from error
+    interactive = sys.stdin.isatty()
+    while True:
+        if interactive:
+            click.echo(PROMPT.format(n=prompt.debugger.n), nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            return 0
+        try:
+            if not prompt.do(line):
+                return 0
+        except (TraceError, DebugCommandError) as error:
+            if not interactive:
+                raise CommandFailed(f"{line.strip()}: {error}") from error
+            click.echo(f"Error: {error}", err=True)
+
+
+class DebugCommandError(Exception):
+    """A line is not a command, or its argument is malformed."""
+
+
+class DebugCommand(NamedTuple):
+    """A command of the prompt: its arguments and help, and the method that does it."""
+
+    form: str
+    help: str
+    do: Callable[[DebugPrompt, str], None]
+
+
+class DebugPrompt:
+    """The commands, on a position in a run."""
+
+    def __init__(self, trace: Trace, debugger: Debugger) -> None:
+        self.debugger = debugger
+        self._trace = trace
+        self._breaks: list[str] = []
+
+    def begin(self) -> None:
+        """Go to the end. Raises TraceError."""
+        debugger = self.debugger
+        debugger.to_end()
+        self._notes()
+        click.echo(f"node {debugger.run.node}, run {debugger.run.name}: {debugger.n} deliveries, {debugger.run.ending}")
+        self._here()
+
+    def do(self, line: str) -> bool:
+        """Do a line; False for `quit`. Raises DebugCommandError, TraceError."""
+        name, _, argument = line.strip().partition(" ")
+        if not name or name.startswith("#"):
+            return True
+        if name in ("quit", "q", "exit"):
+            return False
+        found = COMMANDS.get(name) or next((COMMANDS[each] for each in COMMANDS if each.startswith(name)), None)
+        if found is None:
+            raise DebugCommandError(f"no command {name!r}; `help` lists them")
+        found.do(self, argument.strip())
+        self._notes()
+        return True
+
+    # ------------------------------------------------------------------------------------------------ moving
+
+    def next(self, argument: str) -> None:
+        """Go forwards."""
+        steps = _number(argument, 1)
+        if not self.debugger.go(self.debugger.n + steps):
+            click.echo("the end of the run")
+        self._here()
+
+    def back(self, argument: str) -> None:
+        """Go backwards."""
+        self.debugger.go(max(self.debugger.n - _number(argument, 1), 0))
+        self._here()
+
+    def goto(self, argument: str) -> None:
+        """Go to a delivery, the start or the end."""
+        if argument == "end":
+            self.debugger.to_end()
+        elif not self.debugger.go(0 if argument == "start" else _number(argument)):
+            click.echo("the end of the run")
+        self._here()
+
+    def until(self, argument: str) -> None:
+        """Go on to the next delivery of a class of messages or actors, or to the next break."""
+        wanted = [argument] if argument else self._breaks
+        if not wanted:
+            raise DebugCommandError("until what? Name a message, an actor or an address, or set a break")
+        found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
+        if found is None:
+            self.debugger.to_end()
+            click.echo(f"the end of the run: no {' or '.join(wanted)}")
+        else:
+            self.debugger.go(found.seq)
+        self._here()
+
+    def break_at(self, argument: str) -> None:
+        """Set or list breaks."""
+        if argument == "clear":
+            self._breaks.clear()
+        elif argument:
+            self._breaks.append(argument)
+        click.echo("breaks: " + (", ".join(self._breaks) or "none"))
+
+    # ------------------------------------------------------------------------------------------------ looking
+
+    def state(self, argument: str) -> None:
+        """Print an actor's state, or a part of it."""
+        if ":" in argument:
+            click.echo(json.dumps(self.debugger.value(parse_path(argument)), indent=2, ensure_ascii=False))
+        elif argument:
+            click.echo(json.dumps(state_in(self.debugger.base, argument), indent=2, ensure_ascii=False))
+        else:
+            click.echo(", ".join(str(ref) for ref in self.debugger.base.living()) or "no actors")
+
+    def changed(self, argument: str) -> None:
+        """Go to the last delivery that changed a part of a state."""
+        path = parse_path(argument)
+        change = self.debugger.changed(path)
+        if change is None:
+            click.echo(f"no delivery up to {self.debugger.n} changed {path}")
+            return
+        click.echo(f"{path}: {value_text(change.before)} -> {value_text(change.after)}")
+        self.debugger.go(change.record.n)
+        self._here()
+
+    def causes(self, argument: str) -> None:
+        """Print the chain of causes of a delivery."""
+        for each in causes(self._trace, self._place(argument)):
+            self._print(each, node=True)
+
+    def effects(self, argument: str) -> None:
+        """Print what a delivery led to."""
+        count = 0
+        for count, (each, _) in enumerate(linked_effects(self._trace, [self._place(argument)], polls=False), 1):
+            if count > SHOWN:
+                click.echo(f"... more: kafka-actors trace show --effects-of {self._place(argument).seq}")
+                return
+            self._print(each, node=True)
+
+    def why(self, argument: str) -> None:
+        """Print the explanation of a subject."""
+        about, *names = shlex.split(argument) or [""]
+        try:
+            answers = answers_about([run.run for run in self._trace.runs], about, " ".join(names) or None)
+        except ValueError as error:
+            raise DebugCommandError(str(error)) from error
+        for question, lines in answers:
+            click.echo(question)
+            for line in lines:
+                where = "" if line.seq is None else f" [node {line.node}, delivery {line.seq}]"
+                click.echo(printable(f"  {line.text}{where}"))
+
+    def help(self, argument: str) -> None:
+        """List the commands."""
+        for each in COMMANDS.values():
+            click.echo(f"  {each.form:28} {each.help}")
+        click.echo(f"  {'quit':28} end")
+
+    # ------------------------------------------------------------------------------------------------ printing
+
+    def _place(self, argument: str) -> DeliveryId:
+        return DeliveryId(self._trace.runs.index(self.debugger.run), _number(argument, self.debugger.n))
+
+    def _here(self) -> None:
+        here = self.debugger.delivery(self.debugger.n)
+        if here is None:
+            click.echo("before the first delivery")
+        else:
+            self._print(here)
+
+    def _print(self, delivery: TraceDelivery, node: bool = False) -> None:
+        click.echo(printable(line_of(delivery, node and len({run.node for run in self._trace.runs}) > 1)))
+
+    def _notes(self) -> None:
+        while self.debugger.notes:
+            click.echo(self.debugger.notes.pop(0), err=True)
+
+
+COMMANDS = {
+    "next": DebugCommand("next [N]", "go N deliveries forwards (1)", DebugPrompt.next),
+    "back": DebugCommand("back [N]", "go N deliveries backwards (1)", DebugPrompt.back),
+    "goto": DebugCommand("goto N|start|end", "go to the moment after delivery N", DebugPrompt.goto),
+    "until": DebugCommand(
+        "until [NAME]",
+        "go on to the next message of class NAME, or to or from actor NAME; to a break",
+        DebugPrompt.until,
+    ),
+    "break": DebugCommand("break [NAME|clear]", "add a break for `until`; list or clear them", DebugPrompt.break_at),
+    "state": DebugCommand("state [ACTOR[:PATH]]", "print a state or a part of it, or the actors", DebugPrompt.state),
+    "changed": DebugCommand(
+        "changed ACTOR:PATH", "go back to the last delivery that changed this part of a state", DebugPrompt.changed
+    ),
+    "why": DebugCommand("why SUBJECT [NAME]", "explain a state, as `kafka-actors why` does", DebugPrompt.why),
+    "causes": DebugCommand("causes [N]", "print the chain of causes of this delivery, or of N", DebugPrompt.causes),
+    "effects": DebugCommand("effects [N]", "print what this delivery, or N, led to", DebugPrompt.effects),
+    "help": DebugCommand("help", "list the commands", DebugPrompt.help),
+}
+"""The commands by name; a beginning of a name is enough."""
+
+
+def _number(text: str, default: int | None = None) -> int:
+    if not text and default is not None:
+        return default
+    if not text.isdigit():
+        raise DebugCommandError(f"'{text}' is not the number of a delivery" if text else "the number is missing")
+    return int(text)
+
+
+def _is_any_of(delivery: TraceDelivery, names: list[str]) -> bool:
+    return any(
+        name
+        in (delivery.message, delivery.actor, delivery.receiver, delivery.sender, delivery.sender.rpartition(".")[0])
+        for name in names
+    )

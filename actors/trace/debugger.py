@@ -1,0 +1,196 @@
+"""Walk a recorded run forwards and backwards, by replay.
+
+Rule 1: the first walk keeps snapshots of its own, at the first delivery at rest after every EVERY deliveries, in a
+        cache folder. To go back is to begin at the last snapshot before, recorded or kept.
+Rule 2: a kept snapshot belongs to one run and one version of the code; another version begins anew. A file that cannot
+        be read is ignored.
+Rule 3: what comes next is read from the record; the state is that of the replayed actors.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from actors.runtime.base import LocalBase
+from actors.runtime.code_version import code_version
+from actors.runtime.replayer import NotReplayable, Replay
+from actors.runtime.snapshots import system_pieces
+from actors.trace.changes import StateChange, last_change
+from actors.trace.moment import ACTORS
+from actors.trace.reader import TraceDelivery, TraceRun
+from actors.trace.state_path import StatePartReader, StatePath
+from messages.trace.codec import MessageDecoder
+from messages.trace.errors import TraceError
+from messages.trace.frames import SNAPSHOT, START, frame, read_frames
+from messages.trace.runs import Run, RunRecords, snapshots
+from messages.trace.schema import DELIVERIES
+from messages.trace.snapshots import Snapshot, SnapshotCollector, line, message_of
+
+EVERY = 20_000
+"""Deliveries from one kept snapshot to the next."""
+RETRY = 50
+"""Deliveries until the next try, if the actors were not at rest."""
+SUFFIX = ".snapshot"
+
+
+def cache_folder() -> Path:
+    """Where snapshots are kept by default."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "kafka-actors" / "debug"
+
+
+class KeptSnapshots:
+    """The snapshots of one run in a cache folder."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        key = blake2b(f"{run.header.run}\0{run.header.started_ms}\0{code_version()}".encode(), digest_size=12)
+        self.folder = folder / key.hexdigest()
+        self.found: dict[int, Snapshot] = {}
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        collector = SnapshotCollector()
+        try:
+            with path.open("rb") as stream:
+                for each in read_frames(stream, path):
+                    collector.take(path, each)
+        except (TraceError, OSError):
+            return
+        for snapshot in collector.found:
+            self.found[snapshot.after] = snapshot
+
+    def keep(self, base: LocalBase) -> bool:
+        """Keep what a system holds; False if its queue holds a message that is read otherwise than it is written.
+
+        Such is an integer in a float field. Raises OSError; ValueError, TypeError, TraceError for what has no form.
+        """
+        head = line(base.system_state())
+        if line(message_of(head, MessageDecoder())) != head:
+            return False
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.folder / f"{base.n:012d}{SUFFIX}"
+        part = path.with_suffix(".part")
+        with part.open("wb") as out:
+            for content, lines in system_pieces(base):
+                out.write(frame(SNAPSHOT, content, START, lines, base.n)[0])
+        part.replace(path)
+        self._read(path)
+        return True
+
+
+class Debugger:
+    """A position in a run, after delivery `n`, that moves both ways.
+
+    Attributes:
+        run: The run.
+        n: The delivery after which the position is; 0 before the first.
+        last: The last delivery of the run.
+        notes: What could not be done on the way, as sentences.
+    """
+
+    def __init__(self, run: TraceRun, cache: Path | None = None, every: int = EVERY) -> None:
+        self.run = run
+        self.n = 0
+        self.notes: list[str] = []
+        self._kept = KeptSnapshots(run.run, cache_folder() if cache is None else cache)
+        self._every = every
+        self._keeps = True
+        self._recorded = [each for each in snapshots(run.run) if each.end.resting]
+        self._replay: Replay | None = None
+        self.last = max(
+            (frame_.after + frame_.records for _, frame_ in RunRecords(run.run).frames() if frame_.records), default=0
+        )
+        self._ends = False
+
+    @property
+    def base(self) -> LocalBase:
+        """The system at this position."""
+        if self._replay is None:
+            self.go(self.n)
+        assert self._replay is not None
+        return self._replay.base
+
+    def go(self, n: int) -> bool:
+        """Go to the moment after delivery `n`; False if the run ends before.
+
+        Raises:
+            NotReplayable: The replay differs from the record, or the run cannot be replayed.
+        """
+        if n < 0:
+            raise NotReplayable("there is nothing before delivery 1")
+        replay = self._replay
+        begins = max((after for after in self._beginnings() if after <= n), default=0)
+        if replay is None or replay.base.n > n or begins > replay.base.n:
+            replay = self._replay = Replay(self.run.run, ACTORS, begin=begins + 1, kept=self._kept.found.values())
+        try:
+            arrived = self._walk(replay, n)
+        except NotReplayable:
+            self._replay = None
+            raise
+        self.n = replay.base.n
+        if not arrived:
+            self.last, self._ends = self.n, True
+        return arrived
+
+    def _beginnings(self) -> Iterator[int]:
+        yield from self._kept.found
+        yield from (each.after for each in self._recorded)
+
+    def _walk(self, replay: Replay, n: int) -> bool:
+        """Replay to `n`, and keep snapshots on the way."""
+        replay.go_to(min(n, max(replay.base.n, self._first())))
+        wanted = max((after for after in self._kept.found if after <= replay.base.n), default=0) + self._every
+        while replay.base.n < n:
+            if not replay.go_to(min(n, max(wanted, replay.base.n + 1))):
+                return False
+            if replay.base.n >= wanted:
+                following = (replay.base.n // self._every + 1) * self._every
+                wanted = following if self._keep(replay.base) else replay.base.n + RETRY
+        return True
+
+    def _first(self) -> int:
+        return self.run.run.header.begins
+
+    def _keep(self, base: LocalBase) -> bool:
+        """Keep a snapshot, if the actors are at rest; whether that was done, or is of no use to try again."""
+        if base.n in self._kept.found or not self._keeps:
+            return True
+        if not base.resting:
+            return False
+        try:
+            return self._kept.keep(base)
+        except (OSError, TypeError, ValueError, TraceError) as error:
+            self._keeps = False
+            self.notes.append(f"no snapshots are kept in {self._kept.folder}: {error}")
+        return True
+
+    def to_end(self) -> None:
+        """Go to the moment after the last delivery."""
+        if not self._ends:
+            self.go(max(self.last, 1))
+            self.last, self._ends = self.n, True
+        else:
+            self.go(self.last)
+
+    def deliveries(self, after: int) -> Iterator[TraceDelivery]:
+        """The recorded deliveries behind a delivery."""
+        for record in RunRecords(self.run.run, after or None):
+            if record.kind in DELIVERIES and record.n > after:
+                yield TraceDelivery(self.run, record)
+
+    def delivery(self, n: int) -> TraceDelivery | None:
+        """The record of a delivery; None if the run has none of this number."""
+        return next((each for each in self.deliveries(n - 1) if each.seq == n), None) if n > 0 else None
+
+    def value(self, path: StatePath) -> Any:
+        """A part of a state at this position."""
+        return StatePartReader(path).value(self.base)
+
+    def changed(self, path: StatePath) -> StateChange | None:
+        """The last delivery up to this position that changed the part."""
+        return last_change(self.run.run, path, self.n, tuple(self._kept.found.values()))

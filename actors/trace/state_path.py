@@ -1,0 +1,110 @@
+"""A part of an actor's state, named as in `ControllerActor:_context.partitions[orders-0].leader`.
+
+Rule 1: a path is attributes and keys as `replay --state` prints them: `.name` of an object, `[key]` of a dictionary, by
+        the key's text, or of a list, by its index.
+Rule 2: only the part is converted to plain values: reading it again after each delivery costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from actors.runtime.base import LocalBase
+from actors.runtime.state import UnstorableValue, shown_key, shown_value
+from messages.trace.errors import TraceError
+
+ABSENT = "(absent)"
+"""The value of a part that is not there, or whose actor is not."""
+
+_STEP = re.compile(r"\.?([A-Za-z_]\w*)|\[(.*?)\](?=$|\.|\[)", re.DOTALL)
+_NOTHING: Any = object()
+
+
+class BadPath(TraceError):
+    """The text is not a path to a part of an actor's state."""
+
+
+class StatePath(NamedTuple):
+    """An actor, by class or address, and the steps to a part of what it holds: (is a key, text)."""
+
+    actor: str
+    steps: tuple[tuple[bool, str], ...]
+
+    def __str__(self) -> str:
+        return f"{self.actor}:" + "".join(f"[{text}]" if key else f".{text}" for key, text in self.steps).removeprefix(
+            "."
+        )
+
+
+def parse_path(text: str) -> StatePath:
+    """A path from its text. Raises BadPath."""
+    actor, colon, rest = text.partition(":")
+    steps: list[tuple[bool, str]] = []
+    at = 0
+    while at < len(rest):
+        found = _STEP.match(rest, at)
+        if found is None or (found[1] is not None and at and rest[at] != "."):
+            break
+        steps.append((found[1] is None, found[1] if found[1] is not None else found[2]))
+        at = found.end()
+    if not actor or not colon or at < len(rest) or (steps and steps[0][0]):
+        raise BadPath(f"'{text}' is not a path such as ControllerActor:_context.partitions[orders-0]")
+    return StatePath(actor, tuple(steps))
+
+
+def addresses_of(base: LocalBase, actor: str) -> list[str]:
+    """The addresses of the living actors that have this address or class name."""
+    here = [str(ref) for ref in base.living()]
+    return [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
+
+
+class StatePartReader:
+    """A reader of one part of one actor's state.
+
+    Raises TraceError if several actors have the path's class.
+    """
+
+    def __init__(self, path: StatePath) -> None:
+        self._path = path
+        self._keys: dict[int, Any] = {}
+        self._ref: Any = None
+
+    def value(self, base: LocalBase) -> Any:
+        """The part as plain values; ABSENT if it is not there."""
+        if self._ref is None or self._ref.actor is None:
+            found = addresses_of(base, self._path.actor)
+            if len(found) > 1:
+                raise BadPath(f"{len(found)} actors are a {self._path.actor}: name one of {', '.join(found[:5])}")
+            if not found:
+                return ABSENT
+            self._ref = base.address_of(found[0])
+        try:
+            return self._read(self._ref.actor)
+        except UnstorableValue as error:
+            raise BadPath(f"{self._path} cannot be printed after delivery {base.n}: {error}") from error
+
+    def _read(self, actor: Any) -> Any:
+        thing: Any = actor
+        for place, (is_key, text) in enumerate(self._path.steps):
+            thing = self._entry(actor, thing, place, text) if is_key else getattr(thing, text, _NOTHING)
+            if thing is _NOTHING:
+                return ABSENT
+        if thing is actor:
+            return {name: shown_value(actor, value) for name, value in sorted(vars(actor).items()) if name != "_myRef"}
+        return shown_value(actor, thing)
+
+    def _entry(self, actor: Any, thing: Any, place: int, text: str) -> Any:
+        if isinstance(thing, Mapping):
+            key = self._keys.get(place, _NOTHING)
+            if key is _NOTHING or key not in thing:
+                key = next((each for each in thing if shown_key(actor, each) == text), _NOTHING)
+                if key is _NOTHING:
+                    return _NOTHING
+                self._keys[place] = key
+            return thing[key]
+        if isinstance(thing, list | tuple | deque) and text.isdigit() and int(text) < len(thing):
+            return thing[int(text)]
+        return _NOTHING
