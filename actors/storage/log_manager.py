@@ -571,7 +571,9 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        return log.start, log.end, log.first_unstable
+        # Its markers were read again: those below the high watermark, which may stay where it is, are replicated.
+        directory, partition = self._place(path)
+        return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 
     def restart(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records and restart the log at `offset`. Return (start, end, first unstable offset)."""

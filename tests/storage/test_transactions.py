@@ -395,14 +395,25 @@ def test_a_truncated_log_opens_again_what_its_markers_had_ended(tmp_path: Path) 
     log.send(7, b"b")
     log.mark(6, committed=False)
     log.mark(7, committed=False)
-    assert log.logs.truncate(log.path, 3) == (0, 3, 0), "the first has its marker, but that may not be replicated"
-    assert log.logs.note_high_watermark(log.path, 3) == 1
+    assert log.logs.truncate(log.path, 3) == (0, 3, 1), "the marker of the first is below the high watermark"
     assert log.index() == struct.pack(">hqqqq", 0, 6, 0, 2, 1)
     assert log.logs.truncate(log.path, 2) == (0, 2, 0)
     assert log.index() == b""
     assert log.logs.restart(log.path, 50) == (50, 50, -1)
     assert log.logs.producers(log.path) == ()
     assert not list(Path(log.path).glob("*.snapshot"))
+
+
+def test_a_truncated_log_knows_which_markers_are_replicated(tmp_path: Path) -> None:
+    """The high watermark stays where it is, so nothing but the truncation itself says so."""
+    log = Partition(tmp_path)
+    for producer in (6, 7):
+        log.send(producer, b"a")
+        log.mark(producer, committed=True)
+    log.plain(b"b")
+    log.logs.note_high_watermark(log.path, 2)
+    assert log.logs.truncate(log.path, 4) == (0, 4, 2), "the marker of the second is not replicated"
+    assert log.logs.truncate(log.path, 2) == (0, 2, -1)
 
 
 def test_a_truncated_log_keeps_no_snapshot_of_what_it_lost(tmp_path: Path) -> None:
