@@ -132,7 +132,7 @@ LAYERS: dict[str, Layer] = {
         touches=_EVERYTHING,
     ),
     "spark": Layer(
-        "messages.trace spark.questions",
+        "messages.facts messages.trace spark.questions",
         others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
         touches="files processes threads clocks code",
     ),

@@ -6,7 +6,7 @@ What cannot be encoded or decoded is an error that names type and reason. Floats
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -86,6 +86,9 @@ def unencodable(reason: Exception) -> dict[str, str]:
     return {"unencodable": str(reason)}
 
 
+_M = TypeVar("_M")
+
+
 class MessageDecoder:
     """A decoder of recorded messages; `address` converts text to an ActorAddress.
 
@@ -95,6 +98,7 @@ class MessageDecoder:
     def __init__(self, address: Callable[[str], ActorAddress] = ActorAddress) -> None:
         self._address = address
         self._decoders: dict[str, tuple[msgspec.json.Decoder[Any], Build | None]] = {}
+        self._outer: dict[type, msgspec.json.Decoder[Any]] = {}
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """The message of that type. Raises UnknownType, BadPayload."""
@@ -108,6 +112,21 @@ class MessageDecoder:
             raise BadPayload(f"{name}: {error}") from error
         return decoded if build is None else build(decoded, self)
 
+    def decode_outer(self, kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
+        """A message of that class, without the messages inside it: a field annotated `Message` has a `Boxed`.
+
+        It has the fields of the class, but not its methods. Raises BadPayload.
+        """
+        decoder = self._outer.get(kind)
+        if decoder is None:
+            wire = form_named(kind.__name__).wire
+            decoder = self._outer[kind] = msgspec.json.Decoder(wire, dec_hook=self._decode_other)
+        try:
+            decoded: _M = decoder.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadPayload(f"{kind.__name__}: {error}") from error
+        return decoded
+
     def _decode_other(self, cls: type, value: Any) -> Any:
         if cls is ActorAddress and isinstance(value, str):
             return self._address(value)
@@ -120,3 +139,8 @@ _CODEC = MessageDecoder()
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
     """The message of that type, its addresses made from their text alone. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
+
+
+def decode_outer(kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
+    """See `MessageDecoder.decode_outer`; addresses are made from their text alone."""
+    return _CODEC.decode_outer(kind, payload)

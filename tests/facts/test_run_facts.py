@@ -19,6 +19,7 @@ from messages.facts.run_facts import DECODED
 from messages.trace.names import vocabulary
 from messages.trace.runs import Run, RunRecords, find_runs
 from messages.trace.schema import DELIVERIES
+from spark.columns import batches, planned
 from tests.trace import controller_life
 from tests.trace.altering import only_run, rows_of, write
 
@@ -70,3 +71,14 @@ def test_a_payload_that_cannot_be_decoded_is_a_fact(run: Run, tmp_path: Path) ->
 
 def test_the_types_that_are_decoded_are_messages() -> None:
     assert DECODED.keys() <= vocabulary().keys()
+
+
+def test_a_payload_that_cannot_be_decoded_is_named_in_its_row(run: Run, tmp_path: Path) -> None:
+    rows = rows_of(run)
+    broken = next(row for row in rows if row["type"] == "Answer")
+    broken["payload"] = {"unencodable": "no form"}
+    again = only_run(write(tmp_path, run.header, rows))
+    read = [row for slice in planned([again]) for batch in batches(slice) for row in batch.to_pylist()]
+    [row] = [row for row in read if row["error"] is not None]
+    assert row["n"] == broken["n"] and row["error"].startswith("the payload cannot be decoded: Answer: ")
+    assert row["request"] is None and row["failed"] is False

@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, PartitionReplica, TopicPartition
 from messages.conversation import Answer, Ask
 from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
-from messages.metrics import Sample, Samples
+from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Sample, Samples
 from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses
 from messages.partition import AppendBatch, AppendBatches, ChangeIsr, LogRead, LogState
 from messages.records import BatchHeader, Records, body
@@ -29,7 +29,6 @@ from messages.requests import (
 from messages.store import StoreArm, StoreRead, StoreReply, StoreWrite, WriteOp
 from messages.topic_deletion import DeletingTopic, QueueDeletions
 from messages.zookeeper import PartitionStateRead, PartitionStates, UpdatePartitionStates, WriteResult, WriteResults
-from spark.columns import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT
 from tests.spark.failover import BRIDGE, CONTROLLER, NETWORK, STORE, Node, leader
 
 LISTENER, METRICS = ActorAddress("outside:listener"), ActorAddress("outside:metrics")

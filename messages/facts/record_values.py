@@ -1,0 +1,348 @@
+"""The values of a message that tables of records have columns for (`spark.columns`).
+
+A column is declared by a field of `RecordValues`, and filled by the function of each type of message that has a value
+for it. Messages are read by their classes; a message inside a message is decoded only if it has values, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from messages.broker import Forwarded
+from messages.channel import StartChannel
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.conversation import Answer, Ask
+from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
+from messages.network import (
+    ChannelPart,
+    ClientRequest,
+    ClientRequests,
+    ClientResponse,
+    ClientResponses,
+    Received,
+    Transmit,
+    TransmitFailed,
+)
+from messages.partition import AppendBatches, ChangeIsr, LogRead
+from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
+from messages.store import OK, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent
+from messages.topic_deletion import QueueDeletions
+from messages.trace.codec import decode_outer
+from messages.trace.forms import Boxed
+from messages.trace.schema import NO_PAYLOAD, Payload
+from messages.zookeeper.brokers import Brokers
+from messages.zookeeper.controller import Elected
+from messages.zookeeper.partition_states import (
+    CreatePartitionStates,
+    PartitionStates,
+    UpdatePartitionStates,
+    WriteResults,
+)
+
+
+class PartitionValues(NamedTuple):
+    """A partition with its leader, ISR and replicas, as far as a message has them."""
+
+    topic: str
+    partition: int
+    leader: int | None = None
+    leader_epoch: int | None = None
+    controller_epoch: int | None = None
+    isr: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+class ExchangeValues(NamedTuple):
+    """A request of a client, or the response to it: its connection and correlation id, and its class."""
+
+    connection: int
+    correlation: int
+    request: str | None
+
+
+class RecordValues(NamedTuple):
+    """The values of a message, None for those that it does not have; `spark.columns.COLUMNS` has their meaning."""
+
+    request: str | None = None
+    channel: str | None = None
+    broker: int | None = None
+    correlation: int | None = None
+    epoch: int | None = None
+    brokers: Sequence[int] | None = None
+    states: Sequence[PartitionValues] | None = None
+    connection: int | None = None
+    subject: str | None = None
+    topics: Sequence[str] | None = None
+    items: int | None = None
+    bytes: int | None = None
+    batches: int | None = None
+    exchanges: Sequence[ExchangeValues] | None = None
+    event_ms: float | None = None
+    event_queue_ms: float | None = None
+    error: str | None = None
+    """Why a request got no response. The record has the error of the handler."""
+
+
+NOTHING = RecordValues()
+
+_CONTROLLERS_CHANNEL = "controller-"
+_TOPIC = re.compile(r"/brokers/topics/([^/]+)")
+_State = LeaderAndIsrPartitionState | StopReplicaPartitionState | UpdateMetadataPartitionState
+_ORDERS: dict[str, type[LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest]] = {
+    each.__name__: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
+}
+_PARTS: dict[str, tuple[str, type[LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart]]] = {
+    "LeaderAndIsrPart": ("LeaderAndIsrRequest", LeaderAndIsrPart),
+    "StopReplicaPart": ("StopReplicaRequest", StopReplicaPart),
+    "UpdateMetadataPart": ("UpdateMetadataRequest", UpdateMetadataPart),
+}
+
+
+def _states(states: Iterable[_State]) -> list[PartitionValues]:
+    return [_VALUES_OF_STATE[type(each)](each) for each in states]
+
+
+def _led(state: LeaderAndIsrPartitionState) -> PartitionValues:
+    (topic, partition), isr = state.partition, state.isr
+    replicas = state.adding_replicas, state.removing_replicas
+    return PartitionValues(topic, partition, state.leader, state.leader_epoch, state.controller_epoch, isr, *replicas)
+
+
+def _cached(state: UpdateMetadataPartitionState) -> PartitionValues:
+    topic, partition = state.partition
+    return PartitionValues(topic, partition, state.leader, state.leader_epoch, state.controller_epoch, state.isr)
+
+
+def _stopped(state: StopReplicaPartitionState) -> PartitionValues:
+    topic, partition = state.partition
+    return PartitionValues(topic, partition, None, state.leader_epoch)
+
+
+_VALUES_OF_STATE: dict[type, Callable[[Any], PartitionValues]] = {
+    LeaderAndIsrPartitionState: _led,
+    UpdateMetadataPartitionState: _cached,
+    StopReplicaPartitionState: _stopped,
+}
+
+
+def _leadership(partition: TopicPartition, state: LeaderIsrAndControllerEpoch | None) -> PartitionValues:
+    if state is None:
+        return PartitionValues(*partition)
+    return PartitionValues(*partition, state.leader, state.leader_epoch, state.controller_epoch, state.isr)
+
+
+def _broker_of(channel: str) -> int | None:
+    """The broker to which a controller's channel leads: it is named controller-ID-broker-ID-N."""
+    if not channel.startswith(_CONTROLLERS_CHANNEL):
+        return None
+    _, _, rest = channel.partition("-broker-")
+    return int(rest.partition("-")[0])
+
+
+# ------------------------------------------------------------------------------------------------ channels
+
+
+def _transmit(sent: Transmit) -> RecordValues:
+    request: Boxed = sent.request
+    name, payload = request.type, request.payload
+    epoch = states = None
+    if name in _ORDERS:
+        order = decode_outer(_ORDERS[name], payload)
+        epoch, states = order.controller_epoch, _states(order.partition_states)
+    channel = sent.channel
+    return RecordValues(name, channel, _broker_of(channel), sent.correlation_id, epoch, states=states)
+
+
+def _channel_part(sent: ChannelPart) -> RecordValues:
+    part: Boxed = sent.part
+    name, payload = part.type, part.payload
+    values = RecordValues(channel=sent.channel, broker=_broker_of(sent.channel))
+    if name not in _PARTS:
+        return values
+    request, kind = _PARTS[name]
+    return values._replace(request=request, states=_states(decode_outer(kind, payload).entries))
+
+
+def _failed(failed: TransmitFailed) -> RecordValues:
+    return RecordValues(
+        channel=failed.channel,
+        broker=_broker_of(failed.channel),
+        correlation=failed.correlation_id,
+        error=failed.reason,
+    )
+
+
+def _received(received: Received) -> RecordValues:
+    return RecordValues(
+        request=_name(received.response),
+        channel=received.channel,
+        broker=_broker_of(received.channel),
+        correlation=received.correlation_id,
+    )
+
+
+def _started(start: StartChannel) -> RecordValues:
+    return RecordValues(channel=start.channel, broker=start.broker_id)
+
+
+# ------------------------------------------------------------------------------------------------ clients
+
+
+def _name(boxed: Boxed) -> str:
+    """The class of a message inside a message."""
+    return boxed.type
+
+
+def _request(came: ClientRequest) -> ExchangeValues:
+    return ExchangeValues(came.connection, came.correlation_id, _name(came.request))
+
+
+def _response(replied: ClientResponse) -> ExchangeValues:
+    return ExchangeValues(replied.connection, replied.correlation_id, _name(replied.response))
+
+
+def _client(exchange: ExchangeValues) -> RecordValues:
+    connection, correlation, request = exchange
+    return RecordValues(connection=connection, correlation=correlation, request=request)
+
+
+# ------------------------------------------------------------------------------------------------ ZooKeeper
+
+
+def _asked(ask: Ask) -> RecordValues:
+    question: Boxed = ask.question
+    name, payload = question.type, question.payload
+    values = RecordValues(request=name, correlation=ask.id)
+    if name == QueueDeletions.__name__:
+        queued = decode_outer(QueueDeletions, payload)
+        return values._replace(topics=[each.topic for each in queued.topics])
+    if name in _WRITES:
+        return values._replace(states=_written(decode_outer(_WRITES[name], payload).states))
+    return values
+
+
+_WRITES: dict[str, type[CreatePartitionStates | UpdatePartitionStates]] = {
+    each.__name__: each for each in (CreatePartitionStates, UpdatePartitionStates)
+}
+
+
+def _written(states: Iterable[Leadership]) -> list[PartitionValues]:
+    return [_leadership(*each) for each in states]
+
+
+def _answered(answer: Answer) -> RecordValues:
+    result: Boxed = answer.result
+    name, payload = result.type, result.payload
+    values = RecordValues(request=name, correlation=answer.id)
+    if name == Elected.__name__:
+        return values._replace(epoch=decode_outer(Elected, payload).epoch)
+    if name == Brokers.__name__:
+        return values._replace(brokers=sorted(each.id for each in decode_outer(Brokers, payload).brokers))
+    if name == PartitionStates.__name__:
+        read = decode_outer(PartitionStates, payload).states
+        states = [_leadership(partition, state) for partition, state, _ in read if state is not None]
+        return values._replace(states=states)
+    if name == WriteResults.__name__:
+        results = decode_outer(WriteResults, payload).results
+        return values._replace(states=[PartitionValues(*partition) for partition, code, _ in results if code == OK])
+    return values
+
+
+def _store_write(write: StoreWrite) -> RecordValues:
+    gone = [found[1] for op in write.ops if op.kind == "delete" and (found := _TOPIC.fullmatch(op.path))]
+    return RecordValues(correlation=write.id, items=len(write.ops), topics=gone or None)
+
+
+def _store_read(read: StoreRead) -> RecordValues:
+    return RecordValues(correlation=read.id, items=len(read.data) + len(read.children))
+
+
+def _store_arm(arm: StoreArm) -> RecordValues:
+    return RecordValues(correlation=arm.id, items=len(arm.data) + len(arm.children) + len(arm.exists))
+
+
+# ------------------------------------------------------------------------------------------------ partitions
+
+
+def _appends(appends: AppendBatches) -> RecordValues:
+    batches = [header for append in appends.batches for header in append.part.records.batches]
+    return RecordValues(
+        states=[PartitionValues(*appends.batches[0].part.partition)],
+        items=sum(header.record_count for header in batches),
+        bytes=sum(append.part.records.body.size for append in appends.batches),
+        batches=len(appends.batches),
+    )
+
+
+def _log_read(read: LogRead) -> RecordValues:
+    return RecordValues(states=[PartitionValues(*read.result.partition)], bytes=read.result.body.size)
+
+
+def _isr(change: ChangeIsr) -> RecordValues:
+    topic, partition = change.partition
+    state = PartitionValues(topic, partition, change.leader, change.leader_epoch, change.controller_epoch, change.isr)
+    return RecordValues(states=[state], items=1 if change.grows else -1)
+
+
+def _samples(samples: Samples) -> RecordValues:
+    found = {sample.name: sample for sample in samples.values}
+    took = found.get(EVENT_TIME)
+    if took is None:
+        return NOTHING
+    ((_, event),) = took.labels
+    waited, requests = found[EVENT_WAIT].value, int(found[EVENT_REQUESTS].value)
+    return RecordValues(subject=event, event_ms=took.value, event_queue_ms=waited, items=requests)
+
+
+_M = TypeVar("_M")
+_READERS: dict[str, Callable[[Payload], RecordValues]] = {}
+
+
+def _of(kind: type[_M], read: Callable[[_M], RecordValues]) -> None:
+    """Declare how the values of a class of messages are read."""
+    _READERS[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
+
+
+_of(Transmit, _transmit)
+_of(ChannelPart, _channel_part)
+_of(TransmitFailed, _failed)
+_of(Received, _received)
+_of(StartChannel, _started)
+_of(ClientRequest, lambda came: _client(_request(came)))
+_of(ClientResponse, lambda replied: _client(_response(replied)))
+_of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
+_of(ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
+_of(ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
+_of(LeaderAndIsrRequest, lambda order: RecordValues(states=_states(order.partition_states)))
+_of(LeaderAndIsrPart, lambda part: RecordValues(states=_states(part.entries)))
+_of(Ask, _asked)
+_of(Answer, _answered)
+_of(StoreRead, _store_read)
+_of(StoreArm, _store_arm)
+_of(StoreWrite, _store_write)
+_of(StoreReply, lambda reply: RecordValues(correlation=reply.id))
+_of(WatchEvent, lambda event: RecordValues(subject=event.path))
+_of(Samples, _samples)
+_of(AppendBatches, _appends)
+_of(LogRead, _log_read)
+_of(ChangeIsr, _isr)
+
+
+def values_of(name: str, payload: Payload) -> RecordValues:
+    """The values of a message, given by its class and its recorded payload; none if the record omits the payload.
+
+    Raises BadPayload for a payload that is not of the class.
+    """
+    read = _READERS.get(name)
+    return NOTHING if read is None or payload == NO_PAYLOAD else read(payload)

@@ -1,0 +1,64 @@
+"""The values of messages: each is a column of Spark's, and a payload that is not of its class is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from messages.conversation import Answer, Ask
+from messages.facts.record_values import NOTHING, ExchangeValues, PartitionValues, RecordValues, values_of
+from messages.network import ClientRequest, ClientRequests, ClientResponse, TransmitFailed
+from messages.trace.codec import encode
+from messages.trace.errors import BadPayload
+from messages.trace.schema import NO_PAYLOAD, Payload
+from messages.zookeeper.brokers import GetBrokers
+from messages.zookeeper.controller import Elected
+from spark.columns import ARROW, COLUMNS, EXCHANGE, STATE
+
+
+def read(message: object) -> RecordValues:
+    name, payload = encode(message)
+    return values_of(name, Payload(payload))
+
+
+def test_each_value_is_a_column() -> None:
+    first = ARROW.get_field_index("request")
+    assert list(RecordValues._fields) == [*list(COLUMNS)[first:], "error"]
+    assert list(PartitionValues._fields) == [field.name for field in STATE]
+    assert list(ExchangeValues._fields) == [field.name for field in EXCHANGE]
+
+
+def test_a_message_inside_a_message_is_named_and_not_decoded_unless_it_has_values() -> None:
+    assert read(Ask(7, GetBrokers())) == RecordValues(request="GetBrokers", correlation=7)
+    assert read(Answer(7, Elected(3, 1))) == RecordValues(request="Elected", correlation=7, epoch=3)
+    of_a_later_version = b'{"id":7,"question":["GetPlanets",{"moons":true}]}'
+    assert values_of("Ask", Payload(of_a_later_version)) == RecordValues(request="GetPlanets", correlation=7)
+
+
+def test_exchanges_with_clients() -> None:
+    requests = (ClientRequest(1, 5, "c", "L", GetBrokers()), ClientRequest(1, 6, "c", "L", GetBrokers()))
+    exchanges = [ExchangeValues(1, 5, "GetBrokers"), ExchangeValues(1, 6, "GetBrokers")]
+    assert read(ClientRequests(requests)).exchanges == exchanges
+    assert read(ClientResponse(1, 5, GetBrokers())) == RecordValues(connection=1, correlation=5, request="GetBrokers")
+
+
+def test_a_failed_request_has_its_reason_and_broker() -> None:
+    assert read(TransmitFailed("controller-1-broker-2-7", 3, "refused")) == RecordValues(
+        channel="controller-1-broker-2-7", broker=2, correlation=3, error="refused"
+    )
+
+
+@pytest.mark.parametrize("name", ["GetBrokers", "NoSuchMessage", ""])
+def test_messages_without_values(name: str) -> None:
+    assert values_of(name, Payload(b"{}")) is NOTHING
+
+
+def test_a_payload_that_the_record_omits_has_no_values() -> None:
+    assert values_of("Ask", NO_PAYLOAD) is NOTHING
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"unencodable":"no form"}', b'{"id":"seven","question":["GetBrokers",{}]}', b"[]"]
+)
+def test_a_payload_of_another_class_is_refused_by_name(payload: bytes) -> None:
+    with pytest.raises(BadPayload, match=r"^Ask: "):
+        values_of("Ask", Payload(payload))
