@@ -3,46 +3,55 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 COMPARED = "compared"
 """The question for which there must be another folder."""
 
-TITLES = {
-    "runs": "Runs",
-    "episodes": "Failed and stopped brokers",
-    "unavailable": "Partitions without a leader",
-    "messages": "Messages by actor and type",
-    "events": "Controller events",
-    "requests": "Requests to brokers",
-    "elections": "Elections of a controller",
-    "leadership": "Leaders over time",
-    "round_trips": "Round trips to brokers",
-    "leader_elections": "Leader elections",
-    "isr_churn": "ISR changes",
-    "deletions": "Topics deleted",
-    "reassignments": "Partitions reassigned",
-    "zookeeper": "Requests to ZooKeeper",
-    "clients": "Requests of clients",
-    "records": "Records by partition",
-    "failures": "Failures",
-    "handled": "Controller events in order",
-    "queue": "Queues over time",
-    "latencies": "Latencies",
-    "fan_out": "Messages caused by a message",
-    "chains": "From an event to its last LeaderAndIsr",
-    "actors": "Messages between actors",
-    COMPARED: "Against the other folder",
-}
-"""The questions by name, in their order, each with the title of its answer; `spark.summary` has the questions."""
 
-BRIEF = ("runs", "episodes", "unavailable", "messages", "events", "requests", "elections", "leadership")
-"""What is asked where nothing is chosen."""
+class SummaryQuestion(NamedTuple):
+    """A question of a summary: its name, and the title of its answer.
 
-LOGGED = (
-    *("runs", "episodes", "unavailable", "events", "elections", "leadership", "leader_elections", "isr_churn"),
-    *("deletions", "reassignments", "failures"),
+    `brief`: it is asked if no questions are chosen. `of_logs`: the logs of Apache's brokers answer it, too.
+    """
+
+    name: str
+    title: str
+    brief: bool = False
+    of_logs: bool = False
+
+
+SECTIONS = (
+    SummaryQuestion("runs", "Runs", brief=True, of_logs=True),
+    SummaryQuestion("episodes", "Failed and stopped brokers", brief=True, of_logs=True),
+    SummaryQuestion("unavailable", "Partitions without a leader", brief=True, of_logs=True),
+    SummaryQuestion("messages", "Messages by actor and type", brief=True),
+    SummaryQuestion("events", "Controller events", brief=True, of_logs=True),
+    SummaryQuestion("requests", "Requests to brokers", brief=True),
+    SummaryQuestion("elections", "Elections of a controller", brief=True, of_logs=True),
+    SummaryQuestion("leadership", "Leaders over time", brief=True, of_logs=True),
+    SummaryQuestion("round_trips", "Round trips to brokers"),
+    SummaryQuestion("leader_elections", "Leader elections", of_logs=True),
+    SummaryQuestion("isr_churn", "ISR changes", of_logs=True),
+    SummaryQuestion("deletions", "Topics deleted", of_logs=True),
+    SummaryQuestion("reassignments", "Partitions reassigned", of_logs=True),
+    SummaryQuestion("zookeeper", "Requests to ZooKeeper"),
+    SummaryQuestion("clients", "Requests of clients"),
+    SummaryQuestion("records", "Records by partition"),
+    SummaryQuestion("failures", "Failures", of_logs=True),
+    SummaryQuestion("handled", "Controller events in order"),
+    SummaryQuestion("queue", "Queues over time"),
+    SummaryQuestion("latencies", "Latencies"),
+    SummaryQuestion("fan_out", "Messages caused by a message"),
+    SummaryQuestion("chains", "From an event to its last LeaderAndIsr"),
+    SummaryQuestion("actors", "Messages between actors"),
+    SummaryQuestion(COMPARED, "Against the other folder"),
 )
-"""What logs can be asked."""
+"""The questions in their order. `spark.summary.QUESTIONS` has the function of each, which needs Spark."""
+
+TITLES = {each.name: each.title for each in SECTIONS}
+BRIEF = tuple(each.name for each in SECTIONS if each.brief)
+LOGGED = tuple(each.name for each in SECTIONS if each.of_logs)
 
 MASTER = "local[*]"
 SUBMITTED = "spark-submit's"
