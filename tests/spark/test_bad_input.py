@@ -91,7 +91,10 @@ def _missing_columns(folder: Path) -> None:
 
 
 def _another_type(folder: Path) -> None:
-    _rewrite(folder, lambda table: table.set_column(11, "took", table["took"].cast(pa.string())))
+    _rewrite(
+        folder,
+        lambda table: table.set_column(table.schema.get_field_index("took"), "took", table["took"].cast(pa.string())),
+    )
 
 
 def _truncated_parquet(folder: Path) -> None:
