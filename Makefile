@@ -16,7 +16,7 @@ SOAK_SECONDS = 600
 SEEDS        = 100
 RECORD_SEEDS = 15
 SOAK_SEEDS   = 10000
-MUTANT_SEEDS = 20
+MUTANT_RUNS = 20
 FAULTS       = all
 
 # Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
@@ -58,10 +58,10 @@ test: install ## the tests, a minute of soak included (about seven minutes on tw
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
-soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants by MUTANT_SEEDS (20; 200 take a night)
+soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants by MUTANT_RUNS (20; 200 take a night)
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all --keep .cache/simulation
-	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --seeds $(MUTANT_SEEDS)
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --runs $(MUTANT_RUNS)
 
 simulate: install ## simulate clusters under random faults: SEEDS (100) of them, and RECORD_SEEDS (15) shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults $(FAULTS) --keep .cache/simulation

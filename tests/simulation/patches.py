@@ -44,11 +44,11 @@ class Change:
         """Apply it until `patch` is undone. Raises DoesNotApply."""
         module_name, _, name = self.target.partition(":")
         module = importlib.import_module(module_name)
-        node = _definition(module, name)
+        node = definition_of(module, name)
         if isinstance(node, ast.FunctionDef):
-            function = _function(module, name)
+            function = function_of(module, name)
             patch.setattr(
-                function, "__code__", _code(compile(self._changed(module, node), _file(module), "exec"), name)
+                function, "__code__", code_of(compile(self._changed(module, node), file_of(module), "exec"), name)
             )
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             self._change_table(patch, module, name)
@@ -57,7 +57,7 @@ class Change:
 
     def _changed(self, module: ModuleType, node: ast.stmt) -> str:
         """The module's source with the fragment replaced in this definition."""
-        lines = _source(_file(module)).splitlines(keepends=True)
+        lines = source_of(file_of(module)).splitlines(keepends=True)
         first, last = node.lineno - 1, node.end_lineno
         before, text, after = "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
         if (count := text.count(self.old)) != 1:
@@ -67,13 +67,13 @@ class Change:
         return f"{before}{text.replace(self.old, self.new)}{after}"
 
     def _change_table(self, patch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
-        node = _definition(module, name)
+        node = definition_of(module, name)
         assert node is not None
         tree = ast.parse(self._changed(module, node))
         changed = next(each for each in tree.body if _defines(each, name))
         assert isinstance(changed, ast.Assign | ast.AnnAssign) and changed.value is not None
         table = getattr(module, name)
-        value = eval(compile(ast.Expression(changed.value), _file(module), "eval"), vars(module))
+        value = eval(compile(ast.Expression(changed.value), file_of(module), "eval"), vars(module))
         if isinstance(table, Table):
             patch.setattr(table, "rows", value.rows)
         elif isinstance(table, dict):
@@ -93,19 +93,19 @@ def apply(patch: pytest.MonkeyPatch, *changes: Change) -> None:
         change.apply(patch)
 
 
-def _file(module: ModuleType) -> str:
+def file_of(module: ModuleType) -> str:
     assert module.__file__ is not None
     return module.__file__
 
 
 @functools.cache
-def _source(file: str) -> str:
+def source_of(file: str) -> str:
     return Path(file).read_text(encoding="utf-8")
 
 
 @functools.cache
 def _tree(file: str) -> ast.Module:
-    return ast.parse(_source(file))
+    return ast.parse(source_of(file))
 
 
 def _defines(node: ast.stmt, name: str) -> bool:
@@ -115,16 +115,16 @@ def _defines(node: ast.stmt, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
-def _definition(module: ModuleType, name: str) -> ast.stmt | None:
+def definition_of(module: ModuleType, name: str) -> ast.stmt | None:
     """The definition of a qualified name; None if there is none."""
-    body, found = _tree(_file(module)).body, None
+    body, found = _tree(file_of(module)).body, None
     for part in name.split("."):
         found = next((each for each in body if _defines(each, part)), None)
         body = found.body if isinstance(found, ast.ClassDef) else []
     return found
 
 
-def _function(module: ModuleType, name: str) -> FunctionType:
+def function_of(module: ModuleType, name: str) -> FunctionType:
     """The function of a qualified name, without decorators."""
     found: Any = module
     for part in name.split("."):
@@ -139,7 +139,7 @@ def _function(module: ModuleType, name: str) -> FunctionType:
     return found
 
 
-def _code(module: CodeType, name: str) -> CodeType:
+def code_of(module: CodeType, name: str) -> CodeType:
     """The code object of a qualified name in a compiled module."""
     return next(code for code in _nested(module) if code.co_qualname == name)
 

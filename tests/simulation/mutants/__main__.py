@@ -1,18 +1,37 @@
-"""Measure mutants and write docs/reference/mutation-score.md: `python -m tests.simulation.mutants`."""
+"""`python -m tests.simulation.mutants`: measure mutants, print what finds each, and write the page of the score."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import multiprocessing
 import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from multiprocessing.pool import Pool
 
 from tests.simulation.mutants import score
 from tests.simulation.mutants.catalogue import BY_NAME, MUTANTS
-from tests.simulation.mutants.measure import DURATION, SEEDS, Measured, fails, measure
+from tests.simulation.mutants.measure import (
+    DURATION,
+    ROOT,
+    ROUNDS,
+    SEEDS,
+    Measured,
+    fails,
+    find,
+    order,
+    reach,
+    test,
+)
 
 WORKERS = 2
+
+CACHE = ROOT / ".cache" / "mutants.jsonl"
+"""What each seed reaches, for the sources that its first line names."""
+
+Reached = Mapping[int, Mapping[str, int]]
+"""Seed that the unchanged code passes -> how often it reaches each mutant."""
 
 
 def _arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -21,6 +40,7 @@ def _arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="measure a few that need few seeds; writes nothing")
     parser.add_argument("--survivors", action="store_true", help="measure those that the simulation did not find last")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="maximum number of seeds (%(default)s)")
+    parser.add_argument("--runs", type=int, default=SEEDS, help="maximum number of runs of a mutant (%(default)s)")
     parser.add_argument("--duration", type=float, default=DURATION, help="virtual seconds of each run (%(default)g)")
     parser.add_argument("--workers", type=int, default=WORKERS, help="number of processes (%(default)s)")
     parser.add_argument("--no-tests", action="store_true", help="leave out the tests of what the simulation misses")
@@ -41,11 +61,69 @@ def _names(chosen: argparse.Namespace) -> tuple[str, ...]:
     return tuple(name for name in every if not (chosen.survivors and name in found and found[name].invariant))
 
 
+def _digest(duration: float) -> str:
+    """The checksum of all sources, and of the duration."""
+    found = hashlib.sha256(str(duration).encode())
+    for folder in ("actors", "messages", "zk_bridge", "tests/simulation/mutants"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def _reached(pool: Pool, seeds: int, duration: float) -> Reached:
+    """Run each seed without a mutant, unless the cache has it."""
+    digest, cached = _digest(duration), dict[int, tuple[str, dict[str, int]]]()
+    lines = CACHE.read_text(encoding="utf-8").splitlines() if CACHE.exists() else []
+    if lines[:1] == [digest]:
+        cached = {seed: (violated, counts) for seed, violated, counts in map(json.loads, lines[1:])}
+    CACHE.parent.mkdir(exist_ok=True)
+    with CACHE.open("a" if cached else "w", encoding="utf-8") as file:
+        if not cached:
+            file.write(f"{digest}\n")
+        wanted = [(seed, duration) for seed in range(seeds) if seed not in cached]
+        for seed, violated, counts in pool.imap_unordered(reach, wanted):
+            cached[seed] = violated, dict(counts)
+            file.write(json.dumps([seed, *cached[seed]]) + "\n")
+            file.flush()
+    for seed in sorted(seed for seed in cached if seed < seeds and cached[seed][0]):
+        print(f"seed {seed} does not count: without a mutant it violates {cached[seed][0]!r}", flush=True)
+    return {seed: counts for seed, (violated, counts) in sorted(cached.items()) if seed < seeds and not violated}
+
+
+def _rounds(pool: Pool, names: Iterable[str], chosen: argparse.Namespace) -> Iterator[Measured]:
+    """Measure in rounds of ever more runs; the last that comes of a mutant counts."""
+    every = _reached(pool, chosen.seeds, chosen.duration)
+    reaching = {name: {seed: counts[name] for seed, counts in every.items() if counts.get(name)} for name in names}
+    orders = {name: order(reaching[name]) for name in names}
+    left, done = dict.fromkeys(names), 0
+    for most in [*(each for each in ROUNDS if each < chosen.runs), chosen.runs]:
+        tasks = [(name, orders[name][done:most], chosen.duration, True) for name in left]
+        for name, seed, invariant in pool.imap_unordered(find, tasks):
+            runs = min(most, len(orders[name]))
+            tried = chosen.seeds - len(orders[name]) + runs if seed is None else seed + 1
+            yield Measured(name, tried, invariant, tested=False, reaching=len(reaching[name]))
+            if seed is not None:
+                del left[name]
+        done = most
+
+
 def _measured(names: Sequence[str], chosen: argparse.Namespace) -> Iterator[Measured]:
-    """The measurements as they come. Each mutant has a process of its own: a bug may leave broken caches behind."""
-    work = partial(measure, seeds=chosen.seeds, duration=chosen.duration, tests=not chosen.no_tests)
+    """The measurements as they come. Each task has a process of its own: a bug may leave broken caches behind."""
+    last: dict[str, Measured] = {}
     with multiprocessing.get_context("fork").Pool(chosen.workers, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(work, names)
+        if chosen.quick:
+            quick = [(name, range(chosen.seeds), chosen.duration, False) for name in names]
+            for name, seed, invariant in pool.imap_unordered(find, quick):
+                yield Measured(name, chosen.seeds if seed is None else seed + 1, invariant, tested=False)
+            return
+        for each in _rounds(pool, names, chosen):
+            last[each.name] = each
+            yield each
+        missed = [name for name, each in last.items() if not each.invariant and not chosen.no_tests]
+        for name, fails_with_it in zip(missed, pool.imap(test, missed), strict=True):
+            each = last[name]
+            by = BY_NAME[name].test if fails_with_it else ""
+            yield Measured(name, each.tried, "", by, True, each.reaching)
 
 
 def main(words: Sequence[str]) -> int:

@@ -1,8 +1,11 @@
-"""Measure one mutant: the first seed that the simulation breaks with it, or the test that fails with it.
+"""Measure mutants: a seed that the simulation breaks with each, or the test that fails with it.
 
-Rule 1: all mutants get the same seeds, in the same order, with the same actions, faults and durations.
-Rule 2: a seed counts only if the unchanged code passes it.
-Rule 3: a run that takes RUN_SECONDS of CPU counts as broken: it loops.
+Rule 1: all mutants get the same seeds, with the same actions, faults and durations.
+Rule 2: a seed counts only if the unchanged code passes it. One that does not reach the mutant's code is not run
+        (`reach`), because that run is the one of the unchanged code.
+Rule 3: the first IN_ORDER seeds that reach a mutant are run in their order, then those that reach it most often.
+Rule 4: mutants are measured in rounds of ever more runs, so that those which are found at once are known first.
+Rule 5: a run that takes RUN_SECONDS of CPU counts as broken: it loops.
 """
 
 from __future__ import annotations
@@ -11,25 +14,32 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 import attrs
 import pytest
 
-from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, invent
+from actors.simulation.actions import FAULTS, NAMED, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule
 from tests.simulation.mutants import plugin
-from tests.simulation.mutants.catalogue import BY_NAME
+from tests.simulation.mutants.catalogue import BY_NAME, MUTANTS
 from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.mutants.reach import reached
 
 ROOT = Path(__file__).resolve().parents[3]
 
-PARTS = (*FAULTS, ADMIN, GROUPS, ABSENT)
+PARTS = (*FAULTS, *NAMED)
 SEEDS = 200
 DURATION = 30.0
 """Virtual seconds of a run."""
+
+IN_ORDER = 5
+
+ROUNDS = (2, 5, 15, 50, SEEDS)
+"""The most runs of a mutant after each round (rule 4)."""
 
 RUN_SECONDS = 90
 LOOPS = "a run ends (no endless loop)"
@@ -43,9 +53,12 @@ class RunLoops(BaseException):
 
 @attrs.frozen
 class Measured:
-    """What finds a mutant: the number of seeds it took and the invariant, or the test; neither if it survives.
+    """What finds a mutant: a seed and the invariant that it violates, or a test; neither if the mutant survives.
 
-    `tried`: the number of seeds that were run. `tested`: whether the test was run where the simulation found nothing.
+    Attributes:
+        tried: Number of seeds up to the one that finds it; otherwise the number of seeds that do not find it.
+        tested: Whether the test was run where the simulation found nothing.
+        reaching: Number of seeds that reach it; None if that was not counted.
     """
 
     name: str
@@ -53,6 +66,7 @@ class Measured:
     invariant: str = ""
     test: str = ""
     tested: bool = True
+    reaching: int | None = None
 
     @property
     def survives(self) -> bool:
@@ -65,16 +79,35 @@ def schedule(seed: int, duration: float) -> Schedule:
     return invent(seed, duration=duration, faults=PARTS, records=True)
 
 
-def measure(name: str, seeds: int = SEEDS, duration: float = DURATION, tests: bool = True) -> Measured:
-    """Run seeds with the mutant until one breaks; after the last one, run its test if `tests`."""
-    mutant = BY_NAME[name]
-    for seed in range(seeds):
-        invariant = broken_invariant(schedule(seed, duration), mutant)
-        if invariant and not broken_invariant(schedule(seed, duration)):
-            return Measured(name, seed + 1, invariant)
-    if not tests:
-        return Measured(name, seeds, tested=False)
-    return Measured(name, seeds, test=mutant.test if fails(mutant.test, name) else "")
+def order(reaching: Mapping[int, int]) -> list[int]:
+    """The order in which seeds are run, by how often each of them reaches the mutant (rule 3)."""
+    seeds = sorted(reaching)
+    later = sorted(seeds[IN_ORDER:], key=lambda seed: -reaching[seed])
+    return seeds[:IN_ORDER] + later
+
+
+def find(task: tuple[str, Sequence[int], float, bool]) -> tuple[str, int | None, str]:
+    """Run some seeds with a mutant until one breaks: its name, the seed, and the violated invariant.
+
+    The task names the mutant, the seeds, their duration, and whether the unchanged code is known to pass them.
+    """
+    name, seeds, duration, passes = task
+    for seed in seeds:
+        invariant = broken_invariant(schedule(seed, duration), BY_NAME[name])
+        if invariant and (passes or not broken_invariant(schedule(seed, duration))):
+            return name, seed, invariant
+    return name, None, ""
+
+
+def reach(task: tuple[int, float]) -> tuple[int, str, dict[str, int]]:
+    """Run a seed of some duration without a mutant: what it violates, and how often it reaches each mutant."""
+    seed, duration = task
+    return seed, *reached(schedule(seed, duration), MUTANTS)
+
+
+def test(name: str) -> bool:
+    """Whether the mutant's test finds it."""
+    return fails(BY_NAME[name].test, name)
 
 
 def broken_invariant(planned: Schedule, mutant: Mutant | None = None) -> str:

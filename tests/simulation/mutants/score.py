@@ -18,10 +18,12 @@ _HEAD = """\
 
 How many protocol bugs does `kafka-actors simulate` find? Each row below is one realistic bug, a *mutant*: one changed
 fragment of the product's source. `python -m tests.simulation.mutants` applies each to the running code, and runs
-simulated clusters until an invariant breaks: seeds 0, 1, 2, ... in this order, at most {seeds} of them, each
+simulated clusters until an invariant breaks: of the first {seeds} seeds, each
 {duration:g} virtual seconds long, with records, and with the parts `{parts}`.
-A seed counts only if the unchanged code passes it. What the simulation does not find within {seeds} seeds
-is given to the nearest test file.
+A seed counts only if the unchanged code passes it, and is run only if it reaches the changed fragment: the run would
+be the same otherwise. The first of these seeds are run in their order, then those that reach the fragment most often.
+So *seeds* is an upper bound: a seed that is not run may find a bug earlier. What the simulation does not find within
+{seeds} seeds is given to the nearest test file.
 
 `make soak` measures all mutants again and rewrites this page; until then a row is as of its last measurement.
 `python -m tests.simulation.mutants --quick` measures {quick} that need few seeds. The mutants are in
@@ -32,7 +34,8 @@ is given to the nearest test file.
 """
 
 _ROW = re.compile(
-    r"^\| (?P<name>[^|]+) \| [^|]+ \| [^|]+ \| (?P<more>> )?(?P<seeds>\d+) \| (?P<by>[^|]*) \|$", re.MULTILINE
+    r"^\| (?P<name>[^|]+) \| [^|]+ \| [^|]+ \| (?P<reaching>\d*) \| (?P<more>> )?(?P<seeds>\d+) \| (?P<by>[^|]*) \|$",
+    re.MULTILINE,
 )
 
 _TEST = re.compile(r"test: `(?P<test>[^`]+)`")
@@ -68,14 +71,18 @@ def _table(found: Mapping[str, Measured]) -> Iterator[str]:
     for area, mutants in AREAS.items():
         yield f"## Mutants: {area}"
         yield ""
-        yield "| bug | rule | changed | seeds | found by |"
-        yield "| --- | --- | --- | --- | --- |"
+        yield f"| bug | rule | changed | reached by, of {SEEDS} | seeds | found by |"
+        yield "| --- | --- | --- | --- | --- | --- |"
         for mutant in mutants:
             each = found.get(mutant.name)
             if each is not None:
                 where = ", ".join(f"`{change.target.rpartition(':')[2]}`" for change in mutant.changes)
-                yield f"| {mutant.name} | {mutant.rule} | {where} | {_seeds(each)} | {_by(each)} |"
+                yield f"| {mutant.name} | {mutant.rule} | {where} | {_reaching(each)} | {_seeds(each)} | {_by(each)} |"
         yield ""
+
+
+def _reaching(each: Measured) -> str:
+    return "" if each.reaching is None else str(each.reaching)
 
 
 def _seeds(each: Measured) -> str:
@@ -101,7 +108,9 @@ def parse(text: str) -> dict[str, Measured]:
         name, by = row["name"], row["by"]
         invariant = by if test is None and by not in (_SURVIVES, _UNTESTED) else ""
         if name in BY_NAME:
-            found[name] = Measured(name, int(row["seeds"]), invariant, test["test"] if test else "", by != _UNTESTED)
+            reaching = int(row["reaching"]) if row["reaching"] else None
+            seeds, target = int(row["seeds"]), test["test"] if test else ""
+            found[name] = Measured(name, seeds, invariant, target, by != _UNTESTED, reaching)
     return found
 
 
