@@ -9,7 +9,8 @@ from messages.vocabulary import Message, message
 
 @message
 class StopChildren:
-    """A message that the actor system sends to itself, to stop more children of an actor that has ended."""
+    """A message that the actor system sends to itself, to stop the next batch of children of an actor that
+    has ended."""
 
     parent: ActorAddress
 

@@ -316,7 +316,9 @@ def _read_report(file: Path | None) -> dict[str, Any]:
         read = json.loads(file.read_text(encoding="utf-8"))
         return {"groups": [dict(group) for group in read["groups"]]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CommandFailed(f"{file}: not a report of kafka-actors simulate ({error!r}). Name another file.") from error
+        raise CommandFailed(
+            f"{file} exists, but is not a report of kafka-actors simulate ({error!r}). Name another file."
+        ) from error
 
 
 def _write(file: Path | None, text: str) -> None:

@@ -21,7 +21,7 @@ class TimeAdapter:
 
 
 class RandomAdapter:
-    """An I/O adapter that returns random, unique names."""
+    """The I/O adapter for random numbers: it generates UUIDs, for example cluster ids."""
 
     def uuid_hex(self) -> str:
         """Return 32 hexadecimal digits of a random UUID."""

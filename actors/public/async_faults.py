@@ -1,4 +1,4 @@
-"""Inject faults from asyncio.
+"""Inject faults into a test cluster from asyncio code.
 
 await cluster.faults.error("Produce", 6, topic="orders").once()
 async with await cluster.faults.slow_disk(1, 0.2) as fault:

@@ -268,7 +268,7 @@ class _Scope:
 
 
 class _Inner(NamedTuple):
-    """The array in the struct that is being read, and the list to which its elements are added."""
+    """An array that is read inside a struct, and the list that collects its elements."""
 
     field: str
     kind: _Class

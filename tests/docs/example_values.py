@@ -94,7 +94,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the partition order must contain each partition exactly once",
+        "error": "the list that orders the partitions must name each partition exactly once",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignoring unexpected message": {"type(message).__name__": "FindLeader"},

@@ -93,4 +93,4 @@ def test_a_file_that_is_no_report_is_an_error(tmp_path: Path, capsys: pytest.Cap
     file = tmp_path / "report.json"
     file.write_text("[]", encoding="utf-8")
     assert cli(["simulate", "--duration", "5", "--json", str(file)]) == 1
-    assert "not a report of kafka-actors simulate" in capsys.readouterr().err
+    assert "is not a report of kafka-actors simulate" in capsys.readouterr().err
