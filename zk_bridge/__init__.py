@@ -1,1 +1,1 @@
-"""ZooKeeper as messages: questions and answers, watches, and stores on a server or in memory."""
+"""Access to ZooKeeper by messages: requests and replies, watches, and clients for a real or an in-memory ZooKeeper."""

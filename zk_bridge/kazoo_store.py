@@ -56,7 +56,7 @@ def _arm_weight(path: str) -> int:
 
 
 class KazooStore:
-    """A ZooKeeper session on kazoo.
+    """The bridge's ZooKeeper client, which owns a KazooSession.
 
     Args:
         hosts: Addresses of the servers and an optional chroot, "h:p,h:p/chroot".

@@ -178,7 +178,7 @@ def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
 
 
 class _EncodedStates:
-    """A cache of encoded partition states; most of the 100,000 states of a batch are equal."""
+    """A cache of encoded partition states; a batch can have 100,000 states, most of which are equal."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, tuple[int, ...], int], bytes] = {}

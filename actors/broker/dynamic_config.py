@@ -144,7 +144,7 @@ class DynamicConfigActor(FlowActor):
             idle = [f"{each}={entries[each]}" for each in THREADS if each in entries]
             if idle:
                 log.warning(
-                    "[Broker id=%d] Ignoring overrides of thread counts, which are fixed in this broker: %s",
+                    "[Broker id=%d] Ignoring overrides of thread counts, which have no effect in this broker: %s",
                     *(self._settings.node_id, ", ".join(idle)),
                 )
             if wrong := invalid(entries):

@@ -34,7 +34,8 @@ Taken = tuple[ActorAddress, LeaderAndIsrPartitionState, RoleTaken]
 
 
 class HostedPartitions:
-    """The hosted partitions of a broker with their actors, and the changes that are not sent yet."""
+    """The hosted partitions of a broker with their actors, and the changes of which other actors have not been notified
+    yet."""
 
     def __init__(
         self,

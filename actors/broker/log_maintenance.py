@@ -129,7 +129,7 @@ class LogMaintenance:
                 self._log_dirs.disk.remove_tree(path)
             except OSError as error:
                 _log.error(
-                    "[Broker id=%d] Failed to delete %s, retrying at the next start: %s",
+                    "[Broker id=%d] Failed to delete %s: %s. It is deleted when the broker starts again.",
                     *(self._hosted.broker_id, path, error),
                 )
         if self._async_deletions:

@@ -110,7 +110,7 @@ class ReplicaManagerActor(FlowActor):
             return
         self._log_dirs = log_dirs
         _log.info(
-            "[Broker id=%d] Found %d logs in %d log directories, and %d deleted logs to remove",
+            "[Broker id=%d] Found %d logs in %d log directories, and %d logs that are marked for deletion",
             *(settings.node_id, len(directories), len(directories.live), len(leftovers)),
         )
         for path in leftovers:

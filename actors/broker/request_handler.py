@@ -167,7 +167,7 @@ class RequestHandlerActor(Dispatcher):
             self._refused.add(unserved.feature)
             log.warning(
                 "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
-                " serve %s. Logged once.",
+                " serve %s. Further refusals are not logged.",
                 *(self._node_id, api, message.client_id, message.client_host, unserved.code, unserved.feature),
             )
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "spark": "Speed up the start of Spark, or pack the files that Spark workers need.",
     "summary": "Summarise failures, elections and latencies from traces or Kafka logs.",
     "topics": "Create, list, describe, alter and delete topics.",
-    "trace": "Print traces, and convert them: restore omitted message contents, or write Parquet files.",
+    "trace": "Print traces, restore omitted message contents, or convert traces to other formats.",
     "up": "Run a cluster on this machine.",
     "why": "Explain the state of a partition, topic, broker or controller from traces.",
 }

@@ -81,7 +81,9 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
     "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to the first record at or after this time."
 )
 @click.option(
-    "--by-duration", metavar="PnDTnHnMnS", help="Reset to the first record of the period that ends now, such as P1DT2H."
+    "--by-duration",
+    metavar="PnDTnHnMnS",
+    help="Reset to the first record of a period that ends now, such as P1DT2H.",
 )
 @click.option(
     "--from-file",

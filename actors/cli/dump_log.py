@@ -78,7 +78,7 @@ def command(
 ) -> int:
     """Print files of a log directory as kafka-dump-log does; the files are not changed.
 
-    The decoders have the names of Kafka's: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder,
+    The decoders are named as in Kafka: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder,
     LongDecoder and DefaultDecoder. Unlike in Kafka, DefaultDecoder prints bytes as hexadecimal digits.
     """
     decoder: Decoder | None = None

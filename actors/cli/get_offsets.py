@@ -56,8 +56,8 @@ def command(
 ) -> int:
     """Print offsets of partitions as lines TOPIC:PARTITION:OFFSET, as kafka-get-offsets does.
 
-    With a time, partitions without a record at or after it are not printed. If an offset cannot be read, the reason is
-    printed on standard error.
+    If --time is a time, partitions without a record at or after that time are not printed. If an offset cannot be read,
+    the reason is printed on standard error.
     """
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")

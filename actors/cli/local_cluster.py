@@ -225,7 +225,7 @@ class LocalCluster:
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
                 ids = ", ".join(str(node.id) for node in taken)
-                raise CommandFailed(f"ZooKeeper at {self.zookeeper} has live brokers with the same ids: {ids}")
+                raise CommandFailed(f"ZooKeeper at {self.zookeeper} already has live brokers with these ids: {ids}")
             time.sleep(LOOK_SECONDS)
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:

@@ -79,7 +79,9 @@ def command(
         demand(runs, found.unreadable, directory, node)
         if len(runs) > 1:
             names = ", ".join(f"{each.header.run} (node {each.header.node})" for each in runs)
-            raise CommandFailed(f"{directory} holds {len(runs)} runs: select one with --run or --node: {names}")
+            raise CommandFailed(
+                f"{directory} holds {len(runs)} runs: select one with --run or --node. The runs are {names}"
+            )
         return _look(runs[0], begin, until, break_at, actor)
     except TraceError as error:
         raise CommandFailed(str(error)) from error

@@ -17,7 +17,7 @@ from messages.trace.runs import find_runs
 
 @click.group("trace")
 def command() -> None:
-    """Print traces, and convert them: restore omitted message contents, or write Parquet files."""
+    """Print traces, restore omitted message contents, or convert traces to other formats."""
 
 
 command.add_command(trace_show.command)

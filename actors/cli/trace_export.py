@@ -33,7 +33,7 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")
 @click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines.")
-@click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of the event of --delivery.")
+@click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option("--node", type=int, help="Only the runs of this node; with --mermaid, the node of --delivery.")
 @click.option("--run", "name", help="Only the run with this id; with --mermaid, the run of --delivery.")
@@ -50,9 +50,9 @@ def command(
 ) -> int:
     """Write the traces below DIR to FILE ("-" is standard output) in another format.
 
-    Perfetto: a process per node, a thread per actor, a slice per delivery, a flow per message, also across nodes, the
-    queue as a counter and facts as instants. OTLP: a span per controller event, per request and per ZooKeeper request.
-    Mermaid: what one delivery caused, without timers and followers' polls.
+    Perfetto: nodes are processes, actors are threads, deliveries are slices, messages are flows (also between nodes),
+    queue lengths are counters, and facts are instants. OTLP: a span for each controller event, each request and each
+    ZooKeeper request. Mermaid: what one delivery caused, without timers and followers' polls.
     """
     if form is None:
         raise wrong_use("expected one of " + ", ".join(f"--{each}" for each in FORMATS))

@@ -90,7 +90,8 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 
 @attrs.define
 class _LedPartition:
-    """A partition of __transaction_state that this broker leads: its actor, and the start time of its load."""
+    """A partition of __transaction_state that this broker leads: its actor, and the time when the actor began to load
+    it."""
 
     actor: ActorAddress
     began: float

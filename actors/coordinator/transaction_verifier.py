@@ -1,4 +1,4 @@
-"""TransactionVerifierActor requests from coordinators whether partitions are in open transactions.
+"""TransactionVerifierActor asks coordinators whether partitions are in open transactions.
 
 Rule 1: the metadata cache returns the coordinators. The requests to one broker are sent by its VerificationSenderActor,
         which answers the partitions.

@@ -1,4 +1,4 @@
-"""VerificationSenderActor requests from one broker whether partitions are in open transactions, one request at a time.
+"""VerificationSenderActor asks one broker whether partitions are in open transactions, one request at a time.
 
 Rule 1: the first request is for the broker's API versions. A broker without version 4 of AddPartitionsToTxn cannot
         verify: its transactions count as verified, as in Kafka.

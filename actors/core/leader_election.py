@@ -29,7 +29,7 @@ def parse_partitions(text: str) -> list[TopicPartition]:
     found: dict[TopicPartition, None] = {}
     for row in document["partitions"]:
         if type(row) is not dict or type(row.get("topic")) is not str or type(row.get("partition")) is not int:
-            raise Refused(f"{json.dumps(row)} has no topic and partition")
+            raise Refused(f"{json.dumps(row)} does not have both a topic and a partition")
         partition = TopicPartition(row["topic"], row["partition"])
         if partition in found:
             raise Refused(f"Replica election data contains duplicate partitions: [{partition}]")

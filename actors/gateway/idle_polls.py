@@ -1,4 +1,5 @@
-"""The listener itself answers repeated fetches without new data, so that they send no messages to the actors.
+"""Repeated fetches that find no new data are answered by the listener itself, so that they cause no messages to the
+actors.
 
 A reader that is up to date polls about twice a second: its network gateway repeats the poll, and the broker's listener
 answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.

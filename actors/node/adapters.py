@@ -1,4 +1,4 @@
-"""I/O adapters through which actors read the clock, generate random names and identify the process.
+"""I/O adapters through which actors read the clock, generate random ids and identify the process.
 
 Actors call them as `self.port("time").wall_ms()`. Each call and its result is recorded with the current delivery, and
 replay returns the recorded result. The disk's adapter is in `actors.storage`.

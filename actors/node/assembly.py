@@ -222,9 +222,9 @@ class Node:
             self.recorder.dump()
         else:
             _log.warning(
-                "[KafkaServer id=%d] Cannot dump the flight recorder: trace.detail is not %s. Set it and restart.",
+                "[KafkaServer id=%d] Cannot dump the flight recorder: trace.detail is not ring."
+                " Set trace.detail=ring and restart the node.",
                 self.settings.node_id,
-                RING,
             )
 
     async def stop(self) -> None:

@@ -358,9 +358,8 @@ class NodeActor(FlowActor):
         advertised = [endpoint.listener for endpoint in self._advertised]
         if listener and listener not in advertised:
             _log.error(
-                "[Broker id=%d] Controller %d uses listener %s, but this broker advertises only %s: it gets "
-                "no partitions."
-                " Correct inter.broker.listener.name or advertised.listeners.",
+                "[Broker id=%d] Controller %d uses listener %s, but this broker advertises only %s, so this"
+                " broker gets no partitions. Correct inter.broker.listener.name or advertised.listeners.",
                 self._settings.node_id,
                 controller,
                 listener,

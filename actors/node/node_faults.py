@@ -1,4 +1,4 @@
-"""Node faults that are injected into a cluster for tests: of the process, network, disks, clock and session.
+"""Faults of nodes (process, network, disks, clock and session) that tests inject into a cluster.
 
 Rule 1: a fault of a disk or clock belongs to the machine: it remains in effect when the node's process restarts.
 Rule 2: a muted node receives messages. Its own messages to other nodes wait until the fault is removed or the receiver
@@ -41,7 +41,7 @@ _OF_DISKS = {FULL: FULL_DISK, FAILING: BROKEN_DISK, SLOW: SLOW_DISK}
 
 @attrs.define(str=False, eq=False)
 class NodeFault:
-    """A fault of the node `broker`; a mute can be limited to messages for the node `to`."""
+    """A fault of the node `broker`; a fault of the kind `mute` can be limited to messages for the node `to`."""
 
     kind: str
     broker: int

@@ -378,8 +378,8 @@ class Recorder:
         full = isinstance(error, OSError) and error.errno in _FULL
         what = f"{type(error).__name__}: {error}"
         todo = "free some space, or set trace.dir to another disk" if full else "set trace.dir to a writable folder"
-        self.reason = f"recording into {self.folder} stopped, the node runs on without a trace: {what} ({todo})"
-        _log.critical("Recording into %s stopped, the node runs on without a trace: %s (%s)", self.folder, what, todo)
+        self.reason = f"recording into {self.folder} stopped: {what}. The node continues without a trace; {todo}."
+        _log.critical("Recording into %s stopped: %s. The node continues without a trace; %s.", self.folder, what, todo)
         if self._writer is not None:
             try:
                 self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))

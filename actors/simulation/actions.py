@@ -81,7 +81,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics that exist at this point of a schedule, with their replicas."""
+    """The topics that exist at one point of a schedule while it is drawn, with their replicas."""
 
     brokers: int
     partitions: int

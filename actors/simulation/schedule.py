@@ -24,7 +24,7 @@ class BadSchedule(ValueError):
 
 @attrs.frozen
 class Action:
-    """An action of a schedule: its time `at` in seconds, its duration in `seconds`, and its arguments."""
+    """An action of a schedule: its name, its time `at` and duration `seconds` (both in seconds), and its arguments."""
 
     at: float
     name: str

@@ -1,4 +1,4 @@
-"""Scripts: simulated clients as generators that yield requests and waits.
+"""Scripts are simulated clients, written as generators that yield requests and pauses.
 
 Rule 1: a script yields (node, request) and receives the response, or None without one; or it yields a number of
         seconds.

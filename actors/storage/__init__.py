@@ -1,1 +1,1 @@
-"""Log directories and log files in Kafka's format, with faults of disks for tests."""
+"""Log directories and log files in Kafka's format, and disk faults for tests."""

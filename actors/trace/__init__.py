@@ -1,1 +1,1 @@
-"""Read a recorded cluster: its deliveries and their causes, and what its actors held at any moment."""
+"""Read a recorded cluster: its deliveries and their causes, and the state of its actors at any moment."""

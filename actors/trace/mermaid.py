@@ -31,7 +31,7 @@ def sequence_diagram(trace: Trace, deliveries: Iterable[tuple[TraceDelivery, Lin
     for count, (delivery, link) in enumerate(deliveries):
         if count >= most:
             raise TraceError(
-                f"the delivery led to more than {most} messages, too many for a diagram. Choose a later one with "
+                f"the delivery led to more than {most} messages, too many for a diagram. Choose a later delivery with "
                 "--delivery, or use --perfetto"
             )
         drawing.draw(DeliveryId(places[id(delivery.run)], delivery.seq), delivery, link)

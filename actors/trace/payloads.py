@@ -21,7 +21,7 @@ class EndpointRead(msgspec.Struct):
 
 
 class TransmitRead(msgspec.Struct):
-    """A Transmit, without the fields of its request."""
+    """What is read from a Transmit: all but the fields of the request that it carries."""
 
     channel: str
     correlation_id: int
@@ -32,14 +32,14 @@ class TransmitRead(msgspec.Struct):
 
 
 class ReturnRead(msgspec.Struct):
-    """A Received or TransmitFailed."""
+    """What is read from a Received or a TransmitFailed message."""
 
     channel: str
     correlation_id: int
 
 
 class RequestRead(msgspec.Struct):
-    """A ClientRequest, without the fields of its request."""
+    """What is read from a ClientRequest: all but the fields of the Kafka request that it carries."""
 
     connection: int
     correlation_id: int
@@ -48,20 +48,20 @@ class RequestRead(msgspec.Struct):
 
 
 class RequestsRead(msgspec.Struct):
-    """A ClientRequests."""
+    """What is read from a ClientRequests message."""
 
     requests: list[RequestRead]
 
 
 class ResponseRead(msgspec.Struct):
-    """A ClientResponse, without its response."""
+    """What is read from a ClientResponse: all but the Kafka response that it carries."""
 
     connection: int
     correlation_id: int
 
 
 class ResponsesRead(msgspec.Struct):
-    """A ClientResponses."""
+    """What is read from a ClientResponses message."""
 
     responses: list[ResponseRead]
 

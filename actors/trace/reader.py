@@ -246,7 +246,9 @@ class Trace:
         """
         kept = self.select(node, run).runs
         if len(kept) > 1:
-            raise NotATrace(f"{self.folder} holds {len(kept)} runs: select one by its name or node: {_listed(kept)}")
+            raise NotATrace(
+                f"{self.folder} holds {len(kept)} runs: select one by its name or node. The runs are {_listed(kept)}"
+            )
         return kept[0]
 
     def deliveries(self) -> Iterator[TraceDelivery]:

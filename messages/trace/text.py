@@ -249,7 +249,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
-            raise ValueError("the trace block has I/O calls or errors of a delivery that it does not contain")
+            raise ValueError("the trace block has I/O calls or errors of a delivery that is not in the block")
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:
@@ -368,7 +368,9 @@ def record_lines(text: bytes) -> Iterator[bytes]:
     def entries(reference: re.Match[bytes]) -> bytes:
         first, end = int(reference[1]), int(reference[2])
         if not first < end <= len(shared):
-            raise ValueError(f"a record refers to the shared lines {first} to {end}, but there are {len(shared)}")
+            raise ValueError(
+                f"a record refers to the shared lines {first} to {end}, but there are only {len(shared)} shared lines"
+            )
         return b"[" + b",".join(shared[first:end]) + b"]"
 
     for line in text.split(b"\n"):

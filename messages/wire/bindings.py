@@ -132,7 +132,9 @@ def _topics_asked(request: MetadataRequest) -> tuple[str, ...] | None:
     if request.version > 0:
         return request.topics
     if request.topics == ():
-        raise ValueError("Metadata version 0 cannot request an empty list of topics, because it means all topics")
+        raise ValueError(
+            "Metadata version 0 cannot request an empty list of topics, because an empty list means all topics"
+        )
     return request.topics or ()
 
 

@@ -48,7 +48,7 @@ def test_partitions_are_read_from_a_file() -> None:
         ("{nojson", "Replica election data is empty"),
         ('{"version":1}', 'Replica election data is missing "partitions" field'),
         (text.replace("0", "1"), r"Replica election data contains duplicate partitions: \[t-1\]"),
-        ('{"partitions":[{"topic":"t"}]}', '{"topic": "t"} has no topic and partition'),
+        ('{"partitions":[{"topic":"t"}]}', '{"topic": "t"} does not have both a topic and a partition'),
     ):
         with pytest.raises(Refused, match=words):
             parse_partitions(torn)

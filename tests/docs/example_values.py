@@ -94,7 +94,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the list that orders the partitions must name each partition exactly once",
+        "error": "the list with the order of the partitions must name each partition exactly once",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignoring unexpected message": {"type(message).__name__": "FindLeader"},
@@ -266,7 +266,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "consecutive free ports": {"count": "3", "RANGE[0]": "20000", "RANGE[1]": "32767"},
     "{topic}-{partition}": {"topic": "orders", "partition": "3"},
     "has no node {node}": {"node": "7", "', '.join(map(str, processes))": "0, 1, 2"},
-    "Leaving leader": {"error": "broker 2 has no endpoint for listener INTERNAL"},
+    "Omitting leader": {"error": "broker 2 has no endpoint for listener INTERNAL"},
     "{wanted} was elected": {"wanted": "no leader", "topic": "orders", "partition": "3"},
     "is not running; running brokers": {
         "', '.join(map(str, self.live_brokers)) or 'none'": "0, 1",

@@ -75,7 +75,7 @@ def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: 
 
     default = max_message_bytes(world)[0]
     assert say(ALL_BROKERS, ("message.max.bytes", "1000"), ("num.io.threads", "3")) == [1000] * 3
-    assert "Ignoring overrides of thread counts, which are fixed in this broker: num.io.threads=3" in caplog.text
+    assert "Ignoring overrides of thread counts, which have no effect in this broker: num.io.threads=3" in caplog.text
     assert say("1", ("message.max.bytes", "2000")) == [1000, 2000, 1000]
     change(world, max_message_bytes=3000)
     world.scheduler.run(1.0)

@@ -310,7 +310,7 @@ class RequestBatch:
                 try:
                     endpoint = context.inter_broker_endpoint(context.brokers[leader])
                 except BrokerEndpointNotAvailable as error:
-                    log.error("%s Leaving leader %d out of LeaderAndIsr requests: %s", context.tag, leader, error)
+                    log.error("%s Omitting leader %d from LeaderAndIsr requests: %s", context.tag, leader, error)
                 else:
                     found.append(LiveLeader(leader, endpoint.host, endpoint.port))
         return tuple(found)

@@ -17,7 +17,7 @@ NO_OFFSET = -1
 
 
 class CompletedTxn(NamedTuple):
-    """A completed transaction, with the last stable offset after its marker is replicated.
+    """A completed transaction, with the last stable offset that applies once its marker is replicated.
 
     The last stable offset is the first offset of the earliest transaction that is still open. If none is open, it is
     the offset after the marker.
