@@ -2,8 +2,8 @@
 
 The rules: broker.md 6.2, 6.4; controller.md 1.5, 7.7.
 
-As in `messages.requests`: one class for all versions. Every response about topics lists one result per topic under
-`topics`, with its name, its code, and Kafka's words where there is an error.
+As in `messages.requests`, one class covers all versions. Every response about topics has one result per topic in
+`topics`: its name, its error code, and Kafka's error message.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from messages.vocabulary import message
 
 BY_DEFAULT = -1
-"""In place of a number of partitions or a replication factor: the controller's default."""
+"""Value for a number of partitions or a replication factor: use the controller's default."""
 
 
 @message
 class CreatableAssignment:
-    """The brokers that shall host one partition of a new topic, preferred replica first."""
+    """The brokers that host one partition of a new topic, preferred replica first."""
 
     partition_index: int
     broker_ids: tuple[int, ...]

@@ -1,8 +1,7 @@
 """The Kafka APIs that a node serves, with their versions.
 
-Adding one takes its messages (`messages.requests`), its layouts (`wire/schemas.py`, generated), a
-declaration here, and a handler with who answers it. What the names of messages and fields do not say of themselves goes
-into `wire/bindings.py`.
+A new API needs its messages (`messages.requests`), its layouts (`wire/schemas.py`, generated), a declaration here, and
+an actor that handles it. `wire/bindings.py` maps the fields whose names differ from Kafka's.
 """
 
 from __future__ import annotations
@@ -167,21 +166,33 @@ CONFIGS = "configs"
 GROUPS = "group_coordinator"
 COORDINATOR_FINDER = "coordinator_finder"
 TRANSACTIONS = "transaction_coordinator"
-"""Who answers, beside METADATA_CACHE: on any broker, but the controller only on the node that is it."""
+"""Names of the actors that handle requests, besides METADATA_CACHE. Each broker has all of them, except that only the
+active controller handles requests to CONTROLLER.
+"""
 
 
 Refusal: TypeAlias = Callable[[Any, int], Message]
-"""(request, error code) -> the response that refuses the whole request."""
+"""Function (request, error code) -> the response that rejects the whole request."""
 
 
 class Api(NamedTuple):
-    """A Kafka API that a node serves, in the versions from `min_version` to `max_version`.
+    """A Kafka API that a node serves.
 
-    `elsewhere` is the code to refuse
-    to send if the handler is not on this node; NONE: no response, the connection is closed.
-    `advertised`: ApiVersions lists it. The broker-to-broker APIs never are: their versions are fixed by the
-    configured inter.broker.protocol.version (broker.md 4.1). `control`: only controllers and brokers may send it.
-    `carries_records`: most of it is record batches, of which the trace keeps the headers.
+    Attributes:
+        key: The API key.
+        name: Kafka's name of the API.
+        min_version: The lowest supported version.
+        max_version: The highest supported version.
+        request: The message class of requests.
+        response: The message class of responses.
+        answerer: The name of the actor that handles the requests.
+        refusal: Makes the response that rejects a request.
+        elsewhere: The error code if the handler is not on this node. NONE: the connection is closed without a response.
+        advertised: Whether ApiVersions lists the API. The broker-to-broker APIs are never listed: the configured
+            inter.broker.protocol.version fixes their versions (broker.md 4.1).
+        control: Whether only controllers and brokers may send the request.
+        carries_records: Whether the request or response consists mostly of record batches. The trace keeps only their
+            headers.
     """
 
     key: int
@@ -208,7 +219,7 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, code: int) -> LeaderAnd
 
 
 def _refuse_stop_replica(request: StopReplicaRequest, code: int) -> StopReplicaResponse:
-    """Stale requests are refused bare, all others by name."""
+    """Reject a stale request without partitions, any other with an error for each partition."""
     bare = code in (STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH)
     return StopReplicaResponse(code, () if bare else _each(request, code))
 
@@ -218,17 +229,17 @@ def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple
 
 
 def _partitions_with(response: Callable[..., Message], entry: Callable[[TopicPartition, int], Any]) -> Refusal:
-    """Refuses each of a request's partitions."""
+    """Return a function that rejects each partition of a request."""
     return lambda request, code: response(tuple([entry(each.partition, code) for each in request.partitions]))
 
 
 def _topics_with(response: Callable[..., Message], entry: Callable[[str, int], Any]) -> Refusal:
-    """Refuses each of a request's topics."""
+    """Return a function that rejects each topic of a request."""
     return lambda request, code: response(tuple([entry(topic.name, code) for topic in request.topics]))
 
 
 def _resources_with(response: Callable[..., Message], entry: Callable[[int, None, int, str], Any]) -> Refusal:
-    """Refuses each of a request's resources."""
+    """Return a function that rejects each resource of a request."""
     return lambda request, code: response(
         tuple([entry(code, None, each.resource_type, each.resource_name) for each in request.resources])
     )
@@ -239,7 +250,9 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
 
 
 def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
-    """Each partition, and the whole; but of the controller being elsewhere partitions tell, where any are named."""
+    """Set the code for each partition and at top level; NOT_CONTROLLER is top level only if the request names no
+    partitions.
+    """
     topics = (
         ElectedTopic(topic.name, tuple([ElectedPartition(number, code) for number in topic.partitions]))
         for topic in request.topics or ()
@@ -249,7 +262,7 @@ def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeade
 
 
 def _refuse_sasl_authenticate(request: SaslAuthenticateRequest, code: int) -> SaslAuthenticateResponse:
-    """With the text that Kafka sends on a listener without SASL."""
+    """Reject with Kafka's error message for a listener without SASL."""
     return SaslAuthenticateResponse(code, "SaslAuthenticate request received after successful authentication")
 
 
@@ -262,13 +275,13 @@ def _refuse_delete_acls(request: DeleteAclsRequest, code: int) -> DeleteAclsResp
 
 
 NO_AUTHORIZER = "No Authorizer is configured."
-"""Kafka's text for changes of ACLs."""
+"""Kafka's error message for changes of ACLs."""
 
 PROTOCOL_NAME_SINCE = 7
-"""The JoinGroup version whose answer may name no protocol: before, that is an empty text."""
+"""The first JoinGroup version with a nullable protocol name; older versions send an empty string."""
 
 TOP_LEVEL_ERROR_SINCE = 2
-"""The OffsetFetch version that has a code for the whole."""
+"""The first OffsetFetch version with a top-level error code."""
 
 
 def _refuse_join(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
@@ -310,7 +323,9 @@ def _refuse_write_markers(request: WriteTxnMarkersRequest, code: int) -> WriteTx
 
 
 LOADING_KNOWN_SINCE = 2
-"""The TxnOffsetCommit version whose clients know that a coordinator loads (14); those before are sent 15."""
+"""The first TxnOffsetCommit version whose clients support COORDINATOR_LOAD_IN_PROGRESS (14); older versions get
+COORDINATOR_NOT_AVAILABLE (15).
+"""
 
 
 def _refuse_txn_offset_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:

@@ -1,6 +1,7 @@
 """The messages between the actors of a broker: request handler, replica manager, partitions and metadata cache.
 
-The replica manager asks; partitions and cache always answer (`messages.conversation`). Error codes are Kafka's.
+Partitions and the metadata cache reply to every request of the replica manager (`messages.conversation`). Error codes
+are Kafka's.
 """
 
 from __future__ import annotations
@@ -124,11 +125,10 @@ class BrokerConfigured:
 
 @message
 class PartitionContext:
-    """The constant values that a new PartitionActor gets: its broker, its log settings and the addresses of other
-    actors.
+    """The constant values for a new PartitionActor: its broker, its log settings and the addresses of other actors.
 
     `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
-    `verifier` verifies transactions; None appends their batches without verification.
+    `verifier` verifies transactions; if it is None, batches are appended without verification.
     """
 
     broker_id: int
@@ -150,8 +150,8 @@ class LogPlace(NamedTuple):
 class BecomeLeader(Question["RoleTaken"]):
     """A request to a partition's actor to become leader; the reply is RoleTaken.
 
-    `log` is None if no log directory may take the partition (broker.md 9.1 row 20): error 56. `host` comes with an
-    actor's first request.
+    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. The first request to an
+    actor has a `host`.
     """
 
     state: LeaderAndIsrPartitionState
@@ -166,7 +166,8 @@ become_leader = maker(BecomeLeader)
 class BecomeFollower(Question["RoleTaken"]):
     """A request to a partition's actor to follow the leader that the controller names; the reply is RoleTaken.
 
-    `leader_alive` False: the metadata cache does not know the leader as alive: only the log is made (broker.md 1.4).
+    `leader_alive` is False if the leader is not among the metadata cache's live brokers: only the log is created
+    (broker.md 1.4).
     """
 
     state: LeaderAndIsrPartitionState
@@ -179,12 +180,18 @@ class BecomeFollower(Question["RoleTaken"]):
 class RoleTaken:
     """The reply to BecomeLeader or BecomeFollower.
 
-    `changed`: the role is news, as Kafka's makeLeader and makeFollower return it. `leads`, `troubles` (names of
-    `actors.core.broker.partition`) and `has_log` tell how the partition stands now, whatever the code. `storage_error`:
-    the disk's own words, with code 56.
-    Where its log ends, its high watermark and the newest leader epoch in it are for the fetcher of a follower.
-    `leader_epoch` is the one that is known now. `look_at`: when a new leader wants to be reminded of those who are
-    behind.
+    Attributes:
+        error_code: The error code for the partition.
+        changed: Whether the role is new, as Kafka's makeLeader and makeFollower return it.
+        leads: Whether the partition leads now, also if there is an error.
+        health_flags: The current health flags (names of `actors.core.broker.partition`), also if there is an error.
+        has_log: Whether the partition has a log now, also if there is an error.
+        storage_error: The error message of the disk, with code 56.
+        log_end_offset: The log end offset, for the fetcher of a follower.
+        high_watermark: The high watermark, for the fetcher of a follower.
+        latest_epoch: The newest leader epoch in the log, for the fetcher of a follower.
+        leader_epoch: The current leader epoch.
+        look_at: The time when a new leader needs CheckFollowers, to check for lagging followers.
     """
 
     error_code: int
@@ -268,7 +275,7 @@ class StageMetadata(Question[Done]):
     """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata; the reply is
     Done.
 
-    `begins`: it is the request's first; what was kept before is forgotten.
+    `begins`: this is the first part of the request; parts stored before are discarded.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -280,7 +287,7 @@ class StageMetadata(Question[Done]):
 class MergeMetadata(Question["MetadataMerged"]):
     """A request to the metadata cache to apply an UpdateMetadata request; the reply is MetadataMerged.
 
-    `begins`: no part went ahead.
+    `begins`: the request has no earlier parts.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -292,7 +299,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 class MetadataMerged:
     """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it deleted.
 
-    `old` is the number of topics of the former view that are still to be freed (DropOldTopics).
+    `old` is the number of topics of the previous snapshot that DropOldTopics has to free.
     """
 
     deleted: tuple[TopicPartition, ...] = ()
@@ -367,7 +374,7 @@ class GetAliveBrokers(Question["AliveBrokers"]):
 
 @message
 class GetKnownTopics(Question["KnownTopics"]):
-    """A request that asks which of these topics exist; the reply is KnownTopics."""
+    """A request to check which of these topics exist; the reply is KnownTopics."""
 
     asks: ClassVar[str] = METADATA_CACHE
     topics: tuple[str, ...]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from messages.vocabulary import maker, message
 
 MAX_LOG_NAME = 255
-"""Characters of a log directory's name: what file systems take."""
+"""Maximum length of a log directory's name in characters, the limit of file systems."""
 
 NO_CONTROLLER = -1
 NO_LEADER = -1
@@ -51,7 +51,7 @@ class Endpoint:
 class Broker:
     """A registered broker, as /brokers/ids/N describes it (controller.md 2.3).
 
-    `epoch` is the czxid of the registration, -1 where it is not known (before registering).
+    `epoch` is the czxid of the registration, -1 if unknown (before the registration).
     """
 
     id: int
@@ -86,7 +86,7 @@ class LeaderIsrAndControllerEpoch:
 
 
 leader_isr_and_epoch = maker(LeaderIsrAndControllerEpoch)
-"""Makes one, for where there are many."""
+"""Create a LeaderIsrAndControllerEpoch faster than the class does, for loops over partitions."""
 
 
 class Leadership(NamedTuple):

@@ -1,6 +1,6 @@
 """The requests that describe and alter configs: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
 
-As in `messages.requests`: one class for all versions.
+As in `messages.requests`, one class covers all versions.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from messages.vocabulary import message
 
 TOPIC = 2
 BROKER = 4
-"""Types of resources."""
+"""Resource types."""
 
 DYNAMIC_TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
-"""Where a value comes from: the override of the topic, the broker, all brokers; server.properties; Kafka's default."""
+"""Sources of a config value: topic, broker, default of all brokers, server.properties, Kafka's default."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""What is done to one override."""
+"""Operations on one config override."""
 
 
 @message

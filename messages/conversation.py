@@ -1,12 +1,12 @@
-"""Requests between actors: `Ask`, `Answer`, and the failures that an answer can carry.
+"""Requests between actors: `Ask`, `Answer`, and the failures that an answer can contain.
 
-A flow asks by `yield from ask(question)`; the shell (`actors.runtime.flow`) wraps the question as `Ask(id, question)`,
-sends it to the actor that the question's class names in `asks`, and hands the flow the result of the `Answer` with
-that id.
+An event handler sends a request by `yield from ask(question)`. The runtime (`actors.runtime.flow`) sends `Ask(id,
+question)` to the actor that the question's class names in `asks`, and resumes the handler with the result of the
+`Answer` with that id.
 
-A flow with much to do does it in slices of at most SLICE items, and pauses between two (`in_slices`, or `yield Pause()`
-in a loop over `slices`): mail for other actors of the node comes between, the flow's own actor stays with its event.
-Tables that get an entry for each of a hundred thousand partitions are made to grow one by one (`grow_tables`).
+A long handler works in slices of at most SLICE items and pauses between two slices (`in_slices`, or `yield Pause()` in
+a loop over `slices`). During a pause other actors of the node handle messages; the handler's own actor handles no other
+event. Dicts with an entry per partition grow one at a time (`grow_tables`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ E = TypeVar("E")
 R_co = TypeVar("R_co", covariant=True)
 
 SLICE = 1_000
-"""Maximum number of items, and of open questions, that a flow handles before other actors get a turn."""
+"""Maximum number of items, and of open questions, that an event handler processes before other actors get a turn."""
 
 FULL = tuple((2 << bits) // 3 for bits in range(14, 24))
-"""How many entries fill a dict of 16,384 places, 32,768, and so on: with one more it is made anew, twice as large."""
+"""Maximum number of entries of a dict with 16,384 slots, 32,768, and so on. One more entry doubles the dict."""
 
 FULL_BYTES = 30
-"""Bytes for each entry of a full one: 24, and 4 for each of three places where two are taken."""
+"""Bytes per entry of a full dict: 24 for the entry, and 4 for each index slot (three slots for two entries)."""
 
 
 class Question(Generic[R_co]):
@@ -77,21 +77,26 @@ class Await(NamedTuple):
 
 
 Step = Question[object] | AskAll | Begin | Await | Instruction
-"""What a flow yields."""
+"""Values that an event handler yields."""
 
 Flow = Generator[Step, object, T]
-"""A conversation: yields questions and instructions, returns its result."""
+"""An event handler as a generator: it yields questions and instructions, and returns its result."""
 
 
 def ask(question: Question[R]) -> Flow[R]:
-    """Ask, and wait for the result. Raises the AskFailed that a Failure names."""
+    """Send a question and return its result.
+
+    Raises:
+        AskFailed: The answer is a Failure; its name selects the subclass.
+    """
     return cast("R", (yield question))
 
 
 def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R | Failure, ...]]:
-    """Ask each address its question; the results in that order, once all are in. A Failure stays in its place.
+    """Send each question to its address, and return the results in the same order after the last answer.
 
-    At most SLICE questions are out at a time: the next are asked when those have been answered.
+    A Failure is returned in place of a result. At most SLICE questions are in flight: the next SLICE are sent after all
+    answers to the previous ones.
     """
     results: list[R | Failure] = []
     for window in slices(pairs):
@@ -100,14 +105,14 @@ def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R |
 
 
 def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
-    """The items in their order, at most `size` at a time."""
+    """Return an iterator over slices of `items` with at most `size` items, in order."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
-    """As `slices`, of what is no sequence: a large table is not made one large list of for it.
+    """Yield lists of at most `size` items from an iterable, without a list of all items.
 
-    The table must not change meanwhile.
+    The iterable must not change during the iteration.
     """
     remaining = iter(items)
     while chunk := list(islice(remaining, size)):
@@ -115,12 +120,12 @@ def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
 
 
 def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = SLICE) -> Flow[list[R]]:
-    """Call `work` with each slice of `items`, pausing between two; what it returned, in order."""
+    """Call `work` with each slice of `items`, with a pause between two calls, and return the results in order."""
     return (yield from in_turns(work, slices(items, size)))
 
 
 def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
-    """Take all steps of what may be done in steps, and do here what they want done elsewhere; return their result."""
+    """Run a stepwise generator without pauses, call the functions that it yields, and return its result."""
     while True:
         try:
             long = next(steps)
@@ -131,7 +136,7 @@ def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
 
 
 def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
-    """Call `work` with each item, pausing between two; what it returned, in order."""
+    """Call `work` with each item, with a pause between two calls, and return the results in order."""
     results: list[R] = []
     for item in items:
         if results:
@@ -141,10 +146,11 @@ def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
 
 
 def overlapped(flows: Iterable[Flow[None]], ahead: int) -> Flow[None]:
-    """Run the flows to their ends one after another, pausing between two, but have the next `ahead` of them ask their
-    first questions before: while one waits for its answer, what answers already has more to do.
+    """Run the flows one after another with a pause between two, but send the first question of the next `ahead` flows
+    early.
 
-    So what a flow does before its first question must not depend on what those before it do after theirs.
+    The receiver of the questions thus has work while a flow waits for its answer. The steps of a flow before its first
+    question must not depend on the steps of earlier flows after theirs.
     """
     begun: deque[tuple[Flow[None], int]] = deque()
     for number, flow in enumerate(flows):
@@ -168,14 +174,14 @@ def _first_asked(flow: Flow[None]) -> Flow[int | None]:
 
 
 def _ended(flow: Flow[None], ticket: int) -> Flow[None]:
-    """Go on with a flow that waits for its first answer, to its end."""
+    """Resume a flow that waits for its first answer, and run it to its end."""
     step: Step | None = Await(ticket)
     while step is not None:
         step = yield from _passed(flow, step)
 
 
 def _passed(flow: Flow[None], step: Step) -> Flow[Step | None]:
-    """Have a step of the flow carried out; its next step, None at its end."""
+    """Execute one step of the flow, and return its next step; None at its end."""
     try:
         value = yield step
     except Exception as error:
@@ -191,13 +197,13 @@ def _resumed(flow: Flow[None], value: object, error: Exception | None = None) ->
 
 
 def grow_tables(count: int, *tables: dict[Any, Any]) -> Flow[None]:
-    """Let those tables grow, and pause after each, that would have to when `count` more entries come, or soon.
+    """Grow each table that would grow within the next `count` entries or soon after, with a pause after each.
 
-    To grow takes a table of 87,381 entries four milliseconds, and tables that have an entry for each partition would
-    all grow at the same one. That it pauses is a matter of their lengths alone, so that a replay does as well.
+    A dict of 87,381 entries takes 4 ms to grow, and all tables with an entry per partition would grow at the same
+    entry. The pauses depend only on the lengths of the tables, so a replay pauses at the same places.
     """
     for table in tables:
-        for slices_before, full in enumerate(FULL, 2):  # by so much less holds a table that was made to grow before
+        for slices_before, full in enumerate(FULL, 2):  # capacity minus the early additions
             if full - slices_before * count < len(table) <= full:
                 _grow(table, slices_before * count)
                 yield Pause()
@@ -275,7 +281,7 @@ class AskFailed(Exception):
 
 
 class ConnectionLoss(AskFailed):
-    """ZooKeeper could not be reached before the request's deadline; a write may have been applied all the same."""
+    """ZooKeeper did not respond before the request's deadline; a write may have been applied nevertheless."""
 
 
 class SessionLost(AskFailed):
@@ -303,9 +309,9 @@ FAILURES: dict[str, type[AskFailed]] = {
     cls.__name__: cls
     for cls in (AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused)
 }
-"""Failure.name -> the exception it is thrown as."""
+"""Exception classes by the name in a Failure."""
 
 
 def error_of(failure: Failure) -> AskFailed:
-    """The exception that a Failure names."""
+    """Return the exception for a Failure; AskFailed if its name is unknown."""
     return FAILURES.get(failure.name, AskFailed)(failure.detail)

@@ -1,6 +1,7 @@
 """The requests about records and offsets, such as Produce, Fetch and ListOffsets (broker.md 6.2).
 
-As in `messages.requests`: one class for all versions, partitions flat. Offsets are -1 where there is none, times in ms.
+As in `messages.requests`, one class covers all versions and partitions are flat. Missing offsets are -1; times are in
+ms.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from messages.vocabulary import Message, maker, message
 NO_OFFSET = -1
 LATEST = -1
 EARLIEST = -2
-"""What ListOffsets asks for in place of a time."""
+"""Special values of the time in a ListOffsets request."""
 
 CONSUMER = -1
 NO_REPLICA = -1
-"""The replica id of a client that is no broker."""
+"""The replica id of a client that is not a broker."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LAST_EPOCH = 2**31 - 1
 """The largest epoch of a fetch session."""
 ACKS_ALL = -1
-"""As a producer's acks: all in-sync replicas have it."""
+"""Value of `acks`: respond when all in-sync replicas have the batch."""
 
 # ---------------------------------------------------------------------------------------------------- Produce
 
@@ -48,7 +49,7 @@ class ProduceRequest:
 
 
 produce_partition, produce_request = maker(ProducePartition), maker(ProduceRequest)
-"""Make one, for where there are many."""
+"""Create values faster than the classes do, for the paths of records."""
 
 
 @message
@@ -81,7 +82,7 @@ class ProduceResponse:
 
 
 produced_partition = maker(ProducedPartition)
-"""Makes one, for where there are many."""
+"""Create a ProducedPartition faster than the class does, for the paths of records."""
 
 
 # ---------------------------------------------------------------------------------------------------- Fetch
@@ -102,7 +103,7 @@ class FetchPartition:
 class FetchRequest:
     """The request of a client or follower to read batches (API key 1); `replica_id` is -1 for clients.
 
-    The answer waits until `min_bytes` are there, in all partitions together, or `max_wait_ms` are over.
+    The response is sent when all partitions together have `min_bytes`, or after `max_wait_ms`.
     """
 
     version: int
@@ -119,12 +120,12 @@ class FetchRequest:
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of a fetch session's request after one of `epoch`: n + 1, and 1 after the largest (KIP-227)."""
+    """Return the epoch of a fetch session's next request: `epoch` + 1, and 1 after the largest (KIP-227)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1
 
 
 def is_idle_poll(request: Message) -> bool:
-    """Whether it is a fetch that goes on with a session without a word: what its reader wants is as it was."""
+    """Return whether a request is an incremental fetch of an existing session without any change of its partitions."""
     if not isinstance(request, FetchRequest):
         return False
     return bool(request.session_id and request.session_epoch > 0 and not request.partitions and not request.forgotten)
@@ -169,7 +170,7 @@ class FetchResponse:
 
 @message
 class OffsetQuery:
-    """The offset of a partition that a client asks for: by time (ms), LATEST or EARLIEST."""
+    """A client's query for an offset of a partition: by time (ms), LATEST or EARLIEST."""
 
     partition: TopicPartition
     timestamp: int

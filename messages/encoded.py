@@ -6,12 +6,11 @@ from typing import Any
 
 
 class Encoded:
-    """A value that keeps its bytes after it has been encoded once.
+    """A value that keeps its bytes after its first encoding.
 
-    A state keeps its row, a part of a request its rows by topic.
-
-    The slots are no fields: they follow from the fields, take no part in equality, and no trace shows them
-    (msgspec takes every slot for a field, but for those whose name begins with an underscore).
+    A partition state keeps its row, a part of a request keeps its rows by topic. The slots are not attrs fields: they
+    are derived from the fields, so equality and traces ignore them. Their names begin with an underscore, because
+    msgspec encodes every other slot as a field.
     """
 
     __slots__ = ("_encoded", "_encoded_version")

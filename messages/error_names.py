@@ -8,5 +8,5 @@ NAMES: dict[int, str] = {value: name for name, value in vars(error_codes).items(
 
 
 def name_of(code: int) -> str:
-    """A code as Kafka names it."""
+    """Return Kafka's name of an error code."""
     return NAMES.get(code, f"error {code}")

@@ -1,11 +1,11 @@
 """The events of the controller, named as in Kafka (controller.md 1).
 
-An event's class has all that belongs to it: the watch that reports it, whether that watch ends with
-the controller's term, and what the gauge ControllerState shows while it is handled. The bridge's watch table
-(`zk_bridge.watches`), what a term watches and gives up (`actors.core.controller.failover`) and what traces call an
-event are derived from here; `actors.core.controller.events` says which flow handles it.
+An event's class declares the watch that fires it, whether that watch ends with the controller's term, and the value of
+the gauge ControllerState during its handling. The bridge's watch table (`zk_bridge.watches`), the watches of a term
+(`actors.core.controller.failover`) and the event names in traces are derived from these classes.
+`actors.core.controller.events` maps each event to its handler.
 
-Those that come from ZooKeeper watches carry the generation of the session that saw them.
+Events of ZooKeeper watches contain the generation of their session.
 
 Kafka: the `ControllerEvent`s of `ControllerEventManager`.
 """
@@ -48,12 +48,12 @@ class ControllerState(enum.IntEnum):
 
     @property
     def kafka_name(self) -> str:
-        """The state as Kafka spells it: ControllerChange."""
+        """Kafka's name of the state, such as ControllerChange."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
     def timer(self) -> str | None:
-        """How Kafka's timer for what is done in this state is called; two states have none (controller.md 8)."""
+        """Kafka's name of the timer of this state; None for two states without a timer (controller.md 8)."""
         if self in (ControllerState.IDLE, ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED):
             return None
         renamed = {
@@ -66,9 +66,9 @@ class ControllerState(enum.IntEnum):
 class Watch(NamedTuple):
     """A ZooKeeper watch: the path, and the changes of the znode that fire the event.
 
-    Each `*` in `path` is a key: the event's fields, first to last, take the keys' texts as they are annotated.
-    `changes` are those of `messages.store`; CHILDREN_CHANGED makes it a watch of the node's children, which excludes
-    the others. `of_term`: the watch begins and ends with a controller's term.
+    Each `*` in `path` is a key. The event's fields get the keys in order, converted to their annotated types. `changes`
+    are those of `messages.store`. CHILDREN_CHANGED watches the znode's children, and excludes the other changes.
+    `of_term`: the watch begins and ends with a controller's term.
     """
 
     path: str
@@ -222,10 +222,10 @@ class AutoPreferredReplicaLeaderElection(Event):
 
 @message
 class ConfigChangeNotification(Event):
-    """Event: the children of /config/changes changed, so a topic may permit unclean leader elections now.
+    """Event: the children of /config/changes changed, so a topic may now permit unclean leader elections.
 
-    Kafka's broker reads the notification and tells its controller of the topic (TopicUncleanLeaderElectionEnable); ours
-    receives this event. Each broker's DynamicConfigActor does, too, and reads the change.
+    In Kafka the broker reads the notification and sends TopicUncleanLeaderElectionEnable to its controller; here the
+    controller receives this event. The DynamicConfigActor of each broker also receives it, and reads the change.
     """
 
     state = ControllerState.TOPIC_UNCLEAN_LEADER_ELECTION_ENABLE
@@ -280,8 +280,8 @@ class UpdateMetadataResponseReceived(ResponseReceived):
 class TopicDeletionStopReplicaResponseReceived(ResponseReceived):
     """Event: a broker responded to a StopReplica request that deletes replicas of topics being deleted.
 
-    `broker_epoch` is the one for which the request was meant; `error_code` is top level; `deleted` are the partitions
-    that were asked to be deleted there.
+    `broker_epoch` is the broker epoch in the request; `error_code` is the top-level error; `deleted` are the partitions
+    that the request deletes.
     """
 
     state = ControllerState.TOPIC_DELETION
@@ -303,4 +303,4 @@ EVENTS: tuple[type[Event], ...] = tuple(cls for cls in VOCABULARY.values() if is
 """Every event of the controller, in order of definition."""
 
 CONTROLLER_EVENTS: tuple[tuple[str, str], ...] = tuple((cls.__name__, cls.state.kafka_name) for cls in EVENTS)
-"""(message type, ControllerState's name) of every event: what who reads a trace has to know."""
+"""Pairs (message type, ControllerState's name) of all events, which the header of a trace contains."""

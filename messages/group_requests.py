@@ -1,7 +1,7 @@
 """The requests of consumer groups to their coordinator (broker.md 6.2, 6.5).
 
-As in `messages.requests`: one class for all versions, partitions flat. Times are in ms; a generation or leader epoch of
--1 is none; subscriptions and assignments are bytes that only the members understand.
+As in `messages.requests`, one class covers all versions and partitions are flat. Times are in ms; -1 is a missing
+generation or leader epoch. Subscriptions and assignments are bytes that only the members decode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 """Key types of FindCoordinator: a group id, a transactional id."""
 
 NOT_ASKED = -(2**31)
-"""The authorized operations of a group where the client did not ask for them."""
+"""The authorized operations of a group if the client did not request them."""
 
 
 # ---------------------------------------------------------------------------------------------------- membership
@@ -194,8 +194,8 @@ class CommittedPartition:
 class OffsetCommitRequest:
     """A client's request to commit offsets (API key 8).
 
-    Generation -1 without a member: a consumer that takes part in no group, or an admin. `retention_time_ms` (versions
-    2-4): how long to keep the offsets, -1 as the broker does.
+    Generation -1 without a member: a consumer outside of a group, or an admin. `retention_time_ms` (versions 2-4) is
+    the retention of the offsets; -1 is the broker's default.
     """
 
     version: int
@@ -217,7 +217,7 @@ class OffsetCommitResponse:
 
 @message
 class OffsetFetchTopic:
-    """The partitions of one topic whose committed offsets a client asks for."""
+    """The partitions of one topic whose committed offsets a client requests."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -227,7 +227,7 @@ class OffsetFetchTopic:
 class OffsetFetchRequest:
     """A client's request for committed offsets (API key 9); from version 2 on, `topics` None requests all.
 
-    `require_stable`: not where a transaction is about to say otherwise.
+    `require_stable`: reject offsets with a pending transactional commit.
     """
 
     version: int

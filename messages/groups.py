@@ -1,7 +1,7 @@
 """The messages of the group coordinator and its groups, and the values of __consumer_offsets records (broker.md 5.7,
 6.5).
 
-Times named `_ms` are wall time or durations in ms; offsets and epochs are -1 where there is none.
+Times named `_ms` are wall time or durations in ms; missing offsets and epochs are -1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_TIME = -1
 class CommittedOffset:
     """A committed offset; `expires_at_ms` is the expiry time that the client requested, or NO_TIME.
 
-    `log_offset` is the base offset of its batch in the log, NO_OFFSET before the log has it; records do not contain it.
+    `log_offset` is the base offset of its batch in the log, or NO_OFFSET before the append. Records do not contain it.
     """
 
     offset: int
@@ -119,7 +119,7 @@ class GroupSettings:
     retention_ms: int = 10080 * 60_000
     commit_timeout_ms: int = 5000
     format: tuple[int, int] = (3, 3)
-    """The versions in which offsets and groups are written."""
+    """The record format versions of offsets and groups."""
 
 
 @message

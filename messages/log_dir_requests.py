@@ -5,12 +5,12 @@ from __future__ import annotations
 from messages.vocabulary import message
 
 NO_LAG = -1
-"""The lag of a log that is not hosted, whose end is unknown."""
+"""The lag of a log that is not hosted, whose end offset is unknown."""
 
 
 @message
 class DescribableLogDirTopic:
-    """The partitions of one topic whose logs a client asks for."""
+    """The partitions of one topic whose logs a client requests."""
 
     topic: str
     partitions: tuple[int, ...]

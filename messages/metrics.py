@@ -9,7 +9,9 @@ from messages.vocabulary import message
 EVENT_TIME = "kafka_actors_controller_event_ms"
 EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
 EVENT_REQUESTS = "kafka_actors_controller_event_zookeeper_requests"
-"""Samples of the controller, labelled with the event: how long it took and waited, and its requests to ZooKeeper."""
+"""Samples of the controller, labelled with the event: its duration, its time in the queue, and its number of requests
+to ZooKeeper.
+"""
 
 
 class Gauge(NamedTuple):

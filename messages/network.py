@@ -1,6 +1,6 @@
 """The messages between actors and the two gateways that own sockets: network (outgoing) and listeners (incoming).
 
-The gateways are outside the actor system: what they send in is recorded as input, what they are sent is an effect.
+The gateways are external endpoints: their messages to actors are recorded as input, the messages to them are effects.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from messages.vocabulary import Message, maker, message
 class Transmit(Question["Received | TransmitFailed"]):
     """A message to the network gateway: send `request` on the connection `channel`.
 
-    The gateway keeps one connection per channel name, connects it where it is not (or where the endpoint changed),
-    and answers `Received` or `TransmitFailed` with the same channel and correlation id. Connecting takes no more than
-    `connect_timeout` seconds (0: than `timeout`), the answer no more than `timeout` from then on. After a failure the
-    connection is closed; the next Transmit connects anew. One in flight per channel is the caller's rule.
-    A flow may yield it as a question: the same answers then come wrapped in Answer.
+    The gateway keeps one connection per channel name, and connects it if it is closed or its endpoint changed. The
+    reply is `Received` or `TransmitFailed` with the same channel and correlation id. After a failure the connection is
+    closed; the next Transmit reconnects. The caller may have one request in flight per channel. An event handler can
+    yield a Transmit as a question: the reply is then wrapped in Answer.
 
-    `again`: while an idle poll of a fetch session is answered with nothing, the gateway polls again by itself, with the
-    session's next epoch and the next correlation id; the caller gets the first answer that says something, or the one
-    after its `Interrupt`, and sees by its correlation id how many polls there were.
+    If `again` is set, the gateway repeats an idle poll of a fetch session after each empty response, with the session's
+    next epoch and the next correlation id. The caller gets the first response with content, or the one after its
+    `Interrupt`. The correlation id of that response shows the number of polls.
+
+    Attributes:
+        timeout: Maximum seconds from the connection to the response.
+        connect_timeout: Maximum seconds to connect; 0: `timeout`.
     """
 
     asks: ClassVar[str] = "network"
@@ -86,7 +89,7 @@ class Interrupt:
 class ClientRequest:
     """A request that a listener received; its handler sends a ClientResponse with the same ids to the sender.
 
-    `client_host` is the address that it came from, as Kafka writes it.
+    `client_host` is the client's address in Kafka's notation.
     """
 
     connection: int
@@ -108,9 +111,10 @@ class ClientRequests:
 class ClientResponse:
     """A message to a listener: the response to the ClientRequest with the same connection and correlation id.
 
-    None says that the request gets none, as a produce with acks=0, and that the next one may be taken.
-    `rest`: the fetch session that this answers rests from now on, until its `FetchSessionWoken`. The listener answers
-    its idle polls, the next of which has this epoch, when their time is up, and no actor hears of them
+    `response` None sends no response, as for a produce request with acks=0, and permits the next request.
+
+    If `rest` is not 0, the response makes its fetch session idle until `FetchSessionWoken`. `rest` is the epoch of the
+    session's next poll. The listener answers idle polls after their maximum wait without a message to an actor
     (`gateway.idle_polls`).
     """
 
@@ -121,7 +125,7 @@ class ClientResponse:
 
 
 client_request, client_response = maker(ClientRequest), maker(ClientResponse)
-"""Make one, for where there are many."""
+"""Create values faster than the classes do, for the paths of records."""
 
 
 @message
@@ -135,7 +139,7 @@ class ClientResponses:
 class WakeFetchSession:
     """A message to a listener: return an idle fetch session to its actor; the reply is FetchSessionWoken.
 
-    No reply is sent if the session's next request is on its way already.
+    The listener sends no reply if the session's next request is already on its way to the actor.
     """
 
     session_id: int
@@ -145,9 +149,8 @@ class WakeFetchSession:
 class FetchSessionWoken:
     """A message from a listener: a fetch session is no longer idle; its next request has this epoch.
 
-    It also has the time of the last poll.
-
-    A poll that the listener held comes next, as a ClientRequest, for the time that it has left.
+    `used_at` is the time of the last poll. A poll that the listener held follows as a ClientRequest with its remaining
+    wait.
     """
 
     session_id: int

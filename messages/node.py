@@ -13,8 +13,8 @@ from messages.vocabulary import message
 class NodeSettings:
     """The settings of a node with their types; they have Kafka's names (with underscores) and Kafka's defaults.
 
-    `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. `listeners` are bound,
-    `advertised_listeners` registered. Times are in the unit that the name says (ms, seconds).
+    `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. The node binds `listeners` and
+    registers `advertised_listeners`. Times are in the unit of the name (ms, seconds).
     """
 
     node_id: int
@@ -119,9 +119,9 @@ class NodeSettings:
 class StartNode:
     """The first message to NodeActor: the settings and adapters that it needs to start a node.
 
-    The addresses are the gateways' (outside the actor system): `store` is ZooKeeper, `network` the outgoing
-    connections, `listener` the incoming ones, `metrics` the figures, `process` the process itself, which is notified
-    NodeReady, NodeFailed, NodeStopped.
+    The addresses are external endpoints: `store` is the ZooKeeper client, `network` the outgoing connections,
+    `listener` the incoming ones, `metrics` the metrics gateway. `process` is the process, which receives NodeReady,
+    NodeFailed and NodeStopped.
     """
 
     settings: NodeSettings
@@ -147,8 +147,8 @@ class StartController:
 class StartReplicaManager:
     """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
-    `coordinators` receive the internal topics' leaders (InternalTopicLeadership). `verifier` verifies transactions;
-    None if they are not verified.
+    `coordinators` receive InternalTopicLeadership. `verifier` verifies transactions; it is None if verification is
+    disabled.
     """
 
     settings: NodeSettings
@@ -165,8 +165,9 @@ class StartReplicaManager:
 
 @message
 class ReplicaManagerStarted:
-    """The reply to StartReplicaManager: the log directories that could not be loaded, or why the broker cannot
-    start."""
+    """The reply to StartReplicaManager: the log directories that could not be loaded, or the reason why the broker
+    cannot start.
+    """
 
     offline_log_dirs: tuple[str, ...] = ()
     refused: str = ""
@@ -177,7 +178,8 @@ class NodeFaultInjected:
     """A message to NodeActor: a fault that a test requests for this node was injected, took effect, or was removed
     (actors.node.node_faults).
 
-    `change` is INJECTED, MET (for the first time) or REMOVED; `hits` counts the operations that met it so far.
+    `change` is INJECTED, MET (the first operation failed) or REMOVED; `hits` is the number of affected operations so
+    far.
     """
 
     fault: str
@@ -195,10 +197,9 @@ class ReplicaManagerFailed:
 
 @message
 class StartMetadataCache:
-    """The first message to MetadataCacheActor; `cluster_id` is returned in Metadata responses.
+    """The first message to MetadataCacheActor; Metadata responses contain `cluster_id`.
 
-    `partition_requests` receives the live brokers, and `topic_creation` makes topics that clients name for the
-    first time, where the node is a broker.
+    `partition_requests` receives the live brokers. On a broker, `topic_creation` creates topics on their first use.
     """
 
     settings: NodeSettings
@@ -211,9 +212,9 @@ class StartMetadataCache:
 class StartPartitionRequests:
     """The first message to PartitionRequestsActor.
 
-    `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware`, consumers are sent to replicas in their
-    racks. `group_coordinator` receives the ends of transactions with offsets. `request_timeout` is the number of
-    seconds after which a marker that is not committed is answered (`request.timeout.ms`).
+    `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
+    replicas in their racks. `group_coordinator` receives the ends of transactions with offsets. `request_timeout` is
+    the number of seconds after which the response to an uncommitted marker is sent (`request.timeout.ms`).
     """
 
     metadata_cache: ActorAddress
@@ -284,8 +285,9 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor; `finder` is CoordinatorFinderActor, which knows the number of
-    partitions of __consumer_offsets."""
+    """The first message to GroupCoordinatorActor; `finder` is CoordinatorFinderActor, which has the number of
+    partitions of __consumer_offsets.
+    """
 
     settings: NodeSettings
     metadata_cache: ActorAddress
@@ -296,7 +298,7 @@ class StartGroupCoordinator:
 class StartTransactionCoordinator:
     """The first message to TransactionCoordinatorActor.
 
-    `finder` is CoordinatorFinderActor, which knows the partition counts of internal topics; `producer_ids` assigns
+    `finder` is CoordinatorFinderActor, which has the partition counts of internal topics; `producer_ids` assigns
     producer ids.
     """
 
@@ -329,7 +331,7 @@ class StartFetcherManager:
 
 @message
 class StartRequestHandler:
-    """The first message to RequestHandlerActor: which actor handles the requests of each API.
+    """The first message to RequestHandlerActor: the actors that handle the requests of each API.
 
     `controller` is None on nodes without that role.
     """
@@ -383,7 +385,7 @@ class StopNode:
 
 @message
 class NodeReady:
-    """A message to the process: the node serves requests; `broker_epoch` is -1 if it is no broker."""
+    """A message to the process: the node serves requests; `broker_epoch` is -1 if the node is not a broker."""
 
     broker_epoch: int
     cluster_id: str
@@ -394,7 +396,7 @@ class ServeClients:
     """A message to the listener gateway: accept connections, and send requests to `handler`, those with records to
     `records`.
 
-    `logs` receives failures of files during a send.
+    `logs` receives LogFileFailed if a file cannot be read during a send.
     """
 
     handler: ActorAddress

@@ -1,7 +1,7 @@
 """The messages of the actors that host partitions: append, read and replicate.
 
-A partition never waits, and answers every one of these to its sender: at once, or when what it waits for has happened,
-or its time is up. `request` and `index` (`place`) are the asker's, and come back with the answer. Times are in seconds.
+A partition's actor never blocks. It replies to every request: at once, after the awaited event, or after the timeout.
+The reply contains the requester's `request` and `index` (`place`). Times are in seconds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from messages.transaction_requests import DescribedProducers
 from messages.vocabulary import message
 
 ISR_KEEPER = "isr_keeper"
-"""The peer that writes ISRs."""
+"""The name of the actor that writes ISRs, for `Question.asks`."""
 
 
 @message
 class LogSettings:
     """The log settings of a topic, with defaults applied; sizes are in bytes, times in ms, and -1 is unlimited.
 
-    `append_time`: records carry the time of their append. `lag` in seconds.
+    `append_time`: records get the time of their append. `lag` is `replica.lag.time.max.ms` in seconds.
     """
 
     segment_bytes: int = 1 << 30
@@ -102,7 +102,7 @@ class Configure:
 
 FROM_CLIENT = 0
 FROM_COORDINATOR = 1
-"""Origins of a batch. Of a coordinator's the log checks the producer epoch, and no sequence numbers."""
+"""Origins of a batch. For batches of a coordinator the log checks the producer epoch, but no sequence numbers."""
 
 
 class AppendBatch(NamedTuple):
@@ -125,7 +125,7 @@ class AppendBatch(NamedTuple):
 class AppendBatches:
     """A request to a partition's actor to append batches in this order; the reply is one BatchesAppended or several.
 
-    All batches have one origin. With acks -1 a batch is answered when it is committed, or `timeout` is over.
+    All batches have one origin. With acks -1 the result of a batch is sent after its commit or after `timeout`.
     """
 
     batches: tuple[AppendBatch, ...]
@@ -144,7 +144,7 @@ class AppendMarker(NamedTuple):
 
     @property
     def acks(self) -> int:
-        """A marker is answered when it is committed."""
+        """The number of acknowledgements: the result of a marker is sent after its commit."""
         return ACKS_ALL
 
 
@@ -152,7 +152,7 @@ class AppendMarker(NamedTuple):
 class AppendMarkers:
     """A request to a partition's actor to append markers in this order; the reply is one BatchesAppended or several.
 
-    Each is answered when it is committed, or `timeout` is over.
+    The result of each marker is sent after its commit or after `timeout`.
     """
 
     markers: tuple[AppendMarker, ...]
@@ -179,7 +179,7 @@ class BatchesAppended:
 class LogState(NamedTuple):
     """The state of a partition for its readers: the leader epoch, whether it leads, and its offsets.
 
-    `stable` is the last stable offset: up to there consumers read that read committed data only.
+    `stable` is the last stable offset, the limit for consumers with isolation level READ_COMMITTED.
     """
 
     leader_epoch: int
@@ -191,12 +191,12 @@ class LogState(NamedTuple):
 
 
 def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> int:
-    """The offset up to which committed data is read: before the earliest unfinished transaction (transactions.md 3.1).
+    """Return the last stable offset: the start of the earliest unfinished transaction (transactions.md 3.1).
 
     Args:
-        first_unstable: The first offset of that transaction, -1 if there is none. The log may begin after it.
+        first_unstable: The first offset of that transaction, -1 if all are finished. The log may begin after it.
         start: The log start offset.
-        high_watermark: The high watermark.
+        high_watermark: The high watermark, which is the result if no transaction begins below it.
     """
     return max(first_unstable, start) if 0 <= first_unstable < high_watermark else high_watermark
 
@@ -205,12 +205,14 @@ def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> 
 class ReadLog:
     """A request to a partition's actor to read records; the reply is LogRead.
 
-    `replica_id` is -1 for a consumer, and the broker's own id for this broker itself.
-
-    `max_bytes` bounds the answer; `at_least_one`: the first batch comes whole even if it is larger. `alive`: the
-    follower is a live broker, and may come into the ISR. `idle_until`: its polls found nothing, until then; -1: none.
-    `near` are the live brokers in a consumer's rack, where it is to read from those. `throttled`: a follower that is
-    not in sync gets no records now.
+    Attributes:
+        replica_id: -1 for a consumer; the broker's own id for a read of the same broker.
+        max_bytes: Maximum bytes of records.
+        at_least_one: Whether the first batch is returned whole even if it is larger than `max_bytes`.
+        alive: Whether the follower is a live broker, which may join the ISR.
+        idle_until: The time until which the follower's polls found no new data; -1: none.
+        near: The live brokers in a consumer's rack, if the consumer may read from a replica there.
+        throttled: Whether a follower that is out of sync gets no records now.
     """
 
     request: int
@@ -230,10 +232,8 @@ class ReadLog:
 class LogRead:
     """The reply to ReadLog: the records and the state of the log.
 
-    The reader is notified once of each later change.
-
-    `in_sync`: False where the reader is a follower that is not in the ISR, or not for certain. `adding`: one that a
-    reassignment adds.
+    The reader receives LogMoved once for each later change. `in_sync` is False if the reader is a follower outside of
+    the ISR, or in an ISR that is not yet written. `adding`: a reassignment adds the follower.
     """
 
     request: int
@@ -267,7 +267,9 @@ class CaughtUp:
 
 @message
 class FindOffset:
-    """A request to a partition's actor for the first offset, the last, or one by time; the reply is OffsetFound."""
+    """A request to a partition's actor for the first offset, the last offset, or an offset by time; the reply is
+    OffsetFound.
+    """
 
     request: int
     index: int
@@ -388,9 +390,9 @@ class ChangeIsr:
 
 @message
 class ScheduleFollowerCheck:
-    """A leader's request to IsrKeeperActor to send it CheckFollowers at this time, because followers lag.
+    """A leader's request to IsrKeeperActor to send CheckFollowers at this time, because followers lag.
 
-    -> CheckFollowers to each
+    IsrKeeperActor sends CheckFollowers to each of `leaders`.
     """
 
     at: float
@@ -408,7 +410,7 @@ class CheckFollowers:
 class DropIsrChanges(Question[Done]):
     """A request to IsrKeeperActor to drop the queued ISR writes of these partitions; the reply is Done.
 
-    The write in flight is completed first.
+    The reply is sent after the write in flight.
     """
 
     asks: ClassVar[str] = ISR_KEEPER
@@ -474,7 +476,7 @@ class BackOff:
 class Replicate:
     """A request to a follower's actor to append the records that it fetched from the leader; the reply is Replicated.
 
-    The leader of `leader_epoch` sent them from `fetch_offset` on.
+    The records begin at `fetch_offset`, and come from the leader of `leader_epoch`.
     """
 
     leader_epoch: int
@@ -489,10 +491,8 @@ class TruncateToEpochEnd:
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch; the reply is
     Replicated.
 
-    `end` is -1 if the leader does not know `epoch`.
-
-    `otherwise` is where to cut a log that has no epochs, or whose leader knows none: the high watermark of when the
-    follower began.
+    `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if the log has no epochs or
+    the leader does not know them. It is the follower's high watermark when it started to follow.
     """
 
     leader_epoch: int
@@ -516,8 +516,8 @@ class TruncateFullyAndStartAt:
 class Replicated:
     """The reply of a follower's actor: the log end offset, which is the next fetch offset, and an error code.
 
-    `ask_epoch` is the epoch whose end offset the leader is asked for (-1: none). `error_code` is 74 if the follower is
-    in another epoch now, 2 if the records are damaged, 56 if the disk failed.
+    `ask_epoch` is the next epoch for OffsetForLeaderEpoch (-1: none). `error_code` is 74 if the follower has another
+    leader epoch now, 2 if the records are damaged, 56 if the disk failed.
     """
 
     partition: TopicPartition

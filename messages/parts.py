@@ -1,16 +1,15 @@
 """A large request or response is passed inside a node as several parts, followed by a message with the rest.
 
-One request on the wire is one request. Inside the node, where one queue carries everything, nothing handles more than
-SLICE entries at a time:
+A request on the wire is one request. Inside the node all messages share one queue, so no actor handles more than SLICE
+entries at a time:
 
-Rule 1: a message whose list is longer than SLICE goes as several. Parts of SLICE entries go ahead, in order; the
-        message itself comes last, with the rest of the list, and says everything that is said once.
-Rule 2: until the message comes, its receiver keeps the parts and does nothing with them that cannot be forgotten. A
-        message that fits into one part has none ahead of it.
-Rule 3: who passes a message on passes its parts on as they are: to several receivers the very same objects, so that
-        they are encoded once, for the wire and for the trace. They are never joined to one list again, also in the
-        codec.
-Rule 4: entries beyond MAX_ENTRIES are not taken in. Kafka's own limit for a whole cluster with ZooKeeper is 200,000
+Rule 1: a message with a list longer than SLICE is split. Its parts of SLICE entries are sent first, in order. The
+        message itself follows with the rest of the list and all other fields.
+Rule 2: until the message arrives, its receiver keeps the parts and takes no irreversible action on them. A message that
+        fits into one part has no parts before it.
+Rule 3: an actor that forwards a message forwards its parts unchanged. Several receivers get the same objects, so the
+        parts are encoded once for the wire and once for the trace. Neither actors nor the codec join them to one list.
+Rule 4: requests with more than MAX_ENTRIES entries are rejected. Kafka's limit for a cluster with ZooKeeper is 200,000
         partitions.
 """
 
@@ -41,7 +40,7 @@ from messages.vocabulary import Message, message
 E = TypeVar("E")
 
 MAX_ENTRIES = 250_000
-"""Partitions that one request may name."""
+"""Maximum number of partitions in one request."""
 
 
 @message
@@ -76,11 +75,11 @@ class PartitionErrorsPart(Encoded):
 class NoErrorsPart:
     """A LeaderAndIsr or StopReplica response without errors, stored as the number of its partitions.
 
-    It goes ahead of a large answer in place of PartitionErrorsParts that say nothing else.
+    It replaces the PartitionErrorsParts of a large response if all their codes are NONE.
     """
 
     entries: ClassVar[tuple[PartitionError, ...]] = ()
-    """It names none."""
+    """Always empty."""
     count: int
 
 
@@ -109,14 +108,14 @@ PARTED: dict[type, PartLayout] = {
     StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
     MetadataResponse: PartLayout("topics", MetadataPart),
 }
-"""The messages that go in parts when they are large. Any other goes whole."""
+"""Message classes that are split if they are large. All other messages are sent whole."""
 
 
 class PartEncoding(NamedTuple):
     """The request type and API version whose wire format a part class uses for its encoded entries.
 
-    `version` is the one in which to make them where there are none yet: that in which a controller of Kafka 2.6 sends
-    them. None: those that they are read from are kept, others not made.
+    `version` is the version in which Kafka 2.6's controller sends them; missing rows are encoded in it. None: rows that
+    were read are kept, and no others are encoded.
     """
 
     message: type
@@ -132,7 +131,7 @@ KEEP_ROWS: dict[type, PartEncoding] = {
 
 
 def cut(whole: Message) -> tuple[tuple[Part, ...], Message]:
-    """The parts that go ahead of a message, and the message that completes them (rule 1)."""
+    """Split a message (rule 1), and return its parts and the message with the rest."""
     parted = PARTED.get(type(whole))
     if parted is None:
         return (), whole
@@ -143,7 +142,7 @@ def cut(whole: Message) -> tuple[tuple[Part, ...], Message]:
 def cut_entries(
     part: Callable[[tuple[E, ...]], Part], entries: tuple[E, ...]
 ) -> tuple[tuple[Part, ...], tuple[E, ...]]:
-    """Parts of that class, and the rest that their message holds: at most SLICE entries in each."""
+    """Split entries into parts of the class `part` and the rest for their message, each with at most SLICE entries."""
     if len(entries) <= SLICE:
         return (), entries
     *ahead, rest = slices(entries)
@@ -151,13 +150,13 @@ def cut_entries(
 
 
 def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[Message, ...], ...]:
-    """The entries of a message that came in parts, at most SLICE in each tuple; none that is empty."""
+    """Return the entries of a message and its parts, as non-empty tuples of at most SLICE entries."""
     rest = getattr(last, PARTED[type(last)].field)
     return (*(part.entries for part in parts), *((rest,) if rest else ()))
 
 
 def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], Message]:
-    """The parts and the message, or a NoErrorsPart and the rest, where that says the same."""
+    """Replace the parts of a response without errors by one NoErrorsPart; return all others unchanged."""
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last
     said = entries_of(parts, last)
@@ -167,14 +166,16 @@ def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], M
 
 
 def let_go(parts: list[Part]) -> Flow[None]:
-    """Forget parts one by one: to free the states of a hundred thousand partitions at once takes its time too."""
+    """Free parts one at a time, with a pause after each: freeing the states of 100,000 partitions at once blocks the
+    node.
+    """
     while parts:
         parts.pop()
         yield Pause()
 
 
 def joined(parts: Sequence[Part], last: Message) -> Message:
-    """The message as one. For tests and for messages that are short by other means."""
+    """Return a message with all entries of its parts; only for tests and for messages that are short otherwise."""
     if not parts:
         return last
     entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])

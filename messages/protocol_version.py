@@ -1,7 +1,7 @@
 """Parse and compare the values of `inter.broker.protocol.version`.
 
-A release is `2.6`, before 1.0 `0.10.2`, further numbers (`2.6.1`) mean the same; `-IV1` behind it is one of the steps
-by which the release came to its protocol. A release without a step is the last of its steps.
+A release is `2.6`, or `0.10.2` before 1.0; further numbers (`2.6.1`) are ignored. A suffix `-IV1` is one of the steps
+in which the release changed its protocol. A release without a suffix means its last step.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Release = tuple[int, ...]
 
 
 def release_of(version: str) -> Release:
-    """The release of a version: (2, 6), (0, 10, 2). Raises ValueError where the text is no version."""
+    """Return the release of a version, such as (2, 6) or (0, 10, 2). Raises ValueError if the text is not a version."""
     return _parts(version)[0]
 
 
 def at_least(version: str, since: str) -> bool:
-    """Does a cluster at `version` speak what came with `since`? Raises ValueError where a text is no version.
+    """Return whether the protocol `version` includes a feature of version `since`.
 
-    `since` without a step came with the release's first.
+    `since` without a step is the first step of its release. Raises ValueError if a text is not a version.
     """
     release, step = _parts(version)
     since_release, since_step = _parts(since)

@@ -1,7 +1,7 @@
 """Record batches as values: a decoded header, and the bytes of the records, which are not decoded.
 
-Rule: the body never crosses a mailbox as a copy and never enters the trace: it is written there as its size and
-checksum, and compares by them, so that a replay without the bytes takes the same decisions.
+Rule: the body is never copied from actor to actor and never stored in the trace. The trace has its size and checksum,
+and bodies compare by them, so a replay without the bytes makes the same decisions.
 
 Kafka: `DefaultRecordBatch`.
 """
@@ -31,7 +31,7 @@ LOG_APPEND_TIME_BIT = 0x08
 TRANSACTION_BIT = 0x10
 CONTROL_BIT = 0x20
 LOG_OVERHEAD = 12
-"""Bytes of a batch before those that its `length` counts."""
+"""Bytes at the start of a batch that its `length` does not include."""
 
 
 class BatchHeader(NamedTuple):
@@ -52,12 +52,12 @@ class BatchHeader(NamedTuple):
     record_count: int
 
     def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
-        """As a leader stores it."""
+        """Return the header as a leader stores it."""
         return tuple.__new__(BatchHeader, (base_offset, self[1], leader_epoch, *self[3:]))
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch: `length` counts what follows it."""
+        """Bytes of the whole batch: `length` and LOG_OVERHEAD."""
         return self.length + LOG_OVERHEAD
 
     @property
@@ -84,12 +84,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Of a transaction, whose end decides whether it counts."""
+        """Whether the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTION_BIT)
 
     @property
     def is_control(self) -> bool:
-        """Written by a transaction's coordinator, not by a producer."""
+        """Whether the batch contains a marker of a transaction coordinator."""
         return bool(self.attributes & CONTROL_BIT)
 
 
@@ -100,19 +100,22 @@ class Region(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many bytes."""
+        """Return the number of bytes."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """The bytes. OSError where they are not there any more."""
+        """Return the bytes. Raises OSError if the file no longer has them."""
 
     @abstractmethod
     def send(self, socket: int) -> int:
-        """Send from its beginning what the socket takes, by its descriptor; how much. OSError as `read`."""
+        """Send bytes from the beginning of the region to a socket, given by its descriptor.
+
+        Returns the number of bytes that the socket took. Raises OSError if the file no longer has the bytes.
+        """
 
     @abstractmethod
     def after(self, count: int) -> Region:
-        """The rest after this number of bytes."""
+        """Return the region after the first `count` bytes."""
 
 
 class _Bytes:
@@ -123,13 +126,13 @@ class _Bytes:
 
     @property
     def data(self) -> bytes | memoryview:
-        """The bytes. AttributeError in a replay."""
+        """The bytes. Raises AttributeError in a replay."""
         data = self._data
         return data if isinstance(data, (bytes, memoryview)) else data.read()
 
     @property
     def piece(self) -> bytes | memoryview | Region:
-        """The bytes or their place in a file, for sending."""
+        """The bytes, or their region in a file, for sending."""
         return self._data
 
 
@@ -137,8 +140,8 @@ class _Bytes:
 class Body(_Bytes):
     """The bytes of one or more record batches, received from a socket or read from a file.
 
-    Two bodies are equal if their sizes and checksums are. In a replay there is no `data`: the trace has the summary.
-    The checksum is that of all bytes; of a region, which has not been read, that of its first batch.
+    Bodies are equal if their sizes and checksums are equal. In a replay they have no `data`: the trace stores only size
+    and checksum. The checksum covers all bytes; for a region, which is not read, it is that of its first batch.
     """
 
     size: int
@@ -147,22 +150,22 @@ class Body(_Bytes):
 
 _body = maker(Body)
 _set_data = vars(_Bytes)["_data"].__set__
-"""By the slot itself: this is done for every batch."""
+"""The setter of the slot, called directly because it runs for every batch."""
 
 
 def body(data: bytes | memoryview | Region, crc: int) -> Body:
-    """A body of these bytes, whose CRC-32C is `crc`."""
+    """Return a body of these bytes, whose CRC-32C is `crc`."""
     made = _body(len(data), crc)
     _set_data(made, data)
     return made
 
 
 EMPTY = body(b"", 0)
-"""No batches."""
+"""A body without batches."""
 
 
 MAX_KEYLESS_RANGES = 64
-"""Runs of records without a key that are named of one batch; those after them are not."""
+"""Maximum number of ranges of records without a key that are stored per batch."""
 
 
 class InvalidRecordsReason(NamedTuple):
@@ -175,13 +178,13 @@ class InvalidRecordsReason(NamedTuple):
 class Records(NamedTuple):
     """The records that a producer sends to one partition: the batch headers and the bytes.
 
-    The rest are facts that the listener finds in the bytes, for rules that never see them:
+    The listener computes the other fields from the bytes, for rules without access to the bytes.
 
     Attributes:
         error_code: 87 without a batch of format 2, 2 if a checksum is wrong, else 0.
-        fault: What is wrong with the records of the batch; None if nothing is.
-        keyless: Places of records without a key: the first and the last of each run of them, one run after the other.
-            A flat tuple is encoded for the trace without a look into it.
+        fault: The error in the records of the batch, or None.
+        keyless: Ranges of records without a key: the first and last index of each range in turn. The trace encodes a
+            flat tuple without a look into it.
     """
 
     batches: tuple[BatchHeader, ...]

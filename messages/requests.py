@@ -1,9 +1,7 @@
 """Requests and responses of the Kafka protocol as values; each class covers all versions of its API.
 
-`messages.wire` encodes and decodes them.
-
-`version` is the API version to encode with, or the one that was decoded. Fields that a version lacks hold their
-defaults. Grouping by topic (v2+) is the codec's matter: partitions are flat here.
+`messages.wire` encodes and decodes them. `version` is the API version of the encoded form. Fields that a version lacks
+have their defaults. Partitions are flat here; the codec groups them by topic (v2+).
 """
 
 from __future__ import annotations
@@ -136,7 +134,7 @@ class UpdateMetadataRequest:
 
 
 ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
-"""What a controller orders of brokers."""
+"""The controller's requests to brokers."""
 
 
 @message

@@ -19,7 +19,7 @@ class StopChildren:
 class QueuedMessage:
     """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record.
 
-    `event_id` is the event that its sender served.
+    `event_id` is the event id of the sender's delivery.
     """
 
     receiver: ActorAddress
@@ -46,8 +46,8 @@ class WaitingTimer:
 class KernelState:
     """The queued messages and pending timers of an actor system after delivery `n`, in their order.
 
-    Of the mail only what actors sent. What came from outside is in the record of its delivery, and a timer that is due
-    and waits in the queue is still one of the timers.
+    The queue has only messages from actors. External messages are in the records of their deliveries. A due timer whose
+    message is still in the queue is one of the timers.
     """
 
     n: int
@@ -69,7 +69,7 @@ class ActorSnapshot:
 class SystemState:
     """The actors, the queue and the timers of an actor system, without the states of the actors.
 
-    `created` is how many actors have ever been; of those that live parents come before children.
+    `created` is the number of actors ever created. Parents precede their children in `actors`.
     """
 
     kernel: KernelState

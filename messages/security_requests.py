@@ -1,7 +1,7 @@
 """The requests about SASL, ACLs and delegation tokens, which a node always rejects (broker.md 6.2).
 
-As in `messages.requests`: one class for all versions. What may be a password or a token is not read into a message:
-what a message holds is written to the trace.
+As in `messages.requests`, one class covers all versions. Fields that may contain a password or token are not decoded,
+because the trace stores every field of a message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from messages.vocabulary import message
 
 LITERAL = 3
-"""The pattern type of an ACL whose resource is named in full."""
+"""The pattern type of an ACL for a resource with exactly this name."""
 
 
 @message
@@ -198,7 +198,7 @@ class ExpireDelegationTokenResponse:
 
 @message
 class DelegationTokenOwner:
-    """A principal whose delegation tokens a client asks for."""
+    """A principal whose delegation tokens a client requests."""
 
     principal_type: str
     principal_name: str

@@ -1,7 +1,7 @@
 """The state of an actor as a value, which snapshots store (`actors.runtime.state`).
 
-Values that traces know already (numbers, text, bytes, messages) are unchanged. A mutable object has a
-number, in the order met, so that two who share it share it again.
+Values that traces can store (numbers, text, bytes, messages) are unchanged. Mutable objects are numbered in the order
+of their first occurrence, so references to one object stay shared.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The messages between ZkBridgeActor and a ZooKeeper client; each contains a batch of ZooKeeper operations.
 
-Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them cost little to make, send, record.
-Rule 2: the bridge numbers its requests; the store answers each `id` with exactly one `StoreReply`.
-Rule 3: replies, watch events and session states reach the bridge in one order, the order in which they happened.
-Rule 4: a connection that is lost or a session that expires answers every request under way (CONNECTION_LOSS,
-        SESSION_EXPIRED) *before* the `SessionState` that says so.
+Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them are cheap to create, send and
+        record.
+Rule 2: the bridge numbers its requests; the client replies to each `id` with exactly one `StoreReply`.
+Rule 3: the bridge receives replies, watch events and session states in one order, the order of their occurrence.
+Rule 4: if a connection is lost or a session expires, the client first replies to every request in flight
+        (CONNECTION_LOSS, SESSION_EXPIRED), and then sends the `SessionState`.
 
-Codes are ZooKeeper's (`KeeperException.Code`), so any other code of a server passes through unchanged.
+Codes are ZooKeeper's (`KeeperException.Code`), so any other code of a server is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SESSION_EXPIRED = -112
 SESSION_MOVED = -118
 RUNTIME_INCONSISTENCY = -2
 TOO_LARGE = -10_000
-"""Ours, no code of ZooKeeper's: the request would exceed jute.maxbuffer and was not sent."""
+"""A code of this project, not of ZooKeeper: the request would exceed jute.maxbuffer and was not sent."""
 
 CODE_NAMES = {
     OK: "OK",
@@ -46,7 +47,7 @@ CODE_NAMES = {
     SESSION_MOVED: "SESSION_MOVED",
     TOO_LARGE: "TOO_LARGE",
 }
-"""Code -> the name that error texts use."""
+"""Names of the codes in error texts."""
 
 ANY_VERSION = -1
 
@@ -100,9 +101,8 @@ class Written(NamedTuple):
 class StoreRead:
     """A request to the ZooKeeper client to read the data and the children of znodes.
 
-    Each znode's result has its own error code.
-
-    -> StoreReply with `nodes` and `children` in the order asked. Not atomic across the whole request.
+    Each znode's result has its own error code. The StoreReply has `nodes` and `children` in the order of the request.
+    The reads are not one atomic operation.
     """
 
     id: int
@@ -127,9 +127,9 @@ class StoreArm:
 
     The StoreReply has `present` for the paths in `exists`.
 
-    `data` and `children` are nodes that are believed to exist (one that does not fires "deleted" at once); a node in
-    `exists` may come and go. With `since`, watches are set again after an interruption: what a later transaction than
-    that has changed fires at once, and so does a node in `exists` that is there; `present` is empty then.
+    `data` and `children` are znodes that should exist; a watch of an absent one fires "deleted" at once. A znode in
+    `exists` may be absent. With `since`, the watches are set again after an interruption: a change by a transaction
+    after `since` fires at once, and so does a znode in `exists` that exists. `present` is then empty.
     """
 
     id: int
@@ -143,10 +143,10 @@ class StoreArm:
 class StoreReply:
     """The reply of the ZooKeeper client to the request with this id.
 
-    `code` is OK, or what struck the request as a whole: CONNECTION_LOSS (a write may have been applied),
-    SESSION_EXPIRED, TOO_LARGE, or for a refused transaction the code of its first failing operation, whose index
-    is `culprit`. `zxid` is the newest transaction that the session has seen: of what it and those before it changed,
-    every watch has fired before this reply.
+    `code` is OK or the error of the whole request: CONNECTION_LOSS (a write may have been applied), SESSION_EXPIRED, or
+    TOO_LARGE. For a rejected transaction it is the code of the first failing operation, whose index is `culprit`.
+    `zxid` is the newest transaction that the session has seen: the watches for its changes and all earlier ones fired
+    before this reply.
     """
 
     id: int
@@ -189,8 +189,8 @@ EXPIRED = "expired"
 class SessionState:
     """The state of the ZooKeeper session changed; `session_id` is 0 unless the state is `connected`.
 
-    `suspended`: the link is down, watches are gone, the session may live on. `expired`: its ephemerals are gone too;
-    the store goes on to make a new session by itself.
+    `suspended`: the connection is lost and the watches are gone, but the session may still exist. `expired`: its
+    ephemeral znodes are gone too; the client creates a new session.
     """
 
     state: str

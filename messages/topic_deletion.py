@@ -1,11 +1,12 @@
 """The requests of the controller to TopicDeletionActor, and the plans that it returns.
 
-Rule 1: only the controller asks, while its flow runs; TopicDeletionActor never asks back.
-Rule 2: an answer is a DeletionPlan, steps in the order in which they are to be made. A DeletionSets among them is the
-        new truth about which topics are queued, started and ineligible from that step on.
-Rule 3: the controller's state tables decide whether a move is legal. What they refuse goes back as CorrectDeletions.
+Rule 1: only the controller sends requests, while its event handler runs; TopicDeletionActor never sends requests to it.
+Rule 2: a reply is a DeletionPlan, a list of steps in order. A DeletionSets step replaces the sets of queued, started
+        and ineligible topics from that step on.
+Rule 3: the controller's state machines decide whether a transition is legal. It reports invalid transitions with
+        CorrectDeletions.
 
-`offline` in a question names the replicas of queued topics that cannot be reached now: on dead brokers or failed disks.
+`offline` in a request has the unreachable replicas of queued topics: those on dead brokers or failed disks.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ class DeletingTopic:
 
 @message
 class ResetDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to replace its list of topics to be deleted.
+    """A request to TopicDeletionActor to replace its list of topics to be deleted; the reply is a DeletionPlan.
 
-    Those in `ineligible` are ineligible for deletion.
-
-    -> DeletionPlan of one DeletionSets. Asked at failover (controller.md 6.1 init; none is `started` then), without
-    topics at resignation, and when a plan broke off.
+    The plan has one DeletionSets. Topics in `ineligible` are ineligible for deletion. The controller sends the request
+    at failover (controller.md 6.1 init; `started` is empty then), at resignation without topics, and after an
+    interrupted plan.
     """
 
     asks: ClassVar[str] = DELETION
@@ -87,7 +87,7 @@ class FailReplicaDeletions(Question["DeletionPlan"]):
     """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed; the reply is a
     DeletionPlan.
 
-    `replicas` are those of them that were about to be deleted; the others stay as they are, but their topics wait, too.
+    `replicas` are those in a pending deletion. Other replicas keep their state, but their topics wait, too.
     """
 
     asks: ClassVar[str] = DELETION
@@ -137,9 +137,8 @@ class DeletionPlan:
 class DeletionSets:
     """The topics that are queued, started and ineligible for deletion, and two numbers for metrics.
 
-    Topics are in the order in which they were queued.
-
-    `replicas_to_delete`: replicas of queued topics not deleted yet; `replicas_ineligible`: those that have to wait.
+    Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas of queued topics
+    that are not deleted yet; `replicas_ineligible` is the number of those that must wait.
     """
 
     queued: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The requests of transactions: to the coordinator, to partition leaders, and from Kafka's transaction tools.
 
-As in `messages.requests`: one class for all versions, partitions flat. InitProducerId is in `messages.data_requests`.
+As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
+`messages.data_requests`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class AddPartitionsToTxnTransaction:
 class AddPartitionsToTxnRequest:
     """A producer's request to its coordinator to add partitions to the transaction (API key 24).
 
-    The transaction begins with the first. Since version 4 it is a broker's request, which has `transactions` instead
-    of the other fields.
+    The first such request begins the transaction. Since version 4 brokers send the request, with `transactions` in
+    place of the other fields.
     """
 
     version: int

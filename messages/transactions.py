@@ -1,6 +1,6 @@
 """The messages of the transaction coordinator, its partitions and the actors that send markers.
 
-Times named `_ms` are wall time or durations in ms; epochs are -1 where there is none.
+Times named `_ms` are wall time or durations in ms; a missing epoch is -1.
 """
 
 from __future__ import annotations
@@ -133,9 +133,8 @@ class RetryCompletions:
 class Marker(NamedTuple):
     """A marker that ends a transaction, with the partitions that it must be written to.
 
-    `owner` receives the results.
-
-    `state_partition` is that of __transaction_state; its leader epoch is `coordinator_epoch`.
+    `owner` receives the results. `state_partition` is the partition of __transaction_state, and `coordinator_epoch` its
+    leader epoch.
     """
 
     transactional_id: str
@@ -184,8 +183,8 @@ class PartitionsMarked:
 
 @message
 class MarkersCancelled:
-    """A message to the owner of a marker: no more are sent, because a partition has a newer producer or coordinator
-    epoch.
+    """A message to the owner of a marker: its sending has ended, because a partition has a newer producer or
+    coordinator epoch.
     """
 
     transactional_id: str
@@ -277,7 +276,8 @@ class StartTransactionVerifier:
 class VerificationRequest(NamedTuple):
     """A leader's request to verify that its partition is in the open transaction of a producer.
 
-    `asker` is the partition's actor, which knows its questions by `number`. `since` is when the verifier received it.
+    `asker` is the partition's actor, and `number` its number of the request. `since` is the time when the verifier
+    received it.
     """
 
     number: int

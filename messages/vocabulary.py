@@ -1,11 +1,11 @@
 """The decorator `message`, which makes an immutable attrs class and registers its name; each name is unique in the
 project.
 
-Rule 1: a message is a value. It has no behaviour, and nothing mutable hangs off it.
-Rule 2: its name is unique: actors dispatch on the bare class name, and traces name types by it.
-Rule 3: its fields are concretely typed (`messages.trace` encodes and decodes by the annotations alone):
-        numbers, str, bytes, tuples, NamedTuples, other messages, `X | None`, ActorAddress; a mapping is a
-        tuple of entries; a field that holds any message at all is annotated `Message`.
+Rule 1: a message is a value. It has no behaviour and no mutable content.
+Rule 2: its name is unique: actors dispatch on the bare class name, and traces identify types by it.
+Rule 3: its fields have concrete types, because `messages.trace` encodes and decodes by the annotations alone: numbers,
+        str, bytes, tuples, NamedTuples, other messages, `X | None`, ActorAddress. A mapping is a tuple of entries. A
+        field for any message is annotated `Message`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ from typing import Any, ParamSpec, TypeVar, dataclass_transform
 import attrs
 
 VOCABULARY: dict[str, type] = {}
-"""Every message class by its bare name, in order of definition."""
+"""All message classes by bare name, in order of definition."""
 
 _T = TypeVar("_T", bound=type)
 
 Message = Any
-"""Annotation of a field that holds some message of the vocabulary, whichever (encoded as name and payload)."""
+"""Annotation of a field for any message of the vocabulary, which is encoded as name and payload."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))
 def message(cls: _T) -> _T:
     """Make `cls` a message: frozen, slotted, registered under its bare name.
 
-    Raises TypeError if another message has the name already.
+    Raises:
+        TypeError: Another message has the same name.
     """
     made: Any = attrs.frozen(cls, repr=False, eq=False)
     if made.__name__ in VOCABULARY:
         first = VOCABULARY[made.__name__].__module__
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
-    # Methods made for each class take a tenth of the time in which a node starts: one serves all, two are made when
-    # they are first called, which is seldom.
+    # Generating these methods per class took a tenth of a node's start-up. One __repr__ serves all classes; __eq__ and
+    # __hash__ are generated at their first call, which is rare.
     made.__repr__, made.__eq__, made.__hash__ = _described, _equal, _hashed
     VOCABULARY[made.__name__] = made
     return made
@@ -55,7 +56,7 @@ def _hashed(value: Any) -> int:
 
 
 def _comparable(kind: Any) -> Any:
-    """Give the class what attrs makes for its fields, in place of the above."""
+    """Replace the shared __eq__ and __hash__ of the class by those that attrs generates for its fields."""
     fields = [field.name for field in attrs.fields(kind)]
     donor: Any = attrs.make_class(kind.__name__, fields, init=False, repr=False, order=False, frozen=True)
     kind.__eq__, kind.__hash__ = donor.__eq__, donor.__hash__
@@ -66,7 +67,7 @@ _V = TypeVar("_V")
 
 
 def changed(value: _V, **fields: Any) -> _V:
-    """The same message with other values of these fields."""
+    """Return a copy of the message with other values of these fields."""
     whole: Any = value
     made: _V = attrs.evolve(whole, **fields)
     return made
@@ -77,11 +78,14 @@ _M = TypeVar("_M")
 
 
 def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
-    """A function that makes values as the constructor of a frozen, slotted attrs class does, in a third of the time.
+    """Return a function that creates values of a frozen, slotted attrs class in a third of the constructor's time.
 
-    For where hundreds of thousands are made: the constructor of a frozen class sets each field by a call of
-    `object.__setattr__`. This sets the fields of an open twin of the same layout, and says then what it is.
-    Raises TypeError for a class whose constructor does more than that.
+    The constructor of a frozen class calls `object.__setattr__` for each field. The function sets the fields of a
+    mutable twin class of the same layout, and then changes the object's class. Use it where hundreds of thousands of
+    values are created.
+
+    Raises:
+        TypeError: The constructor of the class does more than set its fields.
     """
     made: Any = kind
     if {"__attrs_post_init__", "__attrs_init__", "__init_subclass__"} & vars(made).keys():

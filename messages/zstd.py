@@ -1,4 +1,4 @@
-"""zstd compression, from Python's own module since 3.14, and from its backport before."""
+"""zstd compression: the module of the standard library since Python 3.14, its backport before."""
 
 import sys
 
