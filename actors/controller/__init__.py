@@ -1,3 +1,4 @@
-"""The actors of the controller: event queue, connections to brokers, topic deletion; `actors.core.controller` has their
-rules.
+"""The actors of the controller: event queue, connections to brokers, topic deletion.
+
+Their rules are in `actors.core.controller`.
 """

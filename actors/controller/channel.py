@@ -1,14 +1,15 @@
 """BrokerChannelActor sends the controller's requests to one broker, in order and one at a time (controller.md 5).
 
-Rule 1: one request is in flight; the next is sent when its answer is here. So a broker sees requests in order.
-Rule 2: a request that got no answer is sent again, the same, after 100 ms, for ever: only the controller decides that a
-        broker is gone, and then it ends this actor. What is queued or in flight then vanishes. A broker that registers
-        another endpoint is sent there at once what is in flight.
-Rule 3: error codes make nothing go otherwise here: answers become the controller's events, and ZooKeeper alone makes it
-        resign. An event is no larger than a part (`messages.parts`): of a LeaderAndIsr the controller receives which
-        partitions are not served for want of their disk, and which of those are served again; a StopReplica in parts
-        becomes as many events. A large answer is worked through in slices, unless it says no more than that no
-        partition has an error.
+Rule 1: One request is in flight; the next one is sent after its response arrives. So the broker receives requests in
+        order.
+Rule 2: A request without a response is sent again unchanged after 100 ms, without a limit. Only the controller declares
+        a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a broker registers
+        another endpoint, the request in flight is sent there at once.
+Rule 3: Error codes do not affect the channel: responses become controller events, and only ZooKeeper makes the
+        controller resign. An event is no larger than a part (`messages.parts`). The event of a LeaderAndIsr response
+        has only the partitions that a failed log directory makes unavailable, and those available again. A StopReplica
+        request in parts causes one event per part. A large response is processed in slices, unless it only reports that
+        no partition has an error.
 
 Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 """
@@ -55,10 +56,10 @@ log = logging.getLogger("kafka.controller")
 state_log = logging.getLogger("state.change.logger")
 
 TRACE = 5
-"""The level of Kafka's lines about each response."""
+"""Level of Kafka's log lines about each response."""
 
 BACKOFF = 0.1
-"""Seconds between a failure and the next try."""
+"""Seconds between a failure and the next attempt."""
 RESEND = "resend"
 QUEUE_SIZE = "kafka_controller_controllerchannelmanager_queuesize"
 QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
@@ -67,16 +68,20 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 def _errors(
     answered: Sequence[Part], response: Message, asked: Sequence[Sequence[LeaderAndIsrPartitionState]]
 ) -> Iterable[Sequence[PartitionError]]:
-    """What an answer says of its partitions: of those that were `asked` about where it is that none has an error."""
+    """Return the partition errors of a response.
+
+    If the response only reports that no partition has an error, return NONE for the partitions in `asked`.
+    """
     if answered and isinstance(answered[0], NoErrorsPart):
         return ([PartitionError(state.partition, NONE) for state in states] for states in asked)
     return entries_of(answered, response)
 
 
 class Queued(NamedTuple):
-    """A queued request with the time when it was queued, and the parts that a large request is split into.
+    """A queued request with the time at which it was queued, and the parts of a large request.
 
-    `event_id` is the controller's event that caused it: what is sent for it, and its response, serve that event.
+    `event_id` is the id of the controller event that caused the request. Its messages and its response have the same
+    id.
     """
 
     parts: list[Part]
@@ -86,24 +91,22 @@ class Queued(NamedTuple):
 
 
 class BrokerChannelActor(FlowActor):
-    """This actor sends the controller's requests to one broker (Kafka's RequestSendThread); there is one for each live
-    broker.
-    """
+    """This actor sends the controller's requests to one live broker (Kafka's RequestSendThread)."""
 
     def __init__(self) -> None:
         super().__init__()
         self._start: StartChannel
         self._endpoint: Endpoint
-        """Where the broker is, as it last registered."""
+        """The broker's endpoint, as last registered."""
         self._controller: ActorAddress
         self._request_parts: list[Part] = []
         """Parts of the next request to be queued."""
         self._queue: deque[Queued] = deque()
-        """Requests, the one in flight first."""
+        """Queued requests; the first one is in flight."""
         self._answer_parts: list[Part] = []
-        """Parts of the next answer."""
+        """Parts of the next response."""
         self._unserved: set[TopicPartition] = set()
-        """Partitions that the broker's disks cannot serve, as it last said."""
+        """Partitions with KAFKA_STORAGE_ERROR in the broker's last responses."""
         self._correlation_id = 0
         self._awaited: int | None = None
         self._published = -1
@@ -116,8 +119,8 @@ class BrokerChannelActor(FlowActor):
         self._publish()
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
-        """Go on at the other endpoint."""
-        self.serve(self.event_id)  # this delivery, and not what is sent again by it
+        """Send further requests to the other endpoint, and the one in flight again."""
+        self.serve(self.event_id)  # for this delivery only; messages that are sent again have their request's event id
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
         if changed and self._awaited is not None:
@@ -128,35 +131,35 @@ class BrokerChannelActor(FlowActor):
             self._transmit()
 
     def receiveMsg_LeaderAndIsrRequest(self, message: LeaderAndIsrRequest, sender: ActorAddress) -> None:
-        """Queue it."""
+        """Queue the request."""
         self._enqueue(message)
 
     def receiveMsg_UpdateMetadataRequest(self, message: UpdateMetadataRequest, sender: ActorAddress) -> None:
-        """Queue it."""
+        """Queue the request."""
         self._enqueue(message)
 
     def receiveMsg_StopReplicaRequest(self, message: StopReplicaRequest, sender: ActorAddress) -> None:
-        """Queue it."""
+        """Queue the request."""
         self._enqueue(message)
 
     def receiveMsg_LeaderAndIsrPart(self, message: LeaderAndIsrPart, sender: ActorAddress) -> None:
-        """Keep it for its request."""
+        """Keep the part for its request."""
         self._request_parts.append(message)
 
     def receiveMsg_UpdateMetadataPart(self, message: UpdateMetadataPart, sender: ActorAddress) -> None:
-        """Keep it for its request."""
+        """Keep the part for its request."""
         self._request_parts.append(message)
 
     def receiveMsg_StopReplicaPart(self, message: StopReplicaPart, sender: ActorAddress) -> None:
-        """Keep it for its request."""
+        """Keep the part for its request."""
         self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:
-        """Keep it for the answer that it is of."""
+        """Keep the part for its response."""
         self._answer_parts.append(message.part)
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
-        """No answer: pause, then send it again."""
+        """Send the request again after a pause, because it got no response."""
         if message.correlation_id == self._awaited:
             self.serve(self._queue[0].event_id)
             start = self._start
@@ -171,11 +174,11 @@ class BrokerChannelActor(FlowActor):
             self.set_timer(RESEND, BACKOFF)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """The pause is over."""
+        """Send the request again after the pause."""
         self._transmit()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """The broker is gone, or we are not its controller any more."""
+        """Close the connection: the broker is dead, or this node is no longer the controller."""
         self.send(self._start.network, CloseConnection(self._start.channel))
         for name in (QUEUE_SIZE, QUEUE_TIME):
             self.send(self._start.metrics, DropMetric(name, self._labels()))
@@ -189,7 +192,7 @@ class BrokerChannelActor(FlowActor):
             self._publish()
 
     def _send_first(self) -> None:
-        """Send the head of the queue for the first time: its time in the queue is over (Kafka measures it here too)."""
+        """Send the head of the queue for the first time and record its time in the queue, as Kafka does."""
         if self._queue:
             waited = (self.now - self._queue[0].came_at) * 1000
             self.send(self._start.metrics, Samples((Sample(QUEUE_TIME, waited, self._labels()),)))
@@ -197,7 +200,7 @@ class BrokerChannelActor(FlowActor):
         self._publish()
 
     def _transmit(self) -> None:
-        """Send the head of the queue, under a correlation id of its own."""
+        """Send the head of the queue under a new correlation id."""
         start = self._start
         self._correlation_id += 1
         self._awaited = self._correlation_id
@@ -221,16 +224,16 @@ class BrokerChannelActor(FlowActor):
     # ------------------------------------------------------------------------------------------------ answers
 
     def event_id_of(self, message: Message) -> int:
-        """A response serves the event that caused its request."""
+        """Return the id of the event that caused the request, for its response."""
         in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
         return self._queue[0].event_id if in_flight else self.event_id
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """The answer to a request."""
+        """Handle the response to a request."""
         return self._received(message) if isinstance(message, Received) else super().flow(message)
 
     def _received(self, message: Received) -> Flow[None]:
-        """The answer to the request in flight: send the next, and tell the controller in slices."""
+        """Send the next request, then send the events of this response to the controller, in slices."""
         answered, self._answer_parts = self._answer_parts, []
         if message.correlation_id != self._awaited:
             return
@@ -275,7 +278,9 @@ class BrokerChannelActor(FlowActor):
         yield from let_go(answered)
 
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
-        """Which partitions are not served, or are served again, for all the controller knows (rule 3)."""
+        """Return the errors that are new to the controller: partitions that became unavailable or available again (rule
+        3).
+        """
         result = []
         for error in errors:
             if error.error_code == KAFKA_STORAGE_ERROR:
@@ -293,7 +298,7 @@ class BrokerChannelActor(FlowActor):
         error_code: int,
         codes: dict[TopicPartition, PartitionError],
     ) -> None:
-        """The event of one part of a StopReplica; none if it deletes nothing."""
+        """Send the event for one part of a StopReplica request, unless the part deletes no replica."""
         deleted = tuple(state.partition for state in states if state.delete_partition)
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)

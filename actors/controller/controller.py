@@ -1,13 +1,13 @@
 """ControllerActor runs the controller's event handlers; its mailbox is the controller's event queue.
 
-Rule 1: one event is finished before the next begins (`FlowActor`); the controller is correct because of that.
-Rule 2: an event of a dead session's watches is dropped, and so is an answer of a channel that has been closed.
-Rule 3: an expired session goes before everything else; each queued request is answered that we are
-        not the controller.
-Rule 4 (failure policy): an event that raises is logged and dropped; whether it takes the term with it, and what we do
-        before anything else is checked, is decided in `actors.core.controller.failures`.
-Rule 5: figures go to the metrics gateway when they changed: what an event is doing when it begins, all at its end. How
-        long it waited and took is published then, too; an event that takes SLOW_SECONDS is named in the log.
+Rule 1: One event is finished before the next begins (`FlowActor`). The controller's correctness depends on this.
+Rule 2: An event of an expired session's watches is dropped, and so is a response of a closed channel.
+Rule 3: An expired session is handled before all queued events. Each queued request is refused with the error that this
+        node is not the controller.
+Rule 4 (failure policy): An event that raises is logged and dropped. `actors.core.controller.failures` decides whether
+        the term ends, and what is done before the next event.
+Rule 5: Gauges are sent to the metrics gateway when they change: before an event, the controller's state; after it, all.
+        Wait time and run time are also published after it. An event that takes SLOW_SECONDS is logged.
 
 Kafka: `KafkaController`. The mailbox is the queue of its `ControllerEventManager`.
 """
@@ -66,10 +66,12 @@ SLOW_SECONDS = 2.0
 
 
 class ControllerActor(FlowActor):
-    """This actor takes part in controller elections, and does the controller's work while it is the active one."""
+    """This actor takes part in controller elections, and is the controller while it is active."""
 
     answer_deadline: ClassVar[float] = 3600.0
-    """The bridge holds questions while ZooKeeper is away, as Kafka does; only an answer an hour late is a lost one."""
+    """Seconds until an answer counts as lost. It is long because the bridge holds questions while ZooKeeper is
+    unreachable, as Kafka does.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,26 +82,26 @@ class ControllerActor(FlowActor):
         self._dead_generation = 0
         self._published: dict[str, Gauge] = {}
         self._failed_events: dict[str, int] = {}
-        """Events with unexpected errors, and their number since the last success."""
+        """Event -> number of its unexpected errors since its last success."""
         self._stopped = False
 
     def receiveMsg_StartController(self, message: StartController, sender: ActorAddress) -> None:
-        """Learn the settings and the peers, and wait for Startup."""
+        """Store the settings and the peers. The controller is idle until Startup arrives."""
         self._start = message
         self.context = ControllerContext(message.settings)
         self.peers = {"bridge": message.bridge, "deletion": self.createActor(TopicDeletionActor)}
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Channels end because we ended them."""
+        """Ignore the exit of a channel: only this actor stops channels."""
 
     # ------------------------------------------------------------------------------------------------------- events
 
     def event_id_of(self, message: Message) -> int:
-        """Each event of the controller has an id of its own: the number of the delivery that brings it."""
+        """Return the number of the delivery, which is the id of each controller event."""
         return self.delivery
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """The flow of an event; None for one that does not concern us (rule 2)."""
+        """Return the flow of an event; None for an event that is ignored (rule 2)."""
         if isinstance(message, WakeupMessage):
             message = message.payload
             if isinstance(message, Reelect):
@@ -112,11 +114,11 @@ class ControllerActor(FlowActor):
         return None if body is None else self._observed(message, message.state, self._checked(message, body))
 
     def preempts(self, message: Message) -> bool:
-        """An expired session empties the queue (rule 3)."""
+        """Return whether the message empties the queue: an expired session does (rule 3)."""
         return isinstance(message, SessionExpired)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
-        """Answer those who wait for a response; a stop that waited in the queue remains one."""
+        """Refuse the queued requests; a ControllerShutdown in the queue still takes effect."""
         for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, ControllerShutdown)
             if isinstance(message, Forwarded):
@@ -124,7 +126,7 @@ class ControllerActor(FlowActor):
                 self._refuse(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
-        """Rule 4."""
+        """Apply the failure policy (rule 4)."""
         what = Consequence.DROPPED if isinstance(error, UnknownMessage) else consequence(error)
         probe("T4 an event fails, and its requests are not left for the next one")
         if isinstance(event, Forwarded):
@@ -155,12 +157,12 @@ class ControllerActor(FlowActor):
         return self._observed(event, ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
     def _succeeded(self, name: str) -> None:
-        """An event went well: if it was one that failed before, that is over."""
+        """Reset the error count of an event that succeeded."""
         if self._failed_events.pop(name, 0):
             self.send(self._start.metrics, DropMetric(FAILED_EVENTS, (("event", name),)))
 
     def _is_late(self, message: Message) -> bool:
-        """Does the event come from a dead session's watch, or from a channel that has been closed (rule 2)?"""
+        """Return whether the event is of an expired session's watch or of a closed channel (rule 2)."""
         if isinstance(message, ResponseReceived):
             return bool(self._channels.get(message.broker_id) != self.sender)
         if isinstance(message, SessionExpired):
@@ -168,7 +170,7 @@ class ControllerActor(FlowActor):
         return 0 < getattr(message, "generation", 0) <= self._dead_generation
 
     def _body(self, message: Message) -> Flow[None] | None:
-        """What the event does, without the shell's part."""
+        """Return the flow of the event's handler; None if an active controller is required."""
         context = self.context
         match message:
             case Startup() | ControllerChange() | Reelect():
@@ -185,7 +187,7 @@ class ControllerActor(FlowActor):
         return handler(context, message) if context.active else None
 
     def _checked(self, event: Message, body: Flow[T]) -> Flow[T]:
-        """The event's flow, and what is seen to when it went well."""
+        """Run the handler's flow, then validate the state and reset the event's error count."""
         result = yield from body
         if self._start.settings.validate_state:
             yield from validate(self.context)
@@ -194,7 +196,7 @@ class ControllerActor(FlowActor):
         return result
 
     def _observed(self, event: Message, state: ControllerState, body: Flow[None]) -> Flow[None]:
-        """The flow, with its figures before and after it (rule 5)."""
+        """Run the flow, and publish metrics before and after it (rule 5)."""
         self._publish(state)
         began = self.now
         try:
@@ -207,7 +209,7 @@ class ControllerActor(FlowActor):
         self._over(event, state, began)
 
     def _over(self, event: Message, state: ControllerState, began: float) -> None:
-        """An event has ended, well or not."""
+        """Publish the metrics of an event that ended, with or without an error."""
         took = self.now - began
         self._publish(ControllerState.IDLE)
         kind = type(_request_of(event)).__name__
@@ -221,7 +223,7 @@ class ControllerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------------- clients
 
     def _serve(self, forwarded: Forwarded) -> Flow[None] | None:
-        """Answer a request that only the controller answers."""
+        """Handle a request that only the controller answers."""
         request = forwarded.request.request
         if not self.context.active:
             self._refuse(forwarded)
@@ -239,7 +241,7 @@ class ControllerActor(FlowActor):
             self._respond(forwarded, result)
 
     def _refuse(self, forwarded: Forwarded, error_code: int | None = None) -> None:
-        """Answer with an error; without a code, that the controller is elsewhere."""
+        """Respond with an error; without a code, the error is that another node is the controller."""
         request = forwarded.request.request
         api = API_BY_REQUEST[type(request)]
         self._respond(forwarded, api.refusal(request, api.elsewhere if error_code is None else error_code))
@@ -251,7 +253,7 @@ class ControllerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------------- channels
 
     def perform(self, instruction: Message) -> None:
-        """What the flows want done to channels."""
+        """Execute a flow's instruction about channels or the queue."""
         _PERFORM[type(instruction)](self, instruction)
 
     def _open_channel(self, instruction: OpenChannel) -> None:
@@ -318,14 +320,14 @@ class ControllerActor(FlowActor):
 
 
 def _request_of(event: Message) -> Message:
-    """A client's request counts, not the mail that brought it; of a timer's mail, what was set."""
+    """Return the client's request in a Forwarded, the payload of a timer, or the event itself."""
     if isinstance(event, Forwarded):
         return event.request.request
     return event.payload if isinstance(event, WakeupMessage) else event
 
 
 def _name_of(event: Message) -> str:
-    """The event's name in the figures and the log."""
+    """Return the event's name for metrics and the log."""
     return name_of(_request_of(event))
 
 

@@ -12,10 +12,10 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """This actor keeps track of the topics that one controller deletes. It never waits for the controller, so the two
-    actors cannot deadlock.
+    """This actor records the topics that one controller deletes. It never waits for the controller, so the two actors
+    cannot deadlock.
 
-    Its exceptions are answered as Failure("AskFailed"): each question is answered.
+    Every question is answered: an exception is answered as Failure("AskFailed").
     """
 
     def __init__(self) -> None:
@@ -23,13 +23,13 @@ class TopicDeletionActor(FlowActor):
         self.record = TopicDeletions()
 
     def flow(self, message: Message) -> Flow[None]:
-        """A question of the controller's running flow."""
+        """Handle a question of the controller's running flow."""
         if not isinstance(message, Ask):
             raise UnknownMessage(f"TopicDeletionActor has no handler for {type(message).__name__}")
         return self._answer(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Answer the asker."""
+        """Answer the failed question."""
         if isinstance(event, Ask):
             detail = f"{type(event.question).__name__}: {type(error).__name__}: {error}"
             self.send(self.sender, Answer(event.id, Failure("AskFailed", detail)))

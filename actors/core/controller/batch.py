@@ -1,15 +1,16 @@
-"""RequestBatch collects the controller's requests to each broker and sends them together (ControllerBrokerRequestBatch;
-controller.md 4).
+"""Collect the controller's requests to each broker and send them together (controller.md 4).
 
-Rule 1: a batch is a local variable of the step that fills it. It cannot outlive its event, and a step that fails leaves
-        nothing behind for the next one to stumble over (trap T4).
-Rule 2: brokers get all LeaderAndIsr first, then all UpdateMetadata, then all StopReplica; only those alive, which
-        includes those shutting down; and each with its own broker epoch.
-Rule 3: for one replica the last state wins, but `is_new` and `delete_partition` stick once they are set.
-Rule 4: for each LeaderAndIsr of a partition all brokers get its UpdateMetadata.
-Rule 5: the state sent for a partition is one object, for all brokers and batches, until its leadership or its
-        assignment is another (`ControllerContext.last_sent`): it is made, encoded and recorded once. Large requests go
-        in parts (`messages.parts`), which brokers with the same content share.
+Rule 1: A batch is a local variable of the step that fills it. It cannot outlive its event, so a failed step leaves no
+        requests to the next event (trap T4).
+Rule 2: Brokers receive all LeaderAndIsr requests first, then all UpdateMetadata, then all StopReplica. Only live
+        brokers receive them, including those that are shutting down. Each request carries the broker epoch of its
+        receiver.
+Rule 3: The last state of a replica replaces earlier ones, but `is_new` and `delete_partition` stay true once they are
+        set.
+Rule 4: Each LeaderAndIsr state of a partition adds an UpdateMetadata state of that partition for all brokers.
+Rule 5: The state sent for a partition is one object for all brokers and batches until its leadership or assignment
+        changes (`ControllerContext.last_sent`). It is created, encoded and recorded once. Large requests are split into
+        parts (`messages.parts`); brokers with equal content share them.
 
 Kafka: `ControllerBrokerRequestBatch`.
 """
@@ -62,13 +63,15 @@ REQUEST_VERSIONS: tuple[tuple[str, int, int, int], ...] = (
     ("2.4-IV1", 4, 6, 2),
     ("2.6-IV0", 4, 6, 3),
 )
-"""From which inter.broker.protocol.version on: versions of LeaderAndIsr, UpdateMetadata and StopReplica."""
+"""First inter.broker.protocol.version, and the versions of LeaderAndIsr, UpdateMetadata and StopReplica from then on.
+"""
 
 
 def request_versions(ibp: str) -> tuple[int, int, int]:
-    """Versions of LeaderAndIsr, UpdateMetadata and StopReplica that a protocol version speaks.
+    """Return the versions of LeaderAndIsr, UpdateMetadata and StopReplica at a protocol version.
 
-    Raises ValueError where `ibp` is no version.
+    Raises:
+        ValueError: `ibp` is not a version.
     """
     reached = [versions for since, *versions in REQUEST_VERSIONS if at_least(ibp, since)]
     leader_and_isr, update_metadata, stop_replica = reached[-1] if reached else (0, 0, 0)
@@ -90,9 +93,9 @@ def _metadata_of(
     offline: tuple[int, ...],
     leader: int | None = None,
 ) -> UpdateMetadataPartitionState:
-    """Its state for UpdateMetadata, by its leadership or by the state sent before.
+    """Return the UpdateMetadata state of a partition from its leadership or from the state last sent.
 
-    Where a leader is given, as while its topic is deleted, the rest is 0.
+    While the topic is deleted, `leader` is given; leader epoch and ZooKeeper version are then 0.
     """
     return _metadata(
         partition,
@@ -107,7 +110,7 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """A part of a LeaderAndIsr request, and the number of its partitions that each broker leads."""
+    """A part of a LeaderAndIsr request with the number of its partitions that each broker leads."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
@@ -120,13 +123,17 @@ class _LeaderAndIsrPart(NamedTuple):
 def _stop_parts(
     states: Iterable[StopReplicaPartitionState],
 ) -> Flow[tuple[tuple[StopReplicaPart, ...], tuple[StopReplicaPartitionState, ...]]]:
-    """The states in parts, and the rest that their message holds, made some at a time."""
+    """Return the states as full parts and the rest that the request itself holds; pause between slices."""
     *ahead, rest = (yield from in_turns(tuple, chunks(states))) or ((),)
     return tuple([StopReplicaPart(chunk) for chunk in ahead]), rest
 
 
 class RequestBatch:
-    """The requests to all brokers that the controller collects and then sends together."""
+    """A batch of requests to all brokers.
+
+    Args:
+        context: The controller's state. The batch updates its `last_sent` and `last_metadata_parts`.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -146,7 +153,12 @@ class RequestBatch:
         assignment: ReplicaAssignment,
         is_new: bool,
     ) -> None:
-        """Tell these brokers who leads the partition, and all brokers' metadata caches with them."""
+        """Add a LeaderAndIsr state for these brokers and an UpdateMetadata state for all brokers (rule 4).
+
+        Args:
+            broker_ids: Brokers that receive the state; negative ids are skipped.
+            is_new: Marks the replica as new on these brokers (rule 3).
+        """
         self._some_new = self._some_new or is_new
         state, last_sent = self._role(partition, leadership, assignment, is_new), self._leader_and_isr
         for broker_id in broker_ids:
@@ -163,7 +175,10 @@ class RequestBatch:
         self._metadata_partitions[partition] = None
 
     def add_roles(self, broker_id: int, partitions: Sequence[TopicPartition]) -> None:
-        """Tell one broker its roles in those of these partitions whose leadership is known, and all brokers with it."""
+        """Add the roles of one broker in these partitions, and their UpdateMetadata states for all brokers.
+
+        Partitions without a cached leadership are skipped.
+        """
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
         known = list(map(context.last_sent.get, partitions))
         if not all(known):  # never sent, or without a leader
@@ -182,7 +197,7 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """The role last sent, which this batch may have as a new one."""
+        """Return the role last sent. If this batch has a new role for the broker, return it with `is_new`."""
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
             leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
@@ -190,23 +205,31 @@ class RequestBatch:
         return role
 
     def grow_tables(self, broker_id: int, count: int) -> Flow[None]:
-        """Grow the tables for `count` more roles of the broker, one at a time."""
+        """Grow the tables for `count` more roles of the broker, in turns."""
         last_sent = self._leader_and_isr.get(broker_id, {})
         yield from grow_tables(count, last_sent, self._context.last_sent, self._metadata_partitions)
 
     def _tell_all(self) -> None:
-        """Every broker's metadata cache."""
+        """Add all brokers to the receivers of UpdateMetadata."""
         if not self._metadata_to_all:
             self._metadata_to_all = True
             self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
 
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
-        """Tell these brokers' metadata caches of these partitions, and of the live brokers in any case."""
+        """Add an UpdateMetadata request with these partitions for these brokers.
+
+        The request has all live brokers, also if `partitions` is empty. Negative broker ids are skipped.
+        """
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
     def add_stop_replicas(self, broker_id: int, partitions: Iterable[TopicPartition], delete: bool) -> None:
-        """Add StopReplica for a live broker, with deletion if requested."""
+        """Add StopReplica states for a live broker.
+
+        Args:
+            broker_id: Receiver; the call has no effect if the broker is not registered.
+            delete: Whether the broker also deletes the replicas (rule 3).
+        """
         if broker_id not in self._context.brokers:
             return
         states = self._stop_replica.setdefault(broker_id, {})
@@ -222,7 +245,7 @@ class RequestBatch:
             states[partition] = _stop(partition, leader_epoch, delete or sticks)
 
     def send(self) -> Flow[None]:
-        """Send everything gathered, in the order of rule 2; the batch is empty then."""
+        """Send all requests in the order of rule 2 and empty the batch."""
         context = self._context
         versions = request_versions(context.settings.inter_broker_protocol_version)
         yield from self._send_leader_and_isr(versions[0])
@@ -230,7 +253,7 @@ class RequestBatch:
         yield from self._send_stop_replica(versions[2])
         tables: list[dict[TopicPartition, Any]] = [self._metadata_partitions, *self._leader_and_isr.values()]
         for table in tables:
-            if len(table) > SLICE:  # what is in it lives on in the context, but that takes a millisecond still
+            if len(table) > SLICE:  # entries are kept alive by the context; clearing still takes 1 ms
                 yield Pause()
             table.clear()
 
@@ -241,7 +264,7 @@ class RequestBatch:
         assignment: ReplicaAssignment,
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
-        """The partition's state for LeaderAndIsr (rule 5)."""
+        """Return the partition's LeaderAndIsr state (rule 5)."""
         last_sent = self._context.last_sent_for(partition, assignment)
         role = last_sent.role
         if role is None or role.is_new is not is_new:
@@ -288,7 +311,7 @@ class RequestBatch:
     def _roles_parts(
         self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_LeaderAndIsrPart]
     ) -> Flow[list[_LeaderAndIsrPart]]:
-        """The states in parts: shared with the broker `before` if equal."""
+        """Return the states in parts. Parts equal to those of the previous broker (`before`) are shared."""
         remaining, shared_parts = iter(states), list[_LeaderAndIsrPart]()
         for shared in chain(before, repeat(None)):
             entries = tuple(islice(remaining, SLICE))
@@ -303,7 +326,7 @@ class RequestBatch:
         return shared_parts
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
-        """Return the endpoints of these leaders; one without an inter-broker listener is logged and left out."""
+        """Return the endpoints of these leaders. A leader without an inter-broker listener is logged and left out."""
         context, found = self._context, []
         for leader in leaders:
             if leader in context.brokers:
@@ -346,7 +369,7 @@ class RequestBatch:
             )
 
     def _metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
-        """The part; the last one sent in this place if equal (rule 5)."""
+        """Return a part with these states: the one last sent at this index if it is equal (rule 5)."""
         known = self._context.last_metadata_parts
         last = known.get(number)
         if last is not None and last.entries == states:
@@ -357,7 +380,9 @@ class RequestBatch:
     def _metadata_states(
         self, partitions: Sequence[TopicPartition], all_online: bool
     ) -> tuple[UpdateMetadataPartitionState, ...]:
-        """The states of these partitions (rule 5); those without known leadership are left out."""
+        """Return the UpdateMetadata states of these partitions (rule 5). Partitions without cached leadership are left
+        out.
+        """
         context, queued = self._context, self._context.queued
         known = list(map(context.last_sent.get, partitions))
         if all_online and not queued and all(known):
@@ -383,7 +408,7 @@ class RequestBatch:
         return tuple(states)
 
     def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
-        """Which of the replicas are not online; the same tuple for all partitions with the same replicas."""
+        """Return the replicas that are not online: the same tuple for all partitions with the same replicas."""
         context = self._context
         if context.offline_dirs:
             return tuple(b for b in replicas if not context.is_online(b, partition))
@@ -424,7 +449,11 @@ class RequestBatch:
 def announce(
     context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
 ) -> Flow[None]:
-    """UpdateMetadata of these partitions, and of the live brokers in any case, to these brokers (None: to all)."""
+    """Send UpdateMetadata with these partitions and all live brokers.
+
+    Args:
+        broker_ids: Receivers; None for all brokers.
+    """
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
     yield from in_turns(lambda part: batch.add_update_metadata((), part), chunks(partitions, 4 * SLICE))

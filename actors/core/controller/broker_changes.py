@@ -1,11 +1,12 @@
 """Handle brokers that start, fail or register again (controller.md 7.5).
 
-Rule 1: channels first: the new and the bounced get one before anything is sent, the dead lose theirs.
-Rule 2: a broker that registered anew within one watch delay has bounced; only its epoch tells (a czxid grows). It is
-        treated as dead and then as new.
-Rule 3: when replicas die, leaders are elected before ISRs shrink, so that a dead leader costs one leader epoch.
-Rule 4: a registration that cannot be read changes nothing: a known broker stays as it is known, another one is not
-        there. It is watched, and taken notice of as soon as it can be read.
+Rule 1: Channels are changed first. New and bounced brokers have a channel before any request is sent; channels of dead
+        brokers are closed.
+Rule 2: A broker that registers again within one watch delay has bounced. Only its larger broker epoch (a czxid) shows
+        this. It is treated as dead and then as new.
+Rule 3: If replicas go offline, leaders are elected before ISRs shrink, so a dead leader costs one leader epoch.
+Rule 4: An unreadable registration changes nothing: a live broker keeps its last registration, a new broker is not
+        added. It is watched, and handled as soon as it can be read.
 
 Kafka: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onBrokerFailure`, `onReplicasBecomeOffline`.
 """
@@ -34,7 +35,7 @@ log = logging.getLogger("kafka.controller")
 
 
 def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
-    """The children of /brokers/ids changed: read them again and react."""
+    """Read /brokers/ids after a change of its children; handle new, bounced and dead brokers."""
     answer = yield from ask(GetBrokers())
     current = {broker.id: broker for broker in sorted(answer.brokers, key=lambda broker: broker.id)}
     known = context.brokers
@@ -68,9 +69,10 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
 
 
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
-    """The data of /brokers/ids/N changed: other endpoints are sent to all brokers; a rack alone is not.
+    """Read /brokers/ids/N after a change of its data; send changed endpoints to all brokers, but not a changed rack
+    alone.
 
-    A registration that could not be read when it appeared has its BrokerChange now.
+    If the registration was unreadable before, or has a newer epoch, this is handled as a BrokerChange.
     """
     answer = yield from ask(GetBroker(event.broker_id))
     old = context.brokers.get(event.broker_id)
@@ -79,14 +81,17 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
             yield from changed(context, BrokerChange())
         elif new.endpoints != old.endpoints:
             log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
-            with contextlib.suppress(BrokerEndpointNotAvailable):  # then it is reached where it was, if at all
+            with contextlib.suppress(BrokerEndpointNotAvailable):  # otherwise the channel keeps its old endpoint
                 yield RedirectChannel(new.id, context.endpoint(new))
             context.add_broker(new)
             yield from announce(context)
 
 
 def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroker) -> Flow[None]:
-    """Elect leaders for what lost its own, then take the replicas offline; those being deleted have failed instead."""
+    """Elect leaders for partitions without an online leader, then move the lost replicas to Offline.
+
+    Lost replicas of topics queued for deletion are handled as failed deletions instead.
+    """
     leaderless = yield from chosen(
         lambda tp: not context.is_online(context.leadership[tp].leader, tp) and not context.is_queued_for_deletion(tp),
         context.leadership,
@@ -105,12 +110,12 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
             queued[broker_id] = yield from chosen(context.is_queued_for_deletion, partitions)
     moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
     yield from deletion_steps.fail(context, queued)
-    if not (moved or elected):  # nothing sent so far contains the live brokers
+    if not (moved or elected):  # no request so far contains the live brokers
         yield from announce(context)
 
 
 def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) -> Flow[ReplicasByBroker]:
-    """Move all replicas of these brokers Online (LeaderAndIsr has their roles); return the moved replicas."""
+    """Move all replicas of these brokers to Online, which sends their roles in LeaderAndIsr; return these replicas."""
     hosted = context.replicas_on(broker_ids)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:
@@ -119,7 +124,9 @@ def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) 
 
 
 def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None]:
-    """Brokers are there: first the metadata, then the roles, then whatever waited for these brokers."""
+    """Handle started brokers: send the metadata first, then the roles, then resume elections, reassignments and
+    deletions.
+    """
     ids = [broker.id for broker in brokers]
     log.info("%s New broker startup callback for %s", context.tag, ",".join(map(str, ids)))
     existing = list(context.brokers)
@@ -140,7 +147,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
 
 
 def on_broker_failure(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
-    """The brokers are not there any more."""
+    """Handle brokers whose registration is gone."""
     log.info("%s Broker failure callback for %s", context.tag, ",".join(map(str, broker_ids)))
     for broker_id in broker_ids:
         context.remove_broker(broker_id)

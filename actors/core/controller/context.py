@@ -1,13 +1,14 @@
 """ControllerContext is the state of the active controller; it is cleared when the controller resigns.
 
-Rule 1: what is looked up by broker is indexed by broker, so that one broker's event costs its own partitions only.
-Rule 2: collections that are iterated are dicts, in the order in which things were learnt: never bare sets, whose order
-        would differ between two runs. Sets here answer "is it in?" only.
-Rule 3: a removed topic leaves nothing behind, no states either (trap T12: Kafka's linger, and meet a re-created topic).
-Rule 4: the number of offline partitions is counted at the moves, except for topics whose deletion has started.
-Rule 5: which partitions are led by another than their preferred replica, and of which topics they are, is kept where
-        leaderships and assignments are: what of them counts is asked before and after every event.
-Rule 6: the state sent for a partition is kept while it has that leadership and assignment (`batch`, rule 5).
+Rule 1: Tables that are read by broker are indexed by broker, so an event of one broker costs only its own partitions.
+Rule 2: Collections that are iterated are dicts in insertion order, never bare sets, whose order could differ between
+        two runs. Sets are used for membership tests only.
+Rule 3: A removed topic leaves no entry behind, states included (trap T12: Kafka keeps the states, which a re-created
+        topic then inherits).
+Rule 4: The number of offline partitions is counted at each move. Topics whose deletion has started are not counted.
+Rule 5: The imbalanced partitions (led by another replica than the preferred one), and their number by topic, are
+        updated with leaderships and assignments, because a gauge reads their number before and after every event.
+Rule 6: The state sent for a partition is cached while its leadership and assignment stay the same (`batch`, rule 5).
 
 Kafka: `ControllerContext`.
 """
@@ -38,7 +39,7 @@ from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.zookeeper import TopicAssignment
 
 ReplicasByBroker = dict[int, list[TopicPartition]]
-"""Replicas, grouped by the broker that hosts them: how the state machine takes them."""
+"""Replicas grouped by broker, the argument of the replica state machine."""
 
 NO_ASSIGNMENT = ReplicaAssignment(())
 NO_DELETIONS = DeletionSets()
@@ -55,23 +56,25 @@ class BrokerEndpointNotAvailable(Exception):
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """The replicas after the reassignment under way; all where there is none (controller.md 7.7)."""
+    """Return the replicas after the ongoing reassignment; all replicas without one (controller.md 7.7)."""
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
 def without(assignment: ReplicaAssignment, broker_id: int) -> ReplicaAssignment:
-    """The assignment less one replica, wherever it stands."""
+    """Return the assignment with one replica removed from all three of its lists."""
     parts = (assignment.replicas, assignment.adding, assignment.removing)
     return ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """The replicas from before the reassignment under way; all where there is none."""
+    """Return the replicas before the ongoing reassignment; all replicas without one."""
     return tuple(r for r in assignment.replicas if r not in assignment.adding)
 
 
 def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
-    """The assignment on its way to `target`, from what there was before any reassignment (controller.md 7.7)."""
+    """Return the assignment during a reassignment to `target`, from the replicas before any reassignment (controller.md
+    7.7).
+    """
     origin = origin_replicas(assignment)
     return ReplicaAssignment(
         tuple(dict.fromkeys((*target, *origin))),
@@ -81,7 +84,10 @@ def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> Replic
 
 
 def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
-    """Does another than the preferred replica lead? One that is only being added has to be in the ISR to be missed."""
+    """Return whether another replica than the preferred one leads.
+
+    A preferred replica that is still being added counts only once it is in the ISR.
+    """
     replicas = assignment.replicas
     if not replicas or state.leader == replicas[0]:
         return False
@@ -89,7 +95,7 @@ def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEp
 
 
 class LastSent:
-    """The state of a partition that was last sent to brokers; its fields are None before the first time."""
+    """The state of a partition that was last sent to brokers. Its fields are None until a request is sent."""
 
     __slots__ = ("assignment", "metadata", "role")
 
@@ -100,11 +106,11 @@ class LastSent:
 
 
 class ControllerContext:
-    """The state of the controller, which is set at its election and cleared by `reset`.
+    """The state of the controller, set at its election and cleared by `reset`.
 
-    `reset` keeps `settings`, `holding_back` (the last term could not begin, so other brokers get a chance to be elected
-    first) and `unclean_elections` (their number since the process started). `active` is whether this node believes to
-    be the controller; safety comes from the fence in ZooKeeper.
+    `active` is whether this node considers itself the controller; ZooKeeper's fence makes that safe. `reset` keeps
+    three attributes: `settings`; `holding_back`, true if the last term failed to begin, so other brokers can be elected
+    first; `unclean_elections`, their number since the process started.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -115,7 +121,7 @@ class ControllerContext:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the term and all that was learnt in it (controller.md 7.3)."""
+        """Clear all state of the term (controller.md 7.3)."""
         self.active = False
         self.unclean_by_default = self.settings.unclean_leader_election_enable
         self.epoch = 0
@@ -141,7 +147,7 @@ class ControllerContext:
         self.take_deletions(NO_DELETIONS)
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
-        """What has an entry for each partition or replica."""
+        """Return all tables with an entry per partition or replica."""
         tables: list[dict[Any, Any]] = [self.leadership, self.imbalanced, self.assignments, self.partition_states]
         tables += [self.leaderless, self.last_sent, self.last_metadata_parts]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
@@ -150,29 +156,29 @@ class ControllerContext:
 
     @property
     def tag(self) -> str:
-        """How log lines name this controller."""
+        """Prefix of log lines, with this controller's id and epoch."""
         return f"[Controller id={self.broker_id} epoch={self.epoch}]"
 
     # ------------------------------------------------------------------------------------------------------- brokers
 
     def add_broker(self, broker: Broker) -> None:
-        """A broker is alive, or its registration is replaced."""
+        """Add a live broker, or replace its registration."""
         self.brokers[broker.id] = broker
         self.brokers = dict(sorted(self.brokers.items()))
         self._brokers_changed()
 
     def remove_broker(self, broker_id: int) -> None:
-        """A broker's registration is gone."""
+        """Remove a broker whose registration is gone."""
         self.brokers.pop(broker_id, None)
         self._brokers_changed()
 
     def begin_shutdown(self, broker_id: int) -> None:
-        """The broker asked for controlled shutdown; it counts as offline from now on, but still gets requests."""
+        """Mark a broker as shutting down: its replicas count as offline, but it still receives requests."""
         self.shutting_down[broker_id] = None
         self._brokers_changed()
 
     def end_shutdown(self, broker_id: int) -> None:
-        """The broker's registration went, and with it the shutdown."""
+        """Remove the shutdown mark of a broker whose registration is gone."""
         self.shutting_down.pop(broker_id, None)
         self._brokers_changed()
 
@@ -180,16 +186,24 @@ class ControllerContext:
         self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
 
     def racks(self) -> dict[int, str | None]:
-        """Where the brokers stand, by id."""
+        """Return the rack of each live broker, ordered by broker id."""
         return {broker_id: self.brokers[broker_id].rack for broker_id in sorted(self.brokers)}
 
     def endpoint(self, broker: Broker) -> Endpoint:
-        """Where the controller reaches `broker`. Raises BrokerEndpointNotAvailable."""
+        """Return the endpoint at which the controller reaches `broker`.
+
+        Raises:
+            BrokerEndpointNotAvailable: The broker has no such listener.
+        """
         settings = self.settings
         return self._listener(broker, settings.control_plane_listener_name or settings.inter_broker_listener_name)
 
     def inter_broker_endpoint(self, broker: Broker) -> Endpoint:
-        """Where brokers reach `broker`. Raises BrokerEndpointNotAvailable."""
+        """Return the endpoint at which brokers reach `broker`.
+
+        Raises:
+            BrokerEndpointNotAvailable: The broker has no such listener.
+        """
         return self._listener(broker, self.settings.inter_broker_listener_name)
 
     @staticmethod
@@ -202,37 +216,39 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- replicas
 
     def is_online(self, broker_id: int, partition: TopicPartition) -> bool:
-        """Is the replica's broker alive and not shutting down, and its log directory not known as failed?"""
+        """Return whether the replica's broker is alive, not shutting down, and has no failed log directory for the
+        partition.
+        """
         return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
 
     def online_for(self, partition: TopicPartition) -> frozenset[int]:
-        """Brokers on which a replica of `partition` would be online."""
+        """Return the brokers on which a replica of `partition` would be online."""
         if not self.offline_dirs:
             return self.online_brokers
         return frozenset(b for b in self.online_brokers if self.is_online(b, partition))
 
     def reachable_for(self, partition: TopicPartition) -> Collection[int]:
-        """Brokers, also those shutting down, on which `partition` has no failed log directory."""
+        """Return the brokers, including those shutting down, on which `partition` has no failed log directory."""
         if not self.offline_dirs:
             return self.brokers
         return frozenset(b for b in self.brokers if partition not in self.offline_dirs.get(b, ()))
 
     def all_online(self) -> bool:
-        """Is every assigned replica online? Spares looking at each."""
+        """Return whether every assigned replica is online, without a check of each replica."""
         return not self.offline_dirs and all(b in self.online_brokers for b, hosted in self.hosted.items() if hosted)
 
     def replicas_on(self, broker_ids: Iterable[int]) -> ReplicasByBroker:
-        """All replicas assigned to these brokers."""
+        """Return all replicas assigned to these brokers."""
         return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
 
     def group_by_broker(self, partitions: Iterable[TopicPartition], replicas: ReplicasByBroker) -> None:
-        """Add all replicas assigned to these partitions, each once, even where an assignment names a broker twice."""
+        """Add each replica of these partitions to `replicas` once, also if an assignment names a broker twice."""
         for partition in partitions:
             for broker_id in dict.fromkeys(self.assignments[partition].replicas):
                 replicas.setdefault(broker_id, []).append(partition)
 
     def offline_replicas(self) -> ReplicasByBroker:
-        """All assigned replicas that are not online."""
+        """Return all assigned replicas that are not online."""
         offline: ReplicasByBroker = {}
         for broker_id, hosted in self.hosted.items():
             if broker_id not in self.online_brokers:
@@ -246,22 +262,24 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- topics
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """The partition's replicas; empty if it is unknown."""
+        """Return the partition's assignment; an empty one for an unknown partition."""
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:
-        """All partitions of a topic with their replicas, by number; empty if it is unknown."""
+        """Return all partitions of a topic with their assignments, ordered by number; no partitions for an unknown
+        topic.
+        """
         partitions = self.topics.get(topic, {})
         return TopicAssignment(
             topic, tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
         )
 
     def add_topic(self, topic: str) -> None:
-        """A topic exists, whatever its assignment."""
+        """Add a topic, before its assignment is read."""
         self.topics.setdefault(topic, {})
 
     def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
-        """Take over the assignments of a topic's partitions that have none yet; those partitions."""
+        """Store the assignments of partitions that have no replicas yet; return these partitions."""
         added = []
         known = self.topics.setdefault(topic, {})
         for number, assignment in partitions:
@@ -272,12 +290,12 @@ class ControllerContext:
         return added
 
     def is_news(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
-        """Is the partition unknown, or known without replicas, and now it has some?"""
+        """Return whether the partition is unknown, or known without replicas and assigned some now."""
         known = self.topics.get(topic, {}).get(number)
         return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
 
     def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Replace a known partition's assignment."""
+        """Replace or add a partition's assignment."""
         old = self.assignments.get(partition)
         self.topics.setdefault(partition.topic, {})[partition.partition] = partition
         self.assignments[partition] = assignment
@@ -297,10 +315,10 @@ class ControllerContext:
                 self._compare(partition, leadership)
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions' assignments are less the broker's replica, wherever it stands."""
+        """Remove the broker's replica from the assignments of these partitions."""
         hosted = self.hosted.get(broker_id, {})
         known: dict[tuple[tuple[int, ...], ...], ReplicaAssignment] = {}
-        """Many partitions have the same replicas."""
+        """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
             old = self.assignments.get(partition, NO_ASSIGNMENT)
             key = old.replicas, old.adding, old.removing
@@ -318,7 +336,7 @@ class ControllerContext:
                 self._set_imbalanced(partition, is_imbalanced(rest, leadership))
 
     def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are gone: forget all about them (rule 3)."""
+        """Remove all entries of these partitions (rule 3)."""
         for partition in partitions:
             self.topics[partition.topic].pop(partition.partition, None)
             assignment = self.assignments.pop(partition, NO_ASSIGNMENT)
@@ -339,7 +357,7 @@ class ControllerContext:
         self.offline_dirs = {broker_id: offline for broker_id, offline in self.offline_dirs.items() if offline}
 
     def remove_topics(self, topics: Iterable[str]) -> Flow[None]:
-        """These topics are gone, with all their partitions."""
+        """Remove these topics and all their partitions."""
         pauses = Pauses()
         for topic in topics:
             for part in slices(tuple(self.topics.get(topic, {}).values())):
@@ -352,11 +370,11 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- states
 
     def partition_state(self, partition: TopicPartition) -> PartitionState:
-        """The partition's state; NON_EXISTENT where it is unknown."""
+        """Return the partition's state; NON_EXISTENT for an unknown partition."""
         return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
 
     def set_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Move a partition, legal or not, keeping the count of rule 4."""
+        """Set a partition's state without a check of the transition, and update the count of rule 4."""
         old = self.partition_states.get(partition)
         self.partition_states[partition] = state
         if state is PartitionState.NEW or state is PartitionState.OFFLINE:
@@ -369,29 +387,29 @@ class ControllerContext:
             self.offline_count += 1 if state is PartitionState.OFFLINE else -1
 
     def replica_state(self, broker_id: int, partition: TopicPartition) -> ReplicaState:
-        """The replica's state; NON_EXISTENT where it is unknown."""
+        """Return the replica's state; NON_EXISTENT for an unknown replica."""
         return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
 
     def learn_leaderships(self, leaderships: Iterable[Leadership]) -> None:
-        """Take over what the state znodes hold."""
+        """Store the leaderships that were read from state znodes."""
         for partition, state in leaderships:
             self.lead(partition, state)
 
     def lead(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Take over a partition's leadership."""
+        """Store a partition's leadership."""
         self.leadership[partition] = state
         self.last_sent.pop(partition, None)
         self._compare(partition, state)
 
     def last_sent_for(self, partition: TopicPartition, assignment: ReplicaAssignment) -> LastSent:
-        """What is kept of a partition whose leadership is known (rule 6)."""
+        """Return the state last sent for a partition with known leadership (rule 6)."""
         last_sent = self.last_sent.get(partition)
         if last_sent is None or last_sent.assignment is not assignment:
             last_sent = self.last_sent[partition] = LastSent(assignment)
         return last_sent
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Keep rule 5."""
+        """Update the imbalanced partitions (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
@@ -409,23 +427,30 @@ class ControllerContext:
                 del self.imbalanced_of_topic[topic]
 
     def imbalance(self) -> int:
-        """How many partitions are led by another than their preferred replica; topics that are queued do not count."""
+        """Return the number of imbalanced partitions, without those of topics queued for deletion."""
         return len(self.imbalanced) - sum(self.imbalanced_of_topic.get(topic, 0) for topic in self.deletions.queued)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 
     def take_deletions(self, sets: DeletionSets) -> None:
-        """The TopicDeletionActor's sets, as last received."""
+        """Store the TopicDeletionActor's sets, as last received."""
         self.deletions = sets
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)
 
     def is_queued_for_deletion(self, partition: TopicPartition) -> bool:
-        """Is the partition's topic queued for deletion? No leader is elected for it, and no replica comes online."""
+        """Return whether the partition's topic is queued for deletion.
+
+        No leader is elected for such a partition, and none of its replicas moves to Online.
+        """
         return partition.topic in self.queued
 
     def deleting_topic(self, topic: str, partitions: Iterable[TopicPartition] | None = None) -> DeletingTopic:
-        """How a topic that is to be deleted stands, by the state tables: the authority. Or some of its partitions."""
+        """Return the deletion states of a topic's replicas from the state tables, which are authoritative.
+
+        Args:
+            partitions: Partitions to include; None for all partitions of the topic.
+        """
         replicas: list[PartitionReplica] = []
         standing: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
         for partition in self.topics.get(topic, {}).values() if partitions is None else partitions:

@@ -1,8 +1,8 @@
 """Execute the steps that TopicDeletionActor plans for topic deletions (controller.md 6).
 
-Rule 1: the state tables are the authority. A plan's steps are made in order; what the tables refuse, or ZooKeeper
-        hinders, is reported at the end, so that at rest both sides agree (`validation`).
-Rule 2: without a queued topic there is nothing to ask.
+Rule 1: The state tables are authoritative. The steps of a plan are executed in order. Moves that the tables or
+        ZooKeeper refuse are reported at the end, so both sides agree between events (`validation`).
+Rule 2: Without a queued topic, TopicDeletionActor is not asked.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _STANDING = ("replicas", "started", "successful", "ineligible")
 
 
 def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[str] = ()) -> Flow[None]:
-    """Begin a term with these topics queued. Those of `halted` are ineligible until something resumes them."""
+    """Begin a term with these topics queued. The topics of `halted` are ineligible until they are resumed."""
     queued = yield from _standing(context, topics)
     yield from _follow(context, ResetDeletions(queued, ineligible=tuple(halted)))
 
 
 def end(context: ControllerContext) -> Flow[None]:
-    """The term is over: nothing is queued any more."""
+    """End the term: no topic is queued."""
     yield from _follow(context, ResetDeletions())
 
 
 def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Delete these topics."""
+    """Queue these topics for deletion."""
     wanted = dict.fromkeys(topics)
     fresh = yield from _standing(context, (topic for topic in wanted if topic not in context.queued))
     offline = yield from _offline(context, context.queued.union(wanted))
@@ -65,14 +65,16 @@ def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
 
 
 def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> Flow[None]:
-    """Go on with these topics (None: with whatever can go on)."""
+    """Resume the deletion of these topics; None for all topics that are eligible."""
     if context.queued:
         offline = yield from _offline(context, context.queued)
         yield from _follow(context, ResumeDeletions(None if topics is None else tuple(topics), offline))
 
 
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
-    """These replicas cannot be deleted now. One that is Online, say, stays so, as the state tables want it."""
+    """Mark these replicas as ineligible for deletion now. Replicas in a state without that move, such as Online, keep
+    it.
+    """
     legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
     concerned: ReplicasByBroker = {}
     moving: ReplicasByBroker = {}
@@ -89,7 +91,7 @@ def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
 
 
 def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None]:
-    """The brokers deleted these replicas."""
+    """Mark these replicas as deleted by their brokers."""
     concerned: ReplicasByBroker = {}
     for broker_id, partitions in deleted.items():
         concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
@@ -100,7 +102,7 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
 
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Tell how these topics stand, after moves that no plan asked for."""
+    """Report the states of these topics after moves outside of a plan."""
     changed = yield from _standing(context, (topic for topic in topics if topic in context.queued))
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
@@ -114,7 +116,7 @@ def _is_in_state(
 
 
 def _standing(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
-    """How these topics stand, by the state tables."""
+    """Return the deletion states of these topics' replicas, from the state tables."""
     found = []
     pauses = Pauses()
     for topic in topics:
@@ -128,7 +130,7 @@ def _standing(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[D
 
 
 def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[PartitionReplica, ...]]:
-    """The replicas of these topics that cannot be reached now."""
+    """Return the offline replicas of these topics."""
     if context.all_online():
         return ()
     found: ReplicasByBroker = {}
@@ -138,7 +140,7 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[P
 
 
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
-    """Ask, and make the steps of the plan (rule 1)."""
+    """Ask for a plan and execute its steps (rule 1)."""
     plan = yield from ask(question)
     imbalanced: dict[str, None] = {}
     try:
@@ -186,7 +188,7 @@ def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbala
 
 
 def _take_new_offline(context: ControllerContext, moving: ReplicasByBroker) -> Flow[None]:
-    """Take replicas offline that are new: a reassignment added them to a broker that was never alive meanwhile.
+    """Move new replicas to Offline first: a reassignment added them to a broker that has not been alive since.
 
     Kafka 3.9.1 moves them from NewReplica to ReplicaDeletionIneligible, which its own state machine refuses.
     """
@@ -208,7 +210,7 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: di
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
-    """Stop watching first, so that a topic created anew at once is seen by TopicChange; then the znodes go."""
+    """Delete the topics' znodes, after StopWatching, so that TopicChange reports a topic that is re-created at once."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone: ReplicasByBroker = {}
     for topic in step.topics:
@@ -232,7 +234,7 @@ _STEPS: dict[type, Callable[[ControllerContext, Message, dict[str, None]], Flow[
 
 
 def forget_requests(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Remove requests to delete topics that do not exist, or that may not be deleted here."""
+    """Remove requests to delete topics that do not exist, or while topic deletion is disabled."""
     unwanted = tuple(topics)
     if unwanted:
         yield from ask(DeleteTopicDeletionRequests(unwanted, context.epoch_zk_version))

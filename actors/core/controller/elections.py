@@ -1,8 +1,8 @@
 """The four strategies that elect a partition's leader (controller.md 3.2).
 
-Rule 1: candidates are looked at in the order of the assignment, so that its head is preferred.
-Rule 2: a leader comes out of the ISR, except in an unclean election, which is allowed per topic and loses records.
-Rule 3: the leader epoch grows by one at every election, also when the leader stays.
+Rule 1: Candidates are examined in the order of the assignment, so the preferred replica is first.
+Rule 2: The leader is elected from the ISR, except in an unclean election, which is allowed per topic and loses records.
+Rule 3: The leader epoch grows by one at every election, also if the leader stays.
 
 Kafka: `PartitionLeaderElectionAlgorithms`, `Election`.
 """
@@ -18,8 +18,8 @@ import attrs
 class Candidates:
     """The input of a leader election: the partition's replicas, its ISR, its target replicas, and the live replicas.
 
-    `online` are the replicas that are alive, not shutting down and on a working log directory; `reachable` are those
-    that are alive or shutting down. `unclean`: may a replica outside the ISR lead?
+    `online` are the brokers that are alive, not shutting down, and without a failed log directory for the partition.
+    `reachable` also includes the brokers that are shutting down. `unclean` allows a leader outside the ISR.
     """
 
     replicas: Sequence[int]
@@ -42,11 +42,14 @@ class Choice:
 
 
 Strategy = Callable[[Candidates], Choice | None]
-"""None: no replica can lead."""
+"""Election strategy; returns None if no replica can lead."""
 
 
 def offline(c: Candidates) -> Choice | None:
-    """For a partition without leader: the first online replica of the ISR; else, if unclean, the first online one."""
+    """Elect a leader for a partition without one: the first online replica of the ISR.
+
+    If `unclean`, the first online replica is elected where the ISR has no online replica.
+    """
     recipients = tuple(r for r in c.replicas if r in c.online)
     for replica in recipients:
         if replica in c.isr:
@@ -57,7 +60,7 @@ def offline(c: Candidates) -> Choice | None:
 
 
 def reassign(c: Candidates) -> Choice | None:
-    """For a leader that a reassignment moves away: the first of the target that is online and in the ISR."""
+    """Elect a leader during a reassignment: the first target replica that is online and in the ISR."""
     for replica in c.target:
         if replica in c.online and replica in c.isr:
             return Choice(replica, tuple(c.isr), tuple(c.target))
@@ -65,7 +68,7 @@ def reassign(c: Candidates) -> Choice | None:
 
 
 def preferred(c: Candidates) -> Choice | None:
-    """Back to the head of the assignment, if it is online and in the ISR."""
+    """Elect the preferred replica, if it is online and in the ISR."""
     head = c.replicas[0] if c.replicas else None
     if head is not None and head in c.online and head in c.isr:
         return Choice(head, tuple(c.isr), tuple(c.replicas))
@@ -73,8 +76,10 @@ def preferred(c: Candidates) -> Choice | None:
 
 
 def controlled_shutdown(c: Candidates) -> Choice | None:
-    """Away from brokers that shut down: the first of the ISR that stays. Brokers in shutdown leave the ISR, but are
-    notified."""
+    """Elect a leader on a broker that is not shutting down: the first such replica that is reachable and in the ISR.
+
+    Brokers that are shutting down leave the ISR, but are notified.
+    """
     for replica in c.replicas:
         if replica in c.reachable and replica in c.isr and replica not in c.shutting_down:
             staying = tuple(r for r in c.isr if r not in c.shutting_down)
@@ -88,4 +93,4 @@ NAMES: dict[Strategy, str] = {
     preferred: "PreferredReplicaPartitionLeaderElectionStrategy",
     controlled_shutdown: "ControlledShutdownPartitionLeaderElectionStrategy",
 }
-"""Strategy -> the name that log lines use."""
+"""Strategy -> its name in log lines."""

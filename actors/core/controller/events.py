@@ -1,7 +1,7 @@
 """A table that maps each controller event to its handler (controller.md 1.4).
 
-Events that concern the term itself - start, election, expiry, stop - are not here: they are handled whether or not we
-are the controller (`failover`); those below are ignored by a controller that is not active.
+The inactive controller ignores these events. Start, election, session expiry and stop are not in the table, because
+`failover` handles them also if the controller is inactive.
 
 Kafka: `KafkaController.process`.
 """
@@ -49,14 +49,14 @@ HANDLERS: dict[type, Handler] = {
     **notifications.EVENTS,
     **responses.EVENTS,
 }
-"""Event -> what the active controller does about it."""
+"""Event -> its handler on the active controller."""
 
 
 @attrs.frozen
 class ClientRequestHandler:
     """The handler of a client request that only the controller answers.
 
-    `state` is what the gauge ControllerState shows meanwhile.
+    `state` is the value of the gauge ControllerState while the handler runs.
     """
 
     state: ControllerState
@@ -76,4 +76,6 @@ REQUESTS: dict[type, ClientRequestHandler] = {
     DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
     CreatePartitionsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_partitions),
 }
-"""Request -> how it is answered. Those about topics show as idle: Kafka answers them beside the event queue."""
+"""Request -> its handler. Requests about topics have the state IDLE, because Kafka handles them outside the event
+queue.
+"""

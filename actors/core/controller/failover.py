@@ -1,16 +1,16 @@
 """Handle the election, the failover and the resignation of the controller (controller.md 7.1-7.3).
 
-Rule 1: the active controller is who won the election in ZooKeeper, and only as long as it believes so itself: a
-        /controller that names our id from an earlier term or process does not make us active.
-Rule 2: a term begins with nothing known: everything is read from ZooKeeper, in an order that sets every watch before
-        what it guards is read.
-Rule 3: a term ends with everything forgotten. What ends it: another's election, an expired session, a write whose
-        outcome is unknown, a beginning that fails, an event with an unexpected error (`failures`).
-Rule 4: /controller belongs to its session. A node that finds its own session's znode there, and is not
-        active, deletes it: a term given up or taken away ends in an election, at once or, where ZooKeeper cannot be
-        reached, as soon as /controller is looked at again.
-Rule 5: a node that could not begin a term backs off for a second. Kafka does not: where what hinders it stays, such as
-        a broker without the inter-broker listener, its candidates take turns without a pause.
+Rule 1: The controller is active only after it won the election in ZooKeeper, until it resigns. A /controller with this
+        node's id from an earlier term or process does not make it active.
+Rule 2: A term begins without any state. All state is read from ZooKeeper, and each watch is set before its data is
+        read.
+Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
+        write with an unknown outcome, a failed begin, or an unexpected error in an event (`failures`).
+Rule 4: /controller belongs to its session. An inactive node that finds its own session's znode there deletes it. So the
+        end of a term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next read of
+        /controller.
+Rule 5: A node that fails to begin a term backs off for one second. Kafka does not: if the cause persists, such as a
+        broker without the inter-broker listener, its candidates are elected in turn without a pause.
 """
 
 from __future__ import annotations
@@ -59,14 +59,17 @@ log = logging.getLogger("kafka.controller")
 HOLD_BACK_SECONDS = 1.0
 
 TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not None and event.watch.of_term)
-"""Names of the events whose watches begin and end with a term."""
+"""Names of the events that are watched during a term only."""
 
 
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Look at /controller: resign if it is another's, become the controller if there is none.
+    """Read /controller: resign if it names another controller, join the election if it is absent.
 
-    Also after a ControllerChange, where Kafka only resigns: the elected controller may be gone again by now, and that
-    it went fires no watch. `timestamp_ms` goes into /controller.
+    Kafka only resigns after a ControllerChange. Here the election is joined too: the elected controller's znode may be
+    deleted again before it is read, and that deletion fires no watch.
+
+    Args:
+        timestamp_ms: Timestamp for /controller, in milliseconds.
     """
     current = yield from ask(GetController())
     if context.active:
@@ -84,23 +87,25 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def deposed(context: ControllerContext) -> Flow[None]:
-    """A fence failed: another controller was elected, whatever /controller says by now; or another client raised the
-    epoch.
+    """Resign after a fence failed: another controller was elected, or another client raised the epoch.
 
-    In that case /controller is still ours, and no other controller would be elected: it is deleted (rule 4), and its
-    watch makes all candidates elect above the raised epoch. Apache's controllers stay without a leader there.
+    If another client raised the epoch, /controller still has this node's id, and no controller would be elected. It is
+    deleted (rule 4), and its watch makes all candidates elect above the raised epoch. Apache's controllers stay without
+    a leader there.
     """
     yield from resign(context)
     yield from _clear(context, (yield from ask(GetController())))
 
 
 def expired(context: ControllerContext) -> Flow[None]:
-    """The session is dead, and /controller with it: nothing is left to give up."""
+    """Resign after the session expired, which deleted /controller."""
     yield from resign(context)
 
 
 def give_up(context: ControllerContext) -> Flow[None]:
-    """triggerControllerMove: resign and delete /controller; the next controller, maybe this node, starts afresh."""
+    """Resign and delete /controller, so that the next controller, possibly this node, loads all state (Kafka's
+    triggerControllerMove).
+    """
     if not context.active:
         return
     yield from resign(context)
@@ -111,7 +116,10 @@ def give_up(context: ControllerContext) -> Flow[None]:
 
 
 def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Resign and join the election at once, before other candidates: the reason is known here."""
+    """Resign and join the election at once, before other candidates.
+
+    The caller has already logged and counted the cause on this node.
+    """
     yield from resign(context)
     current = yield from _clear(context, (yield from ask(GetController())))
     if current.broker_id == NO_CONTROLLER:
@@ -119,7 +127,7 @@ def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def resign(context: ControllerContext) -> Flow[None]:
-    """onControllerResignation: forget the term. Asks ZooKeeper's bridge only to stop watching; safe when not active."""
+    """Clear the term (Kafka's onControllerResignation). The bridge only receives StopWatching; safe if not active."""
     was_active = context.active
     if was_active:
         log.info("%s Resigned", context.tag)
@@ -133,7 +141,7 @@ def resign(context: ControllerContext) -> Flow[None]:
 
 
 def _clear(context: ControllerContext, current: ControllerRead) -> Flow[ControllerRead]:
-    """Who is in /controller after we have deleted it where our session made it for a term that is over (rule 4)."""
+    """Delete /controller if this session created it for an ended term (rule 4); return its content afterwards."""
     if context.active or not current.ours:
         return current
     probe("a controller deletes its own /controller after its term")
@@ -146,7 +154,7 @@ def _clear(context: ControllerContext, current: ControllerRead) -> Flow[Controll
 
 
 def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Join the election, and begin the term if it is won."""
+    """Join the election, and begin the term if this node wins."""
     outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
         log.debug(
@@ -178,7 +186,7 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def _begin(context: ControllerContext) -> Flow[None]:
-    """onControllerFailover, in Kafka's order (7.2)."""
+    """Begin the term in the order of Kafka's onControllerFailover (controller.md 7.2)."""
     yield from ask(StartWatching(TERM_EVENTS))
     log_dirs = yield from ask(GetLogDirEvents())
     if log_dirs.names:
@@ -190,7 +198,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from _load(context)
     requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
-    # Before any LeaderAndIsr: the brokers must know one another before they follow one another.
+    # Before any LeaderAndIsr: a follower needs the brokers of UpdateMetadata to reach its leader.
     yield from announce(context)
     if not (yield from replica_state_machine.start(context)):
         yield from deletion_steps.correct(context, context.deletions.queued)
@@ -202,7 +210,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
 
 
 def _load(context: ControllerContext) -> Flow[None]:
-    """Brokers, topics, assignments, leaderships; and a channel to each broker."""
+    """Load brokers, topics, assignments and leaderships, and open a channel to each broker."""
     registered = yield from ask(GetBrokers())
     for broker in registered.brokers:
         context.add_broker(broker)
@@ -211,7 +219,7 @@ def _load(context: ControllerContext) -> Flow[None]:
         context.add_topic(topic)
     yield from topic_changes.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
-    # Tables that are filled all at once later on: young ones would be looked through by the collector of garbage.
+    # Create the replica tables before they are filled: Python's garbage collector would traverse large young tables.
     context.replica_states.update((broker_id, {}) for broker_id in context.hosted)
     if context.assignments:
         yield from notifications.refresh(context, context.assignments)
@@ -222,9 +230,9 @@ def _load(context: ControllerContext) -> Flow[None]:
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
-    """Queue the topics that ZooKeeper has requests for. Topics with an offline replica are halted (controller.md 6.1).
+    """Queue the topics of /admin/delete_topics. Topics with an offline replica are ineligible (controller.md 6.1).
 
-    A topic whose reassignment ends here is not halted: a target that never comes would halt it for ever.
+    A topic whose reassignment ends here is not: a target broker that never starts would block its deletion for ever.
     """
     if not context.settings.delete_topic_enable:
         probe("T15 a controller begins its term where deletion is disabled")

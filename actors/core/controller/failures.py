@@ -1,13 +1,13 @@
 """Decide what the controller does after an event handler failed.
 
-Rule 1: an error that Kafka's code logs and goes on from is foreseen, and named here: what could not be read or written
-        stays as it was, and the event is dropped.
-Rule 2: where the controller's knowledge is in doubt - a write of unknown outcome, another controller - its term ends.
-        Kafka waits in the middle of an event until ZooKeeper is back. Here an event ends, and what it left half done is
-        made whole by loading everything anew.
-Rule 3: an unexpected error leaves an inconsistent context, and the znodes are the truth: the term ends, too. But
-        the same node stands again at once, so that an event which raises again after the reload finds who knows it: it
-        is dropped then, and named in the node's figures, for a poisoned znode must not make every node resign in turn.
+Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and what could not be read or written
+        stays as it was.
+Rule 2: A write with an unknown outcome, or another controller, ends the term, because the context may be wrong. Kafka
+        waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads the state that it
+        left half changed.
+Rule 3: An unexpected error makes the context inconsistent, and the znodes are authoritative: the term ends too. The
+        same node joins the election at once. If the event raises again after the reload, this node drops it and counts
+        it in a gauge. Otherwise a poisoned znode would make every node resign in turn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from messages.vocabulary import Message
 
 
 class Consequence(enum.Enum):
-    """What the controller does after an event handler failed, such as drop the event or resign."""
+    """The controller's reaction to a failed event handler, such as dropping the event or resigning."""
 
     DROPPED = "the event is dropped"
     EXPIRED = "the session has expired, which is reported separately and handled first"
@@ -49,26 +49,29 @@ CONSEQUENCES: dict[type[Exception], Consequence] = {
     ConnectionLoss: Consequence.GIVEN_UP,
     LostAnswer: Consequence.GIVEN_UP,
 }
-"""Every error that is foreseen."""
+"""Expected error -> its consequence."""
 
 PASSING = (BadZnode, ZooKeeperRefused)
-"""Answers that a flow may log, to go on with the rest."""
+"""Errors of answers that a flow may log before it continues."""
 
 
 def consequence(error: Exception) -> Consequence:
-    """What follows from this error."""
+    """Return the consequence of an error; RELOADED for an unexpected one."""
     return CONSEQUENCES.get(type(error), Consequence.RELOADED)
 
 
 def passing(error: AskFailed) -> AskFailed:
-    """The error, if a flow may log it and go on with the rest. Raises it again where that is more than an event's."""
+    """Return the error if a flow may log it and continue; otherwise raise it again, because it ends the event."""
     if not isinstance(error, PASSING):
         raise error
     return error
 
 
 def name_of(event: Message) -> str:
-    """The event and whom it is about, not when it was: what is the same event after a reload."""
+    """Return the event's class and the integers and strings among its fields, without `generation`.
+
+    The name is the same if the event occurs again after a reload.
+    """
     name = type(event).__name__
     if not issubclass(type(event), Event):
         return name

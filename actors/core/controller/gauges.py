@@ -11,7 +11,7 @@ from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Gauge, Samp
 
 CONTROLLER_STATE = "kafka_controller_kafkacontroller_controllerstate"
 FAILED_EVENTS = "kafka_actors_controller_failed_events"
-"""Ours: number of unexpected errors by event; removed after a success."""
+"""Number of unexpected errors by event, removed after a success. Kafka has no such metric."""
 
 EVENT_QUEUE_SIZE = "kafka_controller_controllereventmanager_eventqueuesize"
 UNCLEAN_ELECTIONS = "kafka_controller_controllerstats_uncleanleaderelections_total"
@@ -20,7 +20,7 @@ EVENT_QUEUE_TIME = "kafka_controller_controllereventmanager_eventqueuetimems"
 
 
 def samples(event: str, state: ControllerState, waited: float, took: float, requests: int) -> tuple[Sample, ...]:
-    """What there is to say of an event that is over; times in seconds."""
+    """Return the samples of a finished event; the arguments are seconds, the samples of times are milliseconds."""
     labels = (("event", event),)
     timer = () if state.timer is None else (Sample(TIMER.format(state.timer.lower()), took * 1000),)
     return (
@@ -33,7 +33,7 @@ def samples(event: str, state: ControllerState, waited: float, took: float, requ
 
 
 def gauges(context: ControllerContext, state: ControllerState, queue_size: int) -> tuple[Gauge, ...]:
-    """All figures: those of the term are 0 while we are not the controller."""
+    """Return all gauges. The gauges of the term are 0 while this node is not the controller."""
     deletions = context.deletions
     term = (
         ("activecontrollercount", int(context.active)),

@@ -1,6 +1,6 @@
 """The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each at once.
 
-They are no mail: the shell turns them into mail to a broker's channel.
+Instructions are not messages: `ControllerActor` sends the messages to a broker's channel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from messages.vocabulary import Message
 
 @attrs.frozen
 class OpenChannel(Instruction):
-    """An instruction to start the actor that sends requests to a broker, unless it exists."""
+    """An instruction to create the actor that sends requests to a broker, unless it exists."""
 
     broker_id: int
     endpoint: Endpoint
@@ -59,7 +59,7 @@ class Enqueue(Instruction):
 class DelayedResponse:
     """A client response that is sent when this node's metadata contains the expected topics, or after a timeout.
 
-    It is no instruction: the handler of a request may return it (`messages.broker.AwaitTopics`).
+    It is not an instruction: a request handler returns it (`messages.broker.AwaitTopics`).
     """
 
     response: Message
@@ -69,8 +69,7 @@ class DelayedResponse:
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """An instruction to queue a request for a broker; without a connection to the broker, the request is dropped with a
-    warning."""
+    """An instruction to queue a request for a broker. Without a channel to the broker, it is dropped with a warning."""
 
     broker_id: int
     request: ControllerRequest

@@ -1,14 +1,15 @@
 """Elect preferred leaders, when an admin tool requests it or when leaders are imbalanced (controller.md 7.6, 1.4, 1.5).
 
-Rule 1: on request, which is in /admin/preferred_replica_election until it is complete. The node goes
-        whatever came of it; then it is looked at again, because only its creation is reported. A client receives the
-        result of each partition, when the leaders are in the metadata of this node; it may also ask for a leader of
-        any kind if no in-sync replica is alive.
-Rule 2: by itself, where a broker leads too little of what it is preferred for; only what the ISR as it is known lets go
-        back. A reassignment under way hinders nothing, as in 3.9.1 (in 2.6 one that never ends lets nothing ever go
-        back, KAFKA-10149). The next look is arranged before this one, so that nothing that goes wrong in it ends them.
-Rule 3: a partition whose preferred replica leads already is left alone: an election would cost a leader epoch for
-        nothing (trap T11). One that has never had a leader is named in the log, and costs the others nothing (trap T8).
+Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. The znode is deleted after the
+        election, whatever its results, and read again, because only its creation is reported. A client of ElectLeaders
+        receives the result of each partition when this node's metadata has the leaders. It can also request an unclean
+        election.
+Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
+        preferred replica is in the cached ISR are moved. Ongoing reassignments do not prevent this, as in 3.9.1 (in 2.6
+        an endless one prevents it for ever, KAFKA-10149). The next check is scheduled before this one starts, so a
+        failed check does not end the checks.
+Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch (trap T11).
+        A partition that never had a leader is logged, and does not affect the others (trap T8).
 
 Kafka: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance`.
 """
@@ -59,7 +60,7 @@ FIRST_CHECK_SECONDS = 5.0
 
 
 class ElectionType(NamedTuple):
-    """An election type of the ElectLeaders API: its strategy, and the error if no replica can become leader."""
+    """An election type of the ElectLeaders API: its strategy, and the error if no replica can lead."""
 
     strategy: Strategy
     unclean: bool
@@ -73,14 +74,14 @@ ELECTION_TYPES = {
 
 
 def begin(context: ControllerContext) -> Flow[None]:
-    """A term begins: see to what was asked for before it, and look after the balance from now on."""
+    """Begin a term: handle a request that is already in ZooKeeper, and schedule the first check."""
     yield from requested(context, PreferredReplicaLeaderElection())
     if context.settings.auto_leader_rebalance_enable:
         yield Enqueue(AutoPreferredReplicaLeaderElection(), FIRST_CHECK_SECONDS)
 
 
 def requested(context: ControllerContext, event: PreferredReplicaLeaderElection) -> Flow[None]:
-    """Elect the preferred leaders of these partitions on request."""
+    """Elect the preferred leaders of the partitions in /admin/preferred_replica_election."""
     wanted = yield from ask(GetPreferredElections())
     if not wanted.requested:
         return
@@ -90,7 +91,10 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
 
 
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | DelayedResponse]:
-    """A client asks for leaders, of these partitions or of all; of all, it hears only of those that needed one."""
+    """Handle ElectLeaders for the given partitions or for all.
+
+    For all partitions, the response leaves out those that need no election.
+    """
     wanted = ELECTION_TYPES.get(request.election_type)
     if wanted is None:
         return API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)
@@ -136,7 +140,13 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
 
 
 def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:
-    """Raises Refused if there is nothing to elect; in Kafka, what never had a leader fails the whole (trap T8)."""
+    """Check that a partition needs an election.
+
+    Kafka fails the whole request for a partition that has never had a leader (trap T8).
+
+    Raises:
+        Refused: The partition does not exist, is being deleted, has never had a leader, or needs no election.
+    """
     if partition not in context.assignments:
         raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic in context.queued:
@@ -151,7 +161,7 @@ def _check(context: ControllerContext, partition: TopicPartition, wanted: Electi
 
 
 def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Flow[None]:
-    """Give each broker back what it is preferred for, if too much of that is led by others."""
+    """Elect preferred leaders for brokers that lead too few of their preferred partitions (rule 2)."""
     settings = context.settings
     log.info("%s Processing automatic preferred replica leader election", context.tag)
     yield Enqueue(event, settings.leader_imbalance_check_interval_seconds)
@@ -177,7 +187,7 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
 
 
 def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], trigger: str) -> Flow[None]:
-    """Elect the preferred leaders of those partitions that can be, and need to be, elected for (rule 3)."""
+    """Elect preferred leaders for those of these partitions that need one (rule 3)."""
     if partitions:
         log.info(
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
@@ -199,13 +209,13 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
 
 
 def _led_by_preferred(context: ControllerContext, partition: TopicPartition) -> bool:
-    """Also true where there has never been a leader: that is nothing to be balanced."""
+    """Return whether the preferred replica leads; true also for a partition that has never had a leader."""
     leadership = context.leadership.get(partition)
     return leadership is None or leadership.leader in context.assignments[partition].replicas[:1]
 
 
 def _may_go_back(context: ControllerContext, partition: TopicPartition) -> bool:
-    """Would the preferred replica be elected by what is known?"""
+    """Return whether the preferred replica would be elected with the cached ISR."""
     candidates = Candidates(
         context.assignments[partition].replicas,
         context.leadership[partition].isr,

@@ -1,11 +1,11 @@
 """Read and write the states of partitions in ZooKeeper, for both state machines (controller.md 2.5).
 
-Rule 1: many partitions are read, and written, by one question.
-Rule 2: a write that met another version is tried again after a new read, for the partitions left over only (trap T2).
-        A state that is known need not be read before: the write succeeds only if the znode is as it was when that was
-        learnt, so it does what a read in front of it would have led to. What meets anything else is then read.
-Rule 3: a partition whose znode was written by a newer controller is not touched.
-Rule 4: a failure of a partition is logged and leaves it unchanged.
+Rule 1: Many partitions are read or written by one question to the bridge.
+Rule 2: A write that meets another version is repeated after a new read, for the remaining partitions only (trap T2). A
+        cached state is not read before the first write: the conditional write succeeds only if the znode still has the
+        cached version. Partitions whose first write fails are read.
+Rule 3: A partition whose znode was written by a newer controller is not changed.
+Rule 4: A failure of a partition is logged and leaves its state unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
 log = logging.getLogger("state.change.logger")
 
 Failures = dict[TopicPartition, str]
-"""Partition -> why its state did not change."""
+"""Partition -> reason why its state did not change."""
 
 _FAILURES_LOGGED = 20
 
@@ -32,7 +32,7 @@ _FAILURES_LOGGED = 20
 def known_states(
     context: ControllerContext, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-    """What is known of those partitions whose leadership is known, and ours to change (rules 2 and 3)."""
+    """Return the cached states of these partitions, without those written by a newer controller (rules 2 and 3)."""
     known = ((partition, context.leadership.get(partition)) for partition in partitions)
     return {tp: state for tp, state in known if state is not None and state.controller_epoch <= context.epoch}
 
@@ -40,7 +40,7 @@ def known_states(
 def read_states(
     context: ControllerContext, partitions: Sequence[TopicPartition], failures: Failures
 ) -> Flow[dict[TopicPartition, LeaderIsrAndControllerEpoch]]:
-    """The states of those partitions that have one which is ours to change (rule 3)."""
+    """Read the states of these partitions; return those that this controller may change (rule 3)."""
     states: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
     try:
         read = yield from ask(GetPartitionStates(tuple(partitions)))
@@ -61,9 +61,15 @@ def read_states(
 def write_states(
     context: ControllerContext, updates: Sequence[Leadership], failures: Failures, as_known: bool = False
 ) -> Flow[tuple[list[Leadership], list[TopicPartition]]]:
-    """Write conditionally. What was written, now cached with the new version, and what has to be read again.
+    """Write partition states conditionally and cache those that were written.
 
-    `as_known`: the updates follow from what we know, not from what was read just now; whatever is refused is read.
+    Args:
+        updates: New states with the expected ZooKeeper versions.
+        failures: Receives the reason for each partition that failed.
+        as_known: The updates are based on cached states, so each refused partition is returned for a read.
+
+    Returns:
+        The written states with their new ZooKeeper versions, and the partitions to read again.
     """
     written: list[Leadership] = []
     again: list[TopicPartition] = []
@@ -89,7 +95,7 @@ def write_states(
 
 
 def log_failures(context: ControllerContext, what: str, failures: Failures) -> None:
-    """One line per failure, for the first of them, and the number of the others."""
+    """Log the first failures, one per line, and the number of the others."""
     for partition, why in list(failures.items())[:_FAILURES_LOGGED]:
         log.error("%s Failed to %s for partition %s: %s", context.tag, what, partition, why)
     if len(failures) > _FAILURES_LOGGED:

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Sequence
 from messages.cluster import LeaderIsrAndControllerEpoch, ReplicaAssignment
 
 MOST = 100
-"""Maximum number of elements in a line; Kafka writes all."""
+"""Maximum number of elements in a line; Kafka writes all elements."""
 
 
 def joined(values: Iterable[object]) -> str:
-    """1,2,3"""
+    """Return the values separated by commas: 1,2,3."""
     return ",".join(map(str, values))
 
 
 def listed(values: Sequence[object], kind: str = "Set") -> str:
-    """Set(a, b), as Scala writes a collection."""
+    """Return the values as Scala prints a collection: Set(a, b)."""
     rest = (f"... and {len(values) - MOST} more",) if len(values) > MOST else ()
     return f"{kind}({', '.join(map(str, (*values[:MOST], *rest)))})"
 
 
 def assignment(of: ReplicaAssignment) -> str:
-    """The replicas of a partition."""
+    """Return the replicas of a partition as Kafka's ReplicaAssignment prints them."""
     return (
         f"ReplicaAssignment(replicas={joined(of.replicas)}, addingReplicas={joined(of.adding)},"
         f" removingReplicas={joined(of.removing)})"
@@ -30,7 +30,7 @@ def assignment(of: ReplicaAssignment) -> str:
 
 
 def leader_and_isr(state: LeaderIsrAndControllerEpoch) -> str:
-    """Leader, leader epoch and ISR of a partition."""
+    """Return leader, leader epoch and ISR of a partition as Kafka's LeaderAndIsr prints them."""
     isr = listed([f"BrokerState(brokerId={broker_id}, brokerEpoch=-1)" for broker_id in state.isr], "List")
     return (
         f"LeaderAndIsr(leader={state.leader}, leaderEpoch={state.leader_epoch}, isrWithBrokerEpoch={isr},"
@@ -39,7 +39,7 @@ def leader_and_isr(state: LeaderIsrAndControllerEpoch) -> str:
 
 
 def isr_left(state: LeaderIsrAndControllerEpoch, replica: int) -> str:
-    """The new state of a partition whose ISR a replica has left."""
+    """Return the new state of a partition after a replica was removed from its ISR."""
     return (
         f"(Leader:{state.leader},ISR:{joined(state.isr)},LeaderRecoveryState:RECOVERED,LeaderEpoch:{state.leader_epoch},"
         f"ZkVersion:{state.zk_version},ControllerEpoch:{state.controller_epoch}) after removing replica {replica} from"

@@ -1,7 +1,7 @@
 """Handle the notifications that brokers write to ZooKeeper: ISR changes and failed log directories (controller.md 1.4).
 
-Rule: notifications are deleted when they have been read, by the names that were read, also where reacting to them met
-an error that the term survives.
+Rule: Notifications are deleted after they were read, by the names that were read, also if their handling failed with an
+      error that the term survives.
 
 Kafka: `KafkaController.processIsrChangeNotification`, `processLogDirEventNotification`.
 """
@@ -33,11 +33,11 @@ from messages.zookeeper import (
 log = logging.getLogger("kafka.controller")
 
 STATES_READ = 5 * SLICE
-"""Number of leaderships read at once; they are applied in slices."""
+"""Number of leaderships in one read; they are stored in slices."""
 
 
 def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flow[None]:
-    """Leaders changed ISRs: read them again and send them to all brokers."""
+    """Read the leaderships whose ISRs brokers changed, and send them to all brokers."""
     changes = yield from ask(GetIsrChangeNotifications())
     known = tuple(tp for tp in changes.partitions if tp in context.assignments)
     try:
@@ -52,7 +52,7 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
 
 
 def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[None]:
-    """Read the leadership of these partitions again. What cannot be read stays as it was known."""
+    """Read the leaderships of these partitions. A leadership that cannot be read stays as cached."""
 
     def learn(states: Sequence[PartitionStateRead]) -> None:
         for partition, _, error in states:
@@ -66,7 +66,7 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:
-    """Brokers lost log directories: a LeaderAndIsr of all their replicas makes them say which."""
+    """Handle failed log directories: send LeaderAndIsr with all replicas, whose responses contain the offline ones."""
     events = yield from ask(GetLogDirEvents())
     log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.joined(events.broker_ids))
     try:

@@ -1,9 +1,10 @@
 """The partition state machine, which changes the states of partitions and elects leaders (controller.md 3.1, 3.2).
 
-Rule 1: the table at the end is the law: its rows say which moves are legal, and make them.
-Rule 2: one call is one batch of requests, sent at its end. Its partitions are moved some at a time,
-        each part by one read and one conditional write.
-Rule 3: what fails for a partition is logged and leaves it where it was; the requests of the others go out.
+Rule 1: `TABLE` defines the legal moves and the function that makes each move.
+Rule 2: One call is one batch of requests, which is sent at its end. Partitions are moved in slices, each with one read
+        and one conditional write.
+Rule 3: A failure of a partition is logged and leaves its state unchanged. The requests of the other partitions are
+        sent.
 
 Kafka: `PartitionStateMachine`, `ZkPartitionStateMachine`.
 """
@@ -37,8 +38,8 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class PartitionStep:
     """Partitions that change to the state `target` by the same row of the transition table.
 
-    `strategy` elects the leaders where there were some; `allow_unclean` spares the look at the topics' configurations.
-    `begun`: topics that partitions have been created of.
+    `strategy` elects the leaders of partitions that had one. `allow_unclean` allows unclean elections without a read of
+    the topic configs. `begun` has the topics for which partition states have been created.
     """
 
     context: ControllerContext
@@ -58,7 +59,11 @@ def move_partitions(
     strategy: Strategy = elections.offline,
     allow_unclean: bool = False,
 ) -> Flow[Failures]:
-    """Move partitions to `target`; who could not, and why (illegal moves are logged only)."""
+    """Move partitions to `target`.
+
+    Returns:
+        Partition -> reason, for each partition that failed. Illegal moves are only logged.
+    """
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
     begun: set[str] = set()
@@ -78,7 +83,7 @@ def move_partitions(
 
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
-    """Try all partitions (of one topic) that have no leader, but those of topics that are being deleted."""
+    """Elect leaders for all leaderless partitions (of one topic), except those of topics queued for deletion."""
     waiting = yield from chosen(
         lambda tp: not context.is_queued_for_deletion(tp) and topic in (None, tp.topic), context.leaderless
     )
@@ -86,7 +91,7 @@ def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow
 
 
 def start(context: ControllerContext) -> Flow[None]:
-    """Set every partition's state by what its leadership says, then elect where there is no leader (3.4)."""
+    """Set each partition's state from its leadership, then elect leaders where there is none (controller.md 3.4)."""
 
     def look(part: Sequence[TopicPartition]) -> None:
         for partition in part:
@@ -108,7 +113,7 @@ def start(context: ControllerContext) -> Flow[None]:
 
 
 def enter(step: PartitionStep) -> Flow[None]:
-    """Nothing but the state."""
+    """Only set the state."""
     for partition in step.partitions:
         _enter(step, partition)
     yield from ()
@@ -119,7 +124,7 @@ def create(step: PartitionStep) -> Flow[None]:
     context, failures = step.context, step.failures
     states = []
     known: dict[tuple[int, ...], LeaderIsrAndControllerEpoch] = {}
-    """By the replicas that are online: many partitions have the same."""
+    """ISR -> state, shared by all partitions with the same online replicas."""
     for partition in step.partitions:
         online = context.online_for(partition)
         isr = tuple([r for r in context.assignments[partition].replicas if r in online])
@@ -149,7 +154,9 @@ def create(step: PartitionStep) -> Flow[None]:
 
 
 def elect(step: PartitionStep) -> Flow[None]:
-    """Elect a leader by the strategy: choose by the state, write; what met another version is read and tried again."""
+    """Elect leaders by the strategy and write them; partitions whose znode has another version are read and tried
+    again.
+    """
     context, remaining = step.context, step.partitions
     states = known_states(context, remaining)
     as_known = True
@@ -187,7 +194,7 @@ def elect(step: PartitionStep) -> Flow[None]:
 
 def _enter(step: PartitionStep, partition: TopicPartition) -> None:
     context = step.context
-    if log.isEnabledFor(logging.DEBUG):  # INFO in Kafka; here only `--logs` keeps a line for each partition
+    if log.isEnabledFor(logging.DEBUG):  # INFO in Kafka; here only `--logs` keeps a line per partition
         before, after = context.partition_state(partition).value, step.target.value
         if step.target is PartitionState.ONLINE:
             log.debug(
@@ -205,14 +212,16 @@ def _enter(step: PartitionStep, partition: TopicPartition) -> None:
 def _choose(
     step: PartitionStep, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[TopicPartition, Choice]]:
-    """What the strategy says of each partition."""
+    """Return the strategy's choice for each partition."""
     context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
     unclean: dict[str, bool] = {}
     if strategy is elections.offline and not allow_unclean:
         unclean = yield from _unclean_allowed(context, states, failures)
     choices: dict[TopicPartition, Choice] = {}
     known: dict[tuple[object, ...], Choice | None] = {}
-    """By what alone tells partitions apart as long as no directory has failed: many have the same replicas and ISR."""
+    """Choices by all inputs that differ between partitions while no log directory is offline; many partitions share
+    one.
+    """
     for partition, state in states.items():
         if partition in failures:
             continue
@@ -241,16 +250,17 @@ def _choose(
 
 
 def is_true(value: str) -> bool:
-    """What a boolean setting's text means; anything else than true is false."""
+    """Return the value of a boolean setting; any text other than true is false."""
     return value.strip().lower() == "true"
 
 
 def _unclean_allowed(
     context: ControllerContext, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[str, bool]]:
-    """Topic -> may its partitions elect uncleanly? Asked only for topics of partitions without an online ISR member.
+    """Return whether each topic allows unclean elections, only for topics with a partition that has no online ISR
+    member.
 
-    A topic whose configuration cannot be read elects no leader there.
+    If a topic's config cannot be read, its partitions fail.
     """
     needy = [partition for partition, state in states.items() if context.online_for(partition).isdisjoint(state.isr)]
     if not needy:
@@ -284,4 +294,4 @@ TABLE = Table(
     ),
     Transition(_P.OFFLINE, (_P.NEW, _P.ONLINE, _P.OFFLINE), enter),
 )
-"""The moves that are legal, what makes them, and the requests that they cause (controller.md 3.1)."""
+"""Legal moves, the functions that make them, and the requests that they cause (controller.md 3.1)."""

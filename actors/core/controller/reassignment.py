@@ -1,20 +1,20 @@
 """Reassign partitions to other replicas (controller.md 7.7).
 
-A partition's assignment says all: who replicates it, who of them is being added, who is going to be removed. It is on
-its way while replicas are added or removed, and the topic's znode has the same, so that any controller continues.
+A partition's assignment contains all state of its reassignment: the replicas, those being added and those being
+removed. The topic's znode has the same assignment, so any controller can continue.
 
-1. Asked for: the new assignment is written and taken over. Replicas that an earlier request had been adding, and that
-   are no longer needed, are deleted; one that leads meanwhile, being preferred, is replaced before (Kafka's partition
-   has no leader then, KAFKA-14808). The partition's state is watched from now on.
-2. Not all of the target in the ISR yet: all replicas hear of the assignment under a new leader epoch, the new ones
-   begin to follow. Each change of the state is a reason to look again.
-3. All of the target in the ISR: the target alone is the assignment. Who leads outside of it, or is dead, is replaced;
-   the others' replicas leave the ISR and are deleted, without waiting for their answers. Then the topic's znode and the
-   request are updated, and all brokers are notified.
+1. Requested: the new assignment is written and stored. Replicas that an earlier request was adding and that are no
+   longer needed are deleted. If one of them, as the preferred replica, leads by now, another leader is elected first
+   (Kafka leaves the partition without a leader, KAFKA-14808). The partition's state is watched from now on.
+2. Part of the target is not in the ISR: all replicas receive the assignment under a new leader epoch, and the new
+   replicas start fetching. Each change of the partition's state triggers a new check.
+3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
+   replaced. The removed replicas leave the ISR and are deleted, without waiting for the responses. Then the topic's
+   znode and the request are updated, and all brokers are notified.
 
-Rule: a reassignment that breaks off is begun again, at any step: by the next controller, or when a broker of its target
-starts. What is asked for and cannot be is taken out of the request, named in the log. The deletion of its topic ends a
-reassignment (`end_for_deletion`), so no partition of a queued topic is being reassigned.
+Rule: An interrupted reassignment is resumed at any step: by the next controller, or when a broker of its target starts.
+      A request that cannot be executed is removed from the znode and logged. The deletion of a topic ends its
+      reassignments (`end_for_deletion`), so no partition of a queued topic is being reassigned.
 
 Kafka: `KafkaController.processZkPartitionReassignment`, `processApiPartitionReassignment`,
 `processListPartitionReassignments`, `processPartitionReassignmentIsrChange`, `onPartitionReassignment`.
@@ -87,19 +87,19 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 def begin(context: ControllerContext) -> Flow[None]:
-    """A term begins: what is asked for in ZooKeeper, then what else is on its way."""
+    """Begin a term: handle the requests in ZooKeeper, then resume the other ongoing reassignments."""
     on_their_way = dict.fromkeys(context.reassigning)
     asked_for = yield from _requested(context)
     yield from _reassign(context, {tp: context.assignments[tp] for tp in on_their_way if tp not in asked_for})
 
 
 def requested(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
-    """Handle a request for other replicas."""
+    """Handle a change of /admin/reassign_partitions."""
     yield from _requested(context)
 
 
 def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
-    """Brokers started: go on with what waits for them."""
+    """Resume the reassignments whose target includes one of these started brokers."""
     waiting = {tp: context.assignments[tp] for tp in context.reassigning}
     yield from _reassign(
         context, {tp: each for tp, each in waiting.items() if not set(broker_ids).isdisjoint(target_replicas(each))}
@@ -107,12 +107,15 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
 
 
 def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[frozenset[str]]:
-    """End the reassignments of topics that are going to be deleted: every replica, also one that was being added, is a
-    replica of the topic from now on and is deleted with it (trap T1; docs/explanation/decisions.md).
+    """End the reassignments of topics that are going to be deleted.
 
-    The topics' znodes say so before anything is deleted, and the requests leave /admin/reassign_partitions. A later
-    request for these partitions is refused, because their topic is queued. Returns the topics that were being
-    reassigned.
+    All replicas, including those being added, become replicas of the topic and are deleted with it (trap T1;
+    docs/explanation/decisions.md). The topics' znodes are updated before anything is deleted, and the requests are
+    removed from /admin/reassign_partitions. Later requests for these partitions are refused, because their topic is
+    queued.
+
+    Returns:
+        The topics that were being reassigned.
     """
     wanted = frozenset(topics)
     moving = [tp for tp in context.reassigning if tp.topic in wanted]
@@ -136,9 +139,10 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
 
 
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
-    """The state of a partition that is being reassigned changed, maybe by our hand: is its target in the ISR now?
+    """Finish a reassignment if its whole target is in the ISR, after the partition's state changed.
 
-    Then others may have come as far, whose events wait: MOVES of them are looked at, and finished in the same requests.
+    This controller's own writes also fire the watch. Up to MOVES other partitions, whose events are still queued, are
+    checked too and finished in the same requests.
     """
     partition = TopicPartition(event.topic, event.partition)
     if partition not in context.reassigning:
@@ -152,7 +156,7 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
 
 
 def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
-    """A client asks for other replicas, or for none: the latest counts, also where the znode has asked before."""
+    """Handle AlterPartitionReassignments: start or cancel reassignments. A request replaces one in the znode."""
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     refusals: dict[TopicPartition, Refused] = {}
     for topic in request.topics:
@@ -189,7 +193,7 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
 
 
 def listed(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
-    """Which partitions are on their way."""
+    """Handle ListPartitionReassignments."""
     partitions: Iterable[TopicPartition] = context.reassigning
     if request.topics is not None:
         asked = dict.fromkeys(TopicPartition(each.name, n) for each in request.topics for n in each.partition_indexes)
@@ -227,9 +231,14 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
 def _planned(
     context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None, alive: bool
 ) -> ReplicaAssignment:
-    """The assignment on its way to the target; None takes a reassignment back. Raises Refused, in Kafka's order.
+    """Return the assignment during a reassignment to `target`, with Kafka's checks in Kafka's order.
 
-    `alive`: who is to be added has to be there. Kafka takes lists from ZooKeeper as they are.
+    Args:
+        target: The new replicas; None cancels the ongoing reassignment.
+        alive: Require added replicas to be online. Kafka does not require it for requests from ZooKeeper.
+
+    Raises:
+        Refused: The request is invalid.
     """
     current = context.assignment(partition)
     if target is not None:
@@ -251,7 +260,7 @@ def _planned(
 
 
 def _check_replicas(replicas: tuple[int, ...]) -> None:
-    """Raises Refused for an empty list or duplicate brokers."""
+    """Raise Refused for an empty list, duplicate brokers or a negative broker id."""
     if not replicas:
         raise Refused("Empty replica list specified in partition reassignment.", INVALID_REPLICA_ASSIGNMENT)
     if len(set(replicas)) < len(replicas):
@@ -261,7 +270,7 @@ def _check_replicas(replicas: tuple[int, ...]) -> None:
 
 
 def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
-    """onPartitionReassignment: bring these partitions a step on; whose assignment could not be written, and why."""
+    """Start or continue these reassignments (Kafka's onPartitionReassignment); return the failed writes."""
     failures: Failures = {}
     if not assignments:
         return failures
@@ -300,7 +309,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
 
 
 def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
-    """Those of which the whole target is in the ISR, or which only changed their order; the others are watched."""
+    """Return the partitions whose whole target is in the ISR, or that are not being reassigned; watch the others."""
     moving = yield from chosen(lambda tp: tp in context.reassigning, partitions)
     behind = frozenset(moving)
     isrs: dict[TopicPartition, tuple[int, ...]] = {}
@@ -318,7 +327,7 @@ def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition])
 
 
 def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
-    """All of the target is in the ISR: the rest goes (step 3)."""
+    """Finish these reassignments: the whole target is in the ISR (step 3)."""
     if not partitions:
         return
     added: ReplicasByBroker = {}
@@ -368,11 +377,11 @@ def _leader_stays(context: ControllerContext, partition: TopicPartition) -> bool
 def _raise_epochs(
     context: ControllerContext, partitions: Sequence[TopicPartition], hosting: Mapping[TopicPartition, Sequence[int]]
 ) -> Flow[None]:
-    """Same leader, next leader epoch; and all replicas hear the assignment, those added as new ones.
+    """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
-    The ISR stays as it is, without brokers that no longer host the partition: the leader may add one until it hears of
-    this, and Kafka 3.9.1 leaves it there, where it can become the last member of an ISR from which no leader can be
-    elected.
+    Leaders stay. ISRs stay too, without brokers that no longer host the partition: a leader can add such a broker until
+    it receives this request. Kafka 3.9.1 leaves it in the ISR, where it can become the last member, so that no leader
+    can be elected.
     """
     batch, failures = RequestBatch(context), Failures()
 
@@ -405,7 +414,7 @@ def _raise_epochs(
 
 
 def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> Flow[None]:
-    """Out of the ISR, and gone: who is asked to delete them is not waited for."""
+    """Remove these replicas from their ISRs and delete them, without waiting for the brokers' responses."""
     for state in (
         ReplicaState.OFFLINE,
         ReplicaState.DELETION_STARTED,
@@ -416,9 +425,10 @@ def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> 
 
 
 def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
-    """Write these assignments into their topics' znodes; which could not be, and why.
+    """Write these assignments into their topics' znodes; return the failures.
 
-    All topics at once; where that is refused, each for itself, so that one costs the others nothing.
+    All topics are written at once. If that fails, each is written alone, so that one failure does not affect the
+    others.
     """
     by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
     for (topic, number), assignment in assignments.items():
@@ -444,7 +454,7 @@ def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failure
 
 
 def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[str]:
-    """Why these could not be written; empty if they were."""
+    """Write the assignments of these topics; return the error text, empty on success."""
     try:
         yield from ask(SetAssignments(tuple(topics), context.epoch_zk_version))
     except AskFailed as error:
@@ -453,8 +463,7 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 
 
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
-    """Take requests out of /admin/reassign_partitions; then watch for its creation, the only change that is
-    reported."""
+    """Remove requests from /admin/reassign_partitions, then watch its creation, the only reported change."""
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())

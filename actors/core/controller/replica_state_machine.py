@@ -1,12 +1,12 @@
 """The replica state machine, which changes the states of replicas (controller.md 3.3, 3.4).
 
-The table at the end is the law: its rows say which moves are legal, and make them.
+`TABLE` defines the legal moves and the function that makes each move.
 
-Rule 1: one call is one batch of requests over all brokers; within it the brokers are handled one after another, for
-        each takes its replicas out of ISRs that the next one reads.
-Rule 2: a broker's replicas are handled many at a time, by one conditional write of what is known; only what met another
-        version is read, and tried again (`leadership`).
-Rule 3: what fails for a replica is logged and leaves it where it was.
+Rule 1: One call is one batch of requests over all brokers. The brokers are handled in sequence, because each removes
+        its replicas from ISRs that the next one reads.
+Rule 2: A broker's replicas are handled in slices, with one conditional write of cached states. Only partitions with
+        another version are read and tried again (`leadership`).
+Rule 3: A failure of a replica is logged and leaves its state unchanged.
 
 Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.
 """
@@ -40,13 +40,13 @@ log = logging.getLogger("state.change.logger")
 
 
 def by_broker(replicas: Iterable[PartitionReplica], grouped: ReplicasByBroker) -> None:
-    """Add replicas, by broker, in order."""
+    """Add replicas to `grouped` by broker, in order."""
     for partition, broker_id in replicas:
         grouped.setdefault(broker_id, []).append(partition)
 
 
 def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
-    """The same replicas one by one."""
+    """Return the replicas as a flat tuple."""
     found: list[PartitionReplica] = []
     pauses = Pauses()
     for broker_id, partitions in replicas.items():
@@ -60,7 +60,8 @@ def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
 class ReplicaStep:
     """Replicas of one broker that change their state by the same row of the transition table.
 
-    What cannot be moved goes to `failures`, with a reason; to `skipped` if that is harmless.
+    `failures` receives each replica that cannot be moved, with a reason; `skipped` receives those whose failure is
+    harmless.
     """
 
     context: ControllerContext
@@ -79,10 +80,10 @@ def move_replicas(
     target: ReplicaState,
     settled: Collection[TopicPartition] = (),
 ) -> Flow[int]:
-    """Move replicas to `target`, as far as the table and ZooKeeper allow; how many have moved.
+    """Move replicas to `target`, as far as the table and ZooKeeper allow; return the number of moved replicas.
 
-    Of partitions that are `settled` we have written the state in this very event: what is known of them is what there
-    is.
+    Args:
+        settled: Partitions whose state this event has already written, so their cached state is not read again.
     """
     batch = RequestBatch(context)
     moved = 0
@@ -120,10 +121,12 @@ def _move(
 
 
 def start(context: ControllerContext) -> Flow[bool]:
-    """Every replica is Online or, where it cannot be reached, goes to Offline by way of Ineligible (3.4).
+    """Move every online replica to Online, every other one through Ineligible to Offline (controller.md 3.4).
 
-    This sends LeaderAndIsr of all partitions to all live brokers, and takes the dead out of the ISRs. False where some
-    could not be moved, and stay Ineligible: another controller has written their partitions' states meanwhile, say.
+    This sends LeaderAndIsr of all partitions to all live brokers and removes offline replicas from the ISRs.
+
+    Returns:
+        False if some replicas stay Ineligible, for example because another controller wrote their partitions' states.
     """
     batch, pauses = RequestBatch(context), Pauses()
     offline: ReplicasByBroker = {}
@@ -144,7 +147,7 @@ def start(context: ControllerContext) -> Flow[bool]:
 
 
 def enter_new(step: ReplicaStep) -> Flow[None]:
-    """Nothing but the state; refused if the replica leads already."""
+    """Only set the state; refused if the replica leads already."""
     context = step.context
     for partition in step.partitions:
         leadership = context.leadership.get(partition)
@@ -179,14 +182,14 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
 
 
 def stay_online(step: ReplicaStep) -> Flow[None]:
-    """Send its role."""
+    """Send the replica's role."""
     yield from step.batch.grow_tables(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
 
 
 def go_offline(step: ReplicaStep) -> Flow[None]:
-    """Take it out of the ISR where leadership is known."""
+    """Remove the replica from the ISR where leadership is known."""
     context, broker_id = step.context, step.broker_id
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     led = [tp for tp in step.partitions if tp in context.leadership]
@@ -196,7 +199,7 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
             text = log_text.isr_left(state, step.broker_id)
             log.debug("%s Partition %s state changed to %s", step.context.tag, partition, text)
     others: dict[tuple[int, ...], list[int]] = {}
-    """Of replicas, those that stay: many partitions have the same."""
+    """Replicas -> the replicas that stay; many partitions share one entry."""
     for partition, leadership in removed:
         if not context.is_queued_for_deletion(partition):
             assignment = context.assignments[partition]
@@ -213,26 +216,26 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
 
 
 def start_deletion(step: ReplicaStep) -> Flow[None]:
-    """Nothing but the state."""
+    """Only set the state."""
     step.batch.add_stop_replicas(step.broker_id, step.partitions, delete=True)
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_STARTED))
     yield from ()
 
 
 def succeed_deletion(step: ReplicaStep) -> Flow[None]:
-    """Nothing but the state."""
+    """Only set the state."""
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_SUCCESSFUL))
     yield from ()
 
 
 def put_deletion_off(step: ReplicaStep) -> Flow[None]:
-    """Nothing but the state."""
+    """Only set the state."""
     step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_INELIGIBLE))
     yield from ()
 
 
 def forget(step: ReplicaStep) -> Flow[None]:
-    """Take it out of the assignment in memory and forget it."""
+    """Remove the replica and its state from the tables."""
     step.context.remove_replicas(step.broker_id, step.partitions)
     for partition in step.partitions:
         step.states.pop(partition, None)
@@ -240,11 +243,11 @@ def forget(step: ReplicaStep) -> Flow[None]:
 
 
 def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
-    """Take the replica out of these ISRs; the last member stays, but does not lead. The leadership of each after it.
+    """Remove the replica from these ISRs; return the leadership of each partition afterwards.
 
-    A partition that has it in the ISR no more is not written, but counts as done, and is read to be sure of it unless
-    it is settled: the election that has just taken a dead leader away took it out of the ISR, too. One without a znode
-    is left alone; in silence if its topic is being deleted.
+    The last ISR member stays, but no longer leads. A partition whose ISR does not contain the replica is not written,
+    but counts as done. It is read to confirm that, unless it is settled: the election that replaced an offline leader
+    also removed it from the ISR. A partition without a znode fails, or is skipped if its topic is being deleted.
     """
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
@@ -280,7 +283,7 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) ->
 
 
 def _without(step: ReplicaStep, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> Leadership:
-    """The leadership when the replica has left the ISR."""
+    """Return the leadership of a partition after the replica left the ISR."""
     broker_id = step.broker_id
     leader = NO_LEADER if state.leader == broker_id else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple([r for r in state.isr if r != broker_id])
@@ -317,4 +320,4 @@ TABLE = Table(
     Transition(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), put_deletion_off),
     Transition(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget),
 )
-"""The moves that are legal, what makes them, and the requests that they cause (controller.md 3.3)."""
+"""Legal moves, the functions that make them, and the requests that they cause (controller.md 3.3)."""

@@ -1,7 +1,7 @@
 """Handle the responses of brokers to the controller's requests (controller.md 1.4).
 
-Rule: an answer's error code matters for log directories and deletions only; a stale epoch never makes the controller
-resign, only ZooKeeper does (controller.md 5).
+Rule: Error codes matter for log directories and deletions only. A stale epoch does not make the controller resign; only
+      ZooKeeper does (controller.md 5).
 
 Kafka: `KafkaController.processLeaderAndIsrResponseReceived`, `processTopicDeletionStopReplicaResponseReceived`.
 """
@@ -29,9 +29,9 @@ log = logging.getLogger("kafka.controller")
 
 
 def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrResponseReceived) -> Flow[None]:
-    """Partitions that the broker's disks cannot serve are offline there, until it says otherwise.
+    """Store the partitions with KAFKA_STORAGE_ERROR as offline on the broker until a later response clears the error.
 
-    A late answer may speak of a partition that is gone; a topic made anew under its name must not suffer for it.
+    Partitions that no longer exist are ignored: a late response must not affect a topic re-created under the same name.
     """
     broker_id, response = event.broker_id, event.response
     if response.error_code != NONE:
@@ -58,7 +58,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
 
 
 def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> Flow[None]:
-    """Nothing follows from it."""
+    """Log an error; an UpdateMetadata response has no other effect."""
     if event.response.error_code != NONE:
         log.error(
             "%s UpdateMetadata response of broker %d has error %s",
@@ -70,11 +70,11 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
 
 
 def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplicaResponseReceived) -> Flow[None]:
-    """A broker deleted replicas, or could not. Only topics whose deletion has started are concerned.
+    """Handle the deletion of replicas by a broker, for topics whose deletion has started.
 
-    An error of the whole request fails those of its replicas that are still being deleted: Kafka loses it, and the
-    deletion with it (trap T6). One that was meant for an earlier life of the broker says nothing of this one, of which
-    another request has asked the same.
+    An error of the whole request fails its replicas that are still being deleted; Kafka ignores it and never finishes
+    the deletion (trap T6). An error for an earlier broker epoch is ignored, because another request with the current
+    epoch deletes the same replicas.
     """
     broker_id = event.broker_id
     broker = context.brokers.get(broker_id)

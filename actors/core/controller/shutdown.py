@@ -26,10 +26,12 @@ log = logging.getLogger("kafka.controller")
 def controlled_shutdown(
     context: ControllerContext, request: ControlledShutdownRequest
 ) -> Flow[ControlledShutdownResponse]:
-    """Move the broker's leaderships away and its replicas out of the ISRs. The answer names what it still leads.
+    """Move the broker's leaderships to other brokers and remove its replicas from the ISRs.
 
-    Only partitions with another replica are moved or named. The broker counts as shutting down until its registration
-    goes.
+    Only partitions with another replica are moved. The broker counts as shutting down until its registration is gone.
+
+    Returns:
+        A response with the partitions that the broker still leads.
     """
     broker_id = request.broker_id
     broker = context.brokers.get(broker_id)
@@ -59,7 +61,7 @@ def controlled_shutdown(
 
 
 def _movable(context: ControllerContext, broker_id: int) -> Flow[list[TopicPartition]]:
-    """Partitions with a replica there and another elsewhere, with a leader, and not being deleted."""
+    """Return the broker's partitions with another replica and a leader, without those queued for deletion."""
 
     def test(tp: TopicPartition) -> bool:
         elsewhere = len(context.assignments[tp].replicas) > 1

@@ -1,7 +1,7 @@
 """Split long loops into slices with pauses between them, so that other actors of the node can run.
 
-While a flow pauses, the rest of the node goes on; the controller's event stays the only one of its actor, so no other
-event sees the context that it has half changed. What has no more than MOVES or SLICE items never pauses.
+During a pause the controller handles no other event, so no event reads a half-changed context. A loop over at most
+MOVES or SLICE items does not pause.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapp
 E = TypeVar("E")
 
 MOVES = 500
-"""Number of partitions or replicas moved at a time: about 10 microseconds each."""
+"""Number of partitions or replicas moved at a time, at about 10 microseconds each."""
 
 
 AHEAD = 2
@@ -22,19 +22,19 @@ AHEAD = 2
 
 
 def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:
-    """Run a flow over each slice of MOVES `items`, which have nothing to do with each other (`overlapped`)."""
+    """Run a flow over each slice of MOVES `items`, which must not depend on each other (`overlapped`)."""
     yield from overlapped(map(flow, slices(items, MOVES)), AHEAD)
 
 
 def chosen(test: Callable[[E], bool], items: Iterable[E]) -> Flow[list[E]]:
-    """Those of `items` that pass the test."""
+    """Return the `items` that pass the test."""
     found: list[E] = []
     yield from in_turns(lambda part: found.extend(filter(test, part)), chunks(items))
     return found
 
 
 def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
-    """Empty large unused tables: to free 100,000 entries at once takes 20 ms and more."""
+    """Empty large unused tables in slices: freeing 100,000 entries at once takes 20 ms and more."""
     pauses = Pauses()
     for table in tables:
         while table:
@@ -45,13 +45,13 @@ def drop(*tables: MutableMapping[Any, Any]) -> Flow[None]:
 
 
 class Pauses:
-    """A counter for loops, which pauses the loop after a number of items."""
+    """A counter that pauses a loop after each SLICE items."""
 
     def __init__(self) -> None:
         self._done = 0
 
     def after(self, count: int) -> Flow[None]:
-        """So much more is done."""
+        """Count `count` processed items, and pause if SLICE is reached."""
         self._done += count
         if self._done >= SLICE:
             self._done = 0

@@ -1,13 +1,12 @@
 """The states of partitions and replicas, and the tables of state changes (controller.md 3.1, 3.3).
 
-The two tables stand where the moves are made, `partition_state_machine` and `replica_state_machine`; the tables and
-diagrams of the documentation are drawn from them.
+The two tables are defined in `partition_state_machine` and `replica_state_machine`. The tables and diagrams of the
+documentation are generated from them.
 
-Rule 1: an unknown partition or replica is in its NON_EXISTENT state.
-Rule 2: a move is legal only where a row of the table says so, and is made by the function that the row names: there is
-        no other way from one state to another.
-Rule 3: an illegal move is logged with its subject, from, to and the subject's last moves, and that subject is left
-        alone; the others of the same call go on.
+Rule 1: An unknown partition or replica is in its NON_EXISTENT state.
+Rule 2: A move is legal only if a row of the table contains it, and only that row's function makes it.
+Rule 3: An illegal move is logged with its subject, its states and the subject's last moves. The subject is not moved;
+        the others of the same call are.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ State = PartitionState | ReplicaState
 class Transition:
     """A row of the transition table: the states that may change to `target`, and the function that makes the change.
 
-    `make` is called with the machine's step, which holds the subjects, and moves those whose move succeeds; its
-    docstring says in the documentation what is done.
+    `make` is called with the machine's step, which contains the subjects. The first paragraph of its docstring
+    describes the change in the documentation. `requests` describes the requests that the change causes.
     """
 
     target: State
@@ -66,7 +65,7 @@ class Transition:
 
     @property
     def action(self) -> str:
-        """What is done, in one sentence."""
+        """Description of the change, one sentence."""
         return " ".join((self.make.__doc__ or "").partition("\n\n")[0].split())
 
 
@@ -77,7 +76,7 @@ class Table:
         self.rows = rows
 
     def into(self, target: State) -> tuple[Transition, ...]:
-        """The rows that lead to a state."""
+        """Return the rows that lead to a state."""
         return tuple(row for row in self.rows if row.target is target)
 
     def sort(
@@ -87,11 +86,13 @@ class Table:
         states: Sequence[State],
         illegal: dict[TopicPartition, State],
     ) -> list[tuple[Transition, Sequence[TopicPartition]]]:
-        """The subjects, which have these states, by the row that moves each from there to `target`.
+        """Group the subjects by the row that moves each of them to `target`.
 
-        What no row moves goes to `illegal`.
+        Args:
+            states: The current state of each subject.
+            illegal: Receives each subject that no row moves, with its state.
         """
-        if states.count(states[0]) == len(states):  # nearly always
+        if states.count(states[0]) == len(states):  # the usual case
             together = [(row, subjects) for row in self.into(target) if states[0] in row.previous]
             if not together:
                 illegal.update(dict.fromkeys(subjects, states[0]))
@@ -107,12 +108,12 @@ class Table:
         return [(row, legal) for row, legal in sorted_ if legal]
 
     def previous(self, target: State) -> tuple[State, ...]:
-        """From where a state may be entered."""
+        """Return the states from which `target` can be entered."""
         return tuple(state for row in self.into(target) for state in row.previous)
 
 
 class StateChangeRequest(NamedTuple):
-    """A requested state change of partitions or replicas, with the list of those whose state did not change."""
+    """A requested state change of partitions or replicas, with the collections of those that did not change."""
 
     n: int
     target: State
@@ -121,15 +122,15 @@ class StateChangeRequest(NamedTuple):
     unmoved: tuple[Collection[TopicPartition], ...]
 
     def moved(self) -> Iterator[TopicPartition]:
-        """Those that did."""
+        """Return the partitions whose state changed."""
         return (each for each in self.partitions if not any(each in unmoved for unmoved in self.unmoved))
 
 
 class History:
-    """The latest requested state changes that had an effect.
+    """The latest state changes that were requested.
 
-    It holds the lists of the calls themselves, which are no longer changed: nothing is kept per subject, and nothing
-    is sought but for a story.
+    It keeps the calls' own sequences, which no longer change. It stores nothing per subject, and searches only for an
+    error message.
     """
 
     CALLS = 24
@@ -138,7 +139,7 @@ class History:
 
     def __init__(self) -> None:
         self.last = 0
-        """How many calls there were."""
+        """Number of calls so far."""
         self._calls: deque[StateChangeRequest] = deque(maxlen=self.CALLS)
 
     def moved(
@@ -148,17 +149,17 @@ class History:
         *unmoved: Collection[TopicPartition],
         broker_id: int | None = None,
     ) -> None:
-        """These partitions, or their replicas on a broker, moved to `target`, but for those unmoved."""
+        """Record that partitions, or their replicas on a broker, moved to `target`, except those in `unmoved`."""
         if partitions:
             self.last += 1
             self._calls.append(StateChangeRequest(self.last, target, broker_id, partitions, unmoved))
 
     def since(self, n: int) -> Iterator[StateChangeRequest]:
-        """The calls after the n-th, as far as they are known."""
+        """Return the recorded calls after the n-th."""
         return (call for call in self._calls if call.n > n)
 
     def of(self, partition: TopicPartition, broker_id: int | None = None) -> str:
-        """The last moves of a partition, or of its replica on a broker, oldest first."""
+        """Return the last moves of a partition, or of its replica on a broker, oldest first."""
         states = [
             call.target.value
             for call in self._calls
@@ -176,7 +177,12 @@ class History:
         table: Table,
         broker_id: int | None = None,
     ) -> None:
-        """Log invalid state changes (rule 3). `who` is the controller; `illegal` has each partition's state."""
+        """Log invalid state changes (rule 3).
+
+        Args:
+            who: The controller's log prefix.
+            illegal: The current state of each partition.
+        """
         legal = ", ".join(state.value for state in table.previous(target))
         for partition, current in islice(illegal.items(), self.STORIES):
             log.error(

@@ -31,14 +31,14 @@ from messages.zookeeper import (
 log = logging.getLogger("kafka.controller")
 
 TOPICS_AT_FIRST = 10
-"""Topics whose assignments are read at once before it is known how large they are."""
+"""Number of topics in the first read of assignments, before their sizes are known."""
 
 PARTITIONS_READ = 5 * SLICE
-"""Number of partitions whose assignments are read at once; they are applied in slices."""
+"""Number of partitions whose assignments are read at once; they are stored in slices."""
 
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
-    """The children of /brokers/topics changed: lead new topics, forget removed ones."""
+    """Read /brokers/topics after a change of its children: create partitions of new topics, remove deleted topics."""
     names = yield from ask(GetTopics())
     existing = frozenset(names.topics)
     new = tuple(topic for topic in names.topics if topic not in context.topics)
@@ -63,7 +63,7 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 
 
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
-    """Read and watch the assignments of topics, and learn those that are new; the partitions learnt.
+    """Read and watch the assignments of topics; return the partitions that were added.
 
     The number of topics per read aims at PARTITIONS_READ partitions, estimated from the previous reads.
     """
@@ -79,7 +79,10 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
 
 
 def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
-    """The data of /brokers/topics/T changed: lead the new partitions; those of a topic being deleted go out again."""
+    """Read /brokers/topics/T after a change of its data and create the new partitions.
+
+    If the topic is queued for deletion, the new partitions are removed from the znode instead.
+    """
     topic = event.topic
     answer = yield from ask(GetAssignments((topic,)))
     fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_news(topic, n, each)]
@@ -99,13 +102,13 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
 
 
 def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition]) -> str:
-    """The replicas of these partitions, as the log has them."""
+    """Return the assignments of these partitions for the log."""
     shown = [f"{tp} -> {log_text.assignment(context.assignments[tp])}" for tp in partitions[: log_text.MOST]]
     return log_text.listed([*shown, *partitions[log_text.MOST :]], "Map")
 
 
 def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
-    """Take over the assignments of partitions that have none yet; those partitions."""
+    """Store the assignments of partitions that have no replicas yet; return these partitions."""
     added: list[TopicPartition] = []
     pauses = Pauses()
     for topic, partitions in topics:
@@ -117,7 +120,7 @@ def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow
 
 
 def on_new_partition_creation(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
-    """Bring new partitions and their replicas to life; the requests go out when the partitions get Online."""
+    """Move new partitions and their replicas to Online; their requests are sent when the partitions move to Online."""
     if not partitions:
         return
     hosted: ReplicasByBroker = {}
@@ -130,7 +133,7 @@ def on_new_partition_creation(context: ControllerContext, partitions: Sequence[T
 
 
 def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:
-    """The children of /admin/delete_topics changed: queue the topics, or remove requests that cannot be granted."""
+    """Read /admin/delete_topics after a change of its children: queue the topics, remove requests that are refused."""
     names = yield from ask(GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]

@@ -1,16 +1,18 @@
 """The states of topics that are being deleted, and the next steps of their deletion (controller.md 6.1).
 
-1. A topic is *queued*. If it is neither in progress (a replica is being deleted) nor *ineligible*, it is begun.
-2. Beginning: its partitions go Offline and NonExistent, it is *started*, and every broker hears that it has leader -2.
-3. Replicas that can be reached go Offline (StopReplica) and DeletionStarted (StopReplica with delete); those that
-   cannot are DeletionIneligible, and make the topic ineligible.
-4. A broker's answer makes its replicas DeletionSuccessful, a failure DeletionIneligible. Failures are not tried again
-   by a clock: only when a broker starts, when another topic's pass finds the topic eligible, or at a failover.
-5. When all replicas are DeletionSuccessful, the znodes go, and the topic is forgotten - also as an ineligible one
-   (trap T14: Kafka keeps its name there).
+1. A topic is *queued*. It begins if none of its replicas is being deleted and it is not *ineligible*.
+2. At the beginning its partitions move to Offline and NonExistent, it is *started*, and every broker receives leader
+   -2.
+3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
+   to DeletionIneligible and make the topic ineligible.
+4. A broker's response moves its replicas to DeletionSuccessful, a failure to DeletionIneligible. Failures are not
+   retried after a time, but when a broker starts, when the pass of another topic finds the topic eligible, or at a
+   failover.
+5. If all replicas are DeletionSuccessful, the znodes are deleted and the topic is removed, also from the ineligible
+   topics (trap T14: Kafka keeps its name there).
 
-The record knows of each replica only whether it is in one of the three states of deletion; all moves are made by the
-controller, whose tables have the last word: `correct` takes their word over.
+The record stores only the three deletion states of a replica. The controller makes all moves, and its tables are
+authoritative: `correct` stores their states here.
 
 Kafka: `TopicDeletionManager`.
 """
@@ -66,14 +68,18 @@ class TopicDeletions:
         self.ineligible: dict[str, None] = {}
 
     def answer(self, question: Message) -> Flow[DeletionPlan | DeletionReport]:
-        """What answers a question of `messages.topic_deletion`. Raises KeyError for any other message."""
+        """Answer a question of `messages.topic_deletion`.
+
+        Raises:
+            KeyError: The message is not such a question.
+        """
         if isinstance(question, ReportDeletions):
             return self.report()
         steps = yield from _ANSWERS[type(question)](self, question)
         return DeletionPlan((*steps, self.sets()))
 
     def sets(self) -> DeletionSets:
-        """The sets as they are now."""
+        """Return the current sets."""
         records = self.topics.values()
         return DeletionSets(
             tuple(self.topics),
@@ -84,7 +90,7 @@ class TopicDeletions:
         )
 
     def report(self) -> DeletionReport:
-        """How everything stands."""
+        """Return the sets and the state of every replica."""
         return DeletionReport(
             self.sets(),
             tuple(
@@ -96,7 +102,7 @@ class TopicDeletions:
     # ------------------------------------------------------------------------------------------------------- questions
 
     def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
-        """A new term, or none, or a new try after a plan broke off."""
+        """Replace the record: for a new term, at the end of a term, or after an interrupted plan."""
         self.topics = {}
         yield from self._record(question.topics)
         self.started = {topic: None for topic in question.started if topic in self.topics}
@@ -104,17 +110,17 @@ class TopicDeletions:
         return []
 
     def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
-        """Take over how these topics really stand."""
+        """Replace the replica states of these topics with those of the state tables."""
         yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 
     def queue(self, question: QueueDeletions) -> Flow[list[Message]]:
-        """Queue what is not queued yet, and go on with all."""
+        """Queue the topics that are not queued yet, and resume all."""
         yield from self._record([topic for topic in question.topics if topic.topic not in self.topics])
         return (yield from self._resume(question.offline))
 
     def resume(self, question: ResumeDeletions) -> Flow[list[Message]]:
-        """Go on with these topics; nothing to do where none of them is queued."""
+        """Resume these topics; None for all. No steps result if none of them is queued."""
         if question.topics is not None:
             queued = [topic for topic in question.topics if topic in self.topics]
             if not queued:
@@ -124,7 +130,7 @@ class TopicDeletions:
         return (yield from self._resume(question.offline))
 
     def fail(self, question: FailReplicaDeletions) -> Flow[list[Message]]:
-        """These replicas cannot be deleted now: they and their topics wait."""
+        """Mark these replicas and their topics as ineligible."""
         waiting = [topic for topic in question.topics if topic in self.topics]
         if not waiting:
             return []
@@ -133,7 +139,7 @@ class TopicDeletions:
         return steps + (yield from self._resume(question.offline))
 
     def complete(self, question: CompleteReplicaDeletions) -> Flow[list[Message]]:
-        """These replicas are deleted."""
+        """Mark these replicas as deleted."""
         done = yield from chosen(
             lambda r: self._is_queued(r) and r in self._topic(r).started,
             question.replicas,
@@ -157,7 +163,7 @@ class TopicDeletions:
             yield from pauses.after(len(topic.replicas))
 
     def _resume(self, offline: tuple[PartitionReplica, ...]) -> Flow[list[Message]]:
-        """One pass over all queued topics: finish, try again, begin."""
+        """Run one pass over all queued topics: finish, retry, begin."""
         finished: list[str] = []
         again: list[PartitionReplica] = []
         eligible: list[str] = []
@@ -187,7 +193,7 @@ class TopicDeletions:
         return steps
 
     def _begin(self, topics: list[str], offline: frozenset[PartitionReplica]) -> Flow[list[Message]]:
-        """Delete the replicas of these topics that can be reached and are not deleted yet."""
+        """Delete the reachable replicas of these topics that are not deleted yet."""
         steps: list[Message] = []
         fresh = tuple(topic for topic in topics if topic not in self.started)
         if fresh:

@@ -1,10 +1,11 @@
 """Handle CreateTopics, DeleteTopics and CreatePartitions requests of admin clients (broker.md 6.2, 6.4).
 
-Rule 1: here the znodes are written, fenced; what follows from them are events of their own, as for anybody's znodes.
-        The client is answered when the topics are in the metadata of this node, or after its timeout.
-Rule 2: each topic for itself: what is refused, or what ZooKeeper would not take, costs the others nothing.
-Rule 3: Kafka draws by chance where the replicas of a new topic begin. Here the count of known partitions decides: new
-        topics go round the brokers, and a replay needs to know nothing more.
+Rule 1: A handler only writes the znodes, with the controller's fence. Their effects are separate events, as for znodes
+        of any other client. The response is sent when this node's metadata has the topics, or after the request's
+        timeout.
+Rule 2: Each topic is handled separately: a refused topic, or a failed ZooKeeper write, does not affect the others.
+Rule 3: Kafka chooses a random start broker for a new topic's replicas. Here the number of known partitions determines
+        it, so new topics rotate over the brokers and a replay needs no further input.
 
 Kafka: `AdminManager` (`ZkAdminManager`), topics.
 """
@@ -71,11 +72,11 @@ from messages.zookeeper import (
 log = logging.getLogger("kafka.server.AdminManager")
 
 DELETION_DISABLED_SINCE = 3
-"""The DeleteTopics version from which a cluster that deletes nothing has a code of its own."""
+"""First DeleteTopics version with a separate error code for disabled topic deletion."""
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | DelayedResponse]:
-    """Make topics, or only say whether they could be made."""
+    """Handle CreateTopics: create topics, or only validate the request."""
     made: dict[str, int] = {}
 
     def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
@@ -102,7 +103,11 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
 def _planned(
     context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
 ) -> Flow[tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]]:
-    """Replicas of each partition of a new topic, and its overrides. Raises Refused, in Kafka's order."""
+    """Return the replicas of each partition of a new topic, and its overrides.
+
+    Raises:
+        Refused: The topic is invalid; the checks have Kafka's order.
+    """
     if topic.name in context.topics:
         raise _exists(topic.name)
     without = [config.name for config in topic.configs if config.value is None]
@@ -124,7 +129,7 @@ def _planned(
 
 
 def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
-    """All settings of a new topic, as in DescribeConfigs."""
+    """Return all settings of a new topic, as in DescribeConfigs."""
     return tuple(
         CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
         for each in describe_topic(context.settings, configs)
@@ -132,7 +137,11 @@ def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...
 
 
 def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[Replicas, ...]]:
-    """Replicas of a topic with `count` partitions, by default as many as the settings say (rule 3); in slices."""
+    """Return the replicas of a new topic's partitions, in slices (rule 3).
+
+    Defaults for the partition count and the replication factor come from the settings. `made` is the number of
+    partitions that this request has created.
+    """
     settings = context.settings
     partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
@@ -148,14 +157,14 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
-    """Request the deletion of topics; a topic that is queued already is unknown, as to Kafka 3.9.1."""
+    """Handle DeleteTopics. A topic that is already queued is unknown, as in Kafka 3.9.1."""
     if not context.settings.delete_topic_enable:
         code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
         return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
 
     def delete(name: str) -> Flow[DeletedTopic]:
         if name not in context.topics or name in context.queued:
-            # Clients cannot see a queued topic any more: its metadata has leader -2. Kafka looks there.
+            # The metadata of a queued topic has leader -2, so clients cannot see it; Kafka checks that metadata.
             return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
         yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
         return DeletedTopic(name, NONE)
@@ -169,7 +178,7 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:
-    """Add partitions to topics, or only say whether they could be added."""
+    """Handle CreatePartitions: add partitions to topics, or only validate the request."""
     expected: list[ExpectedTopicState] = []
 
     def grow(topic: GrowingTopic) -> Flow[GrownTopic]:
@@ -195,7 +204,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
 
 
 def _growth(context: ControllerContext, described: TopicAssignment, topic: GrowingTopic) -> Flow[Sequence[Replicas]]:
-    """Replicas of the partitions to add, as the client wants them, or spread in slices."""
+    """Return the replicas of the added partitions: the client's, or spread in slices."""
     racks, existing = context.racks(), len(described.partitions)
     if topic.assignments is not None:
         return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])
@@ -213,7 +222,7 @@ def _growth(context: ControllerContext, described: TopicAssignment, topic: Growi
 
 
 def _result(context: ControllerContext, kind: Callable[..., Message], name: str, work: Flow[Message]) -> Flow[Message]:
-    """What becomes of one topic (rule 2)."""
+    """Run the handler of one topic; return its result or its error (rule 2)."""
     try:
         return (yield from work)
     except Refused as refused:

@@ -1,7 +1,7 @@
 """Handle config changes that permit unclean leader elections (controller.md 1.4.20, 1.4.21).
 
-Rule: what has changed is not asked: each change makes us look at what brokers say by default, and at those topics
-      that wait for a leader. A try too many finds what it found before.
+Rule: The handler does not determine which config changed. Each change makes it read the broker default and the configs
+      of leaderless topics. A superfluous election attempt has no effect.
 
 Kafka: `KafkaController.processTopicUncleanLeaderElectionEnable`, `processUncleanLeaderElectionEnable`, which
 `TopicConfigHandler` and `DynamicLogConfig` call.
@@ -25,7 +25,7 @@ from messages.zookeeper import (
 
 
 def changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
-    """A configuration changed: topics that wait for a leader, and may elect uncleanly, are tried again."""
+    """Handle a config change: elect leaders for leaderless topics that allow unclean elections."""
     yield from ask(StartWatching((ConfigChangeNotification.__name__,)))
     before = context.unclean_by_default
     yield from learn_default(context)
@@ -40,12 +40,12 @@ def changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow
 
 
 def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> Flow[None]:
-    """Brokers elect uncleanly by default from now on: try all partitions that have no leader."""
+    """Elect leaders for all leaderless partitions: unclean elections are now the default."""
     yield from trigger_online(context)
 
 
 def learn_default(context: ControllerContext) -> Flow[None]:
-    """What this broker's override says, or that of all brokers, or its server.properties."""
+    """Read the default for unclean elections: this broker's override, or that of all brokers, or server.properties."""
     answer = yield from ask(GetBrokerConfigs((str(context.broker_id), ALL_BROKERS)))
     context.unclean_by_default = context.settings.unclean_leader_election_enable
     for config in reversed(answer.brokers):

@@ -1,7 +1,7 @@
 """Check that the state of an idle controller is consistent; simulations and tests call this.
 
-It costs a look at every partition: after each event where `validate.state` says so (our tests do), and once when
-an event with an unexpected error was dropped.
+A check reads every partition. It runs after each event if `validate.state` is set (as in the tests), and once after an
+event with an unexpected error was dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ class InconsistentContext(Exception):
 
 
 def validate(context: ControllerContext) -> Flow[None]:
-    """Raise InconsistentContext unless everything that the controller knows goes together."""
+    """Check the controller's state and its agreement with TopicDeletionActor.
+
+    Raises:
+        InconsistentContext: The state is inconsistent.
+    """
     report = yield from ask(ReportDeletions())
     found = inconsistencies(context) + disagreements(context, report)
     if found:
@@ -27,7 +31,7 @@ def validate(context: ControllerContext) -> Flow[None]:
 
 
 def inconsistencies(context: ControllerContext) -> list[str]:
-    """Indexes that do not say what the tables say; empty if all is well."""
+    """Return the differences between the indexes and the tables; empty if consistent."""
     found = []
     partitions = {tp for known in context.topics.values() for tp in known.values()}
     if partitions != set(context.assignments):
@@ -83,7 +87,7 @@ def inconsistencies(context: ControllerContext) -> list[str]:
 
 
 def disagreements(context: ControllerContext, report: DeletionReport) -> list[str]:
-    """How the controller's view and the deletion's record differ; empty if they agree."""
+    """Return the differences between the controller's tables and the deletion record; empty if they agree."""
     found = []
     if context.deletions != report.sets:
         found.append(f"sets: controller {context.deletions}, deletion {report.sets}")
