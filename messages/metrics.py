@@ -18,7 +18,7 @@ class Gauge(NamedTuple):
     """The value of a gauge, named as jmx_exporter names Kafka's metric; labels are (name, value) pairs."""
 
     name: str
-    value: float
+    value: int | float  # an int must stay one in a trace: `2` and `2.0` are different bytes of a snapshot
     labels: tuple[tuple[str, str], ...] = ()
 
 
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     """An observed value (a time or a size) for a summary metric, given by its name and labels."""
 
     name: str
-    value: float
+    value: int | float
     labels: tuple[tuple[str, str], ...] = ()
 
 
