@@ -1,6 +1,6 @@
 """Encode each message of a trace as JSON, and decode it; `messages.trace.forms` defines the JSON form of a class.
 
-What cannot be encoded or decoded is an error that names type and reason. Floats are finite: JSON knows no others.
+Errors name the type and the reason of a failure. Floats must be finite, because JSON has no others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from messages.trace.forms import Build, Plain
 from messages.trace.names import form_named, form_of, type_name
 
 UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
-"""What encoding raises for content that has no form (UnknownType apart)."""
+"""Exceptions of encoding for content without a JSON form (besides UnknownType)."""
 
 
 def address_text(address: ActorAddress | None) -> str:
-    """An address as traces name it: "ClassName.N" for an actor, "outside:name" for an external endpoint, "" for
-    none."""
+    """Return an address as text: "ClassName.N" for an actor, "outside:name" for an external endpoint, "" for None."""
     if address is None:
         return ""
     text = address._aaddr
@@ -41,17 +40,17 @@ ENCODER = msgspec.json.Encoder(enc_hook=_encode_other, order="deterministic")
 
 
 _NAMED: dict[type, tuple[str, Plain | None]] = {}
-"""Type name and way to be taken apart, by class, as they turn up."""
+"""Type name and conversion of each class, filled on first use."""
 
 
 class MessageEncoder:
     """Converts messages to plain values for the JSON encoder.
 
-    Every tuple is encoded where it stands.
+    Every tuple is encoded in its place, also if other messages share it.
     """
 
     def box(self, value: Any) -> tuple[str, Any]:
-        """(type name, encoded payload). Raises UnknownType."""
+        """Return (type name, encodable payload) of a message. Raises UnknownType."""
         cls = value.__class__
         try:
             name, plain = _NAMED[cls]
@@ -60,7 +59,7 @@ class MessageEncoder:
         return name, value if plain is None else plain(value, self)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """The tuple itself."""
+        """Return the tuple itself, with its entries converted."""
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 
 
@@ -68,7 +67,7 @@ _MESSAGE_ENCODER = MessageEncoder()
 
 
 def encode(message: object) -> tuple[str, bytes]:
-    """(type name, payload) of one message. Raises UnknownType, BadPayload."""
+    """Return (type name, JSON payload) of a message. Raises UnknownType, BadPayload."""
     try:
         name, payload = _MESSAGE_ENCODER.box(message)
         return name, ENCODER.encode(payload)
@@ -77,12 +76,12 @@ def encode(message: object) -> tuple[str, bytes]:
 
 
 def unfit(name: str, error: Exception) -> BadPayload:
-    """What is raised for a message of that type with content that has no form."""
+    """Return the exception for a message of the type `name` with content that has no JSON form."""
     return BadPayload(f"{name} cannot be encoded: {error}")
 
 
 def unencodable(reason: Exception) -> dict[str, str]:
-    """The record's entry for a payload without a form."""
+    """Return the payload of a record whose message cannot be encoded."""
     return {"unencodable": str(reason)}
 
 
@@ -101,7 +100,7 @@ class MessageDecoder:
         self._outer: dict[type, msgspec.json.Decoder[Any]] = {}
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
-        """The message of that type. Raises UnknownType, BadPayload."""
+        """Return the message of the type `name`. Raises UnknownType, BadPayload."""
         if name not in self._decoders:
             form = form_named(name)
             self._decoders[name] = msgspec.json.Decoder(form.wire, dec_hook=self._decode_other), form.build
@@ -113,9 +112,10 @@ class MessageDecoder:
         return decoded if build is None else build(decoded, self)
 
     def decode_outer(self, kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-        """A message of that class, without the messages inside it: a field annotated `Message` has a `Boxed`.
+        """Decode a message of the class `kind` without the messages inside it: a field annotated `Message` has a
+        `Boxed`.
 
-        It has the fields of the class, but not its methods. Raises BadPayload.
+        The result has the fields of the class, but not its methods. Raises BadPayload.
         """
         decoder = self._outer.get(kind)
         if decoder is None:
@@ -137,10 +137,10 @@ _CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
-    """The message of that type, its addresses made from their text alone. Raises UnknownType, BadPayload."""
+    """Return the message of the type `name`; addresses only compare by text. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
 
 
 def decode_outer(kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-    """See `MessageDecoder.decode_outer`; addresses are made from their text alone."""
+    """Call `MessageDecoder.decode_outer` of a decoder whose addresses only compare by text."""
     return _CODEC.decode_outer(kind, payload)

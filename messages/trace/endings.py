@@ -10,5 +10,5 @@ DAMAGED = "damaged"
 
 
 def worded(how: str) -> str:
-    """An ending for people: what did not go on to a clean stop of the node ended early."""
+    """Return an ending as text for users; all except STOPPED and DAMAGED are marked as an early end."""
     return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"

@@ -1,10 +1,11 @@
 """The files of a run: its segments, and the manifest that lists the segments.
 
-Rule 1: they are named by their run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst, and lie in one
-        folder. Folders of many nodes' traces may be moved and copied together; a file that was renamed is not what its
-        name says.
-Rule 2: they are readable by their owner only, and so is the folder, unless it is there and holds other things too.
-Rule 3: who writes a run holds a lock on its manifest: a reader can tell a node that was killed from one that runs.
+Rule 1: file names contain the run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst. All files of a
+        run are in one folder. Folders with traces of many nodes may be moved and merged; a renamed file is reported as
+        damage.
+Rule 2: only their owner can read the files, and the folder unless it existed before and contains other files too.
+Rule 3: the process that writes a run holds a lock on its manifest, so readers can distinguish a killed node from a
+        running one.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from typing import BinaryIO, NamedTuple
 SUFFIX = ".trace.zst"
 MANIFEST_SUFFIX = ".manifest.zst"
 UNNAMED_SUFFIX = ".new"
-"""What a file's name ends with until its header is written; a kill may leave one behind, of which no reader knows."""
+"""Suffix of a file's name until its header is written. A kill may leave such a file; readers ignore it."""
 _SEGMENT = re.compile(r"(?P<run>.+)-(?P<number>\d{6,})" + re.escape(SUFFIX), re.DOTALL)
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
 
 def segment_name(run: str, segment: int) -> str:
-    """File name of a run's segment."""
+    """Return the file name of a run's segment."""
     return f"{run}-{segment:06d}{SUFFIX}"
 
 
 def manifest_name(run: str) -> str:
-    """File name of a run's manifest."""
+    """Return the file name of a run's manifest."""
     return f"{run}{MANIFEST_SUFFIX}"
 
 
@@ -44,7 +45,7 @@ class TraceFileName(NamedTuple):
 
 
 def parse_name(name: str) -> TraceFileName | None:
-    """What the name says; None for a file that is none of ours."""
+    """Return the parts of a trace file's name; None if the file is not a trace file."""
     if name.endswith(MANIFEST_SUFFIX):
         return TraceFileName(name.removesuffix(MANIFEST_SUFFIX), None)
     match = _SEGMENT.fullmatch(name)
@@ -52,33 +53,34 @@ def parse_name(name: str) -> TraceFileName | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder where it is missing, for its owner only; so becomes one that is there and holds nothing else.
+    """Create the folder for its owner only, or restrict an existing one that contains only trace files.
 
-    Raises OSError.
+    Raises:
+        OSError: The folder cannot be created or read.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
     shared = mode & ~_FOLDER_MODE and not mode & stat.S_ISVTX
     if shared and all(parse_name(path.name.removesuffix(UNNAMED_SUFFIX)) for path in folder.iterdir()):
-        with suppress(PermissionError):  # it is another's; the files are ours
+        with suppress(PermissionError):  # another user's folder: our files are private anyway
             folder.chmod(mode & _FOLDER_MODE)
 
 
 def create(path: Path) -> BinaryIO:
-    """A new file, for its owner only, unbuffered. Raises OSError, where it is there already too."""
+    """Create a file for its owner only, unbuffered. Raises OSError, also if the file exists."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb", buffering=0)
 
 
 def write_all(file: BinaryIO, data: bytes) -> None:
-    """Write all of it. Raises OSError, when some may have been written."""
+    """Write all of `data`. Raises OSError, possibly after a part was written."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
 
 
 def hold(manifest: BinaryIO) -> None:
-    """Lock it until it is closed. Without file locks a running recording is not detected."""
+    """Lock the manifest until it is closed. Without file locks a running recording is not detected."""
     try:
         fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -86,7 +88,7 @@ def hold(manifest: BinaryIO) -> None:
 
 
 def is_held(manifest: Path) -> bool:
-    """Whether a process is writing this run. Raises OSError where there is no such file."""
+    """Return whether a process is writing this run. Raises OSError if the file does not exist."""
     with manifest.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

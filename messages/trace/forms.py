@@ -3,8 +3,8 @@
 Rule 1: a message is a JSON object of its fields, keys sorted; a NamedTuple is an array, bytes are base64, an
         ActorAddress is its text. Equal messages have equal bytes.
 Rule 2: a field that holds any message (annotated `Message`) is boxed as [type name, payload], also inside tuples.
-Rule 3: most values go to msgspec as they are. Only those with a boxed field, and those with a long tuple of values,
-        are taken apart first: such a tuple may be shared with other messages, which is for the encoder to say.
+Rule 3: msgspec encodes most values directly. Values with a boxed field or a long tuple are converted first. The encoder
+        decides whether a long tuple is shared with other messages.
 """
 
 from __future__ import annotations
@@ -27,24 +27,32 @@ LONG_TUPLE = 64
 """Minimum length of a tuple of messages or NamedTuples that may be shared."""
 
 NEVER_SHARED = (bool, int, float, str, bytes, BatchHeader, RecordError, AbortedTransaction)
-"""A tuple of these is never shared or taken apart: it costs next to nothing to encode, or is never long."""
+"""Element types of tuples that are never shared or converted: they are cheap to encode, or their tuples are always
+short.
+"""
 
 
 class Encoding(Protocol):
     """The interface of the encoder, which is used while a value is converted to JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
-        """(type name, encoded payload) of any message. Raises UnknownType."""
+        """Return (type name, encodable payload) of any message. Raises UnknownType."""
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """The encoded form of a long tuple, whose entries `plain` takes apart; `part` is whose entries these are."""
+        """Return the encodable form of a long tuple.
+
+        Args:
+            value: The tuple.
+            plain: Converts an entry; None: entries need no conversion.
+            part: The part of a large message that has these entries.
+        """
 
 
 class Decoding(Protocol):
     """The interface of the decoder, which is used while a value is restored from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
-        """The message of that type. Raises UnknownType, BadPayload."""
+        """Return the message of the type `name`. Raises UnknownType, BadPayload."""
 
 
 Plain = Callable[[Any, Encoding], Any]
@@ -54,8 +62,8 @@ Build = Callable[[Any, Decoding], Any]
 class Form(NamedTuple):
     """The JSON representation of one type annotation, with functions that convert values.
 
-    `wire` is the type msgspec decodes. `plain` turns a value into what msgspec encodes, None: the value itself.
-    `build` makes the value from what was decoded as `wire`, None: it is the value.
+    `wire` is the type that msgspec decodes. `plain` converts a value for msgspec's encoder; None: the value itself.
+    `build` converts a decoded `wire` to the value; None: it is the value.
     """
 
     wire: Any
@@ -79,7 +87,7 @@ _ANY = Form(
 
 @cache
 def form(annotation: Any) -> Form:
-    """The form of an annotation. Raises TypeError for one that rule 3 of the vocabulary excludes."""
+    """Return the form of an annotation. Raises TypeError for one that rule 3 of the vocabulary excludes."""
     if annotation is Any:
         return _ANY
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -197,17 +205,17 @@ def _attrs_form(cls: type) -> Form:
 
 
 def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
-    """A part of a request: its entries are shared as the part's."""
+    """Convert a part of a request; its entries are shared on behalf of the part."""
     if len(part.entries) < LONG_TUPLE:
         return part
     return substitute(part, {"entries": encoding.share(part.entries, None, part)})
 
 
 def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
-    """A function that makes what is encoded as a value of the class, some fields changed: a struct, keys sorted."""
+    """Return a function that makes a struct with sorted keys from a value of the class, with some fields replaced."""
     ordered = sorted(names)
     struct = msgspec.defstruct(cls.__name__, ordered)
-    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # with two names it is a tuple in any case
+    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # with one name attrgetter returns no tuple
 
     def made(value: Any, changed: dict[str, Any]) -> Any:
         stands = struct(*all_of(value)[:-1])

@@ -1,18 +1,17 @@
-"""Trace files consist of frames; each has a checksum, and the digest of the frame before it.
+"""Trace files consist of frames; each has a checksum, and the digest of the previous frame.
 
 Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of zstd's skippable frames, so that
-        `zstdcat` shows the text of any file of a trace. In it, little-endian:
-
+        `zstdcat` shows the text of any trace file. Its layout, little-endian:
             0  magic of a skippable frame (4), bytes that follow in the prefix: 56 (4)
             8  bytes of the zstd frame (4), kind (1), zero (3), records (4)
            20  number of the last delivery before the frame (8)
-           28  digest of the frame before (16; zeros at the beginning of a chain)
+           28  digest of the previous frame (16; zeros at the beginning of a chain)
            44  digest of this frame: blake2b of bytes 8..44 and the zstd frame (16)
            60  checksum of the prefix: blake2b of bytes 0..60 (4)
 
-Rule 2: a file that ends inside a frame is torn. A complete prefix, or a complete frame, with a wrong sum is damage;
-        so is a frame that does not follow the one before.
-Rule 3: who knows no use for a kind of frame passes it over.
+Rule 2: a file that ends inside a frame is torn. A complete prefix or frame with a wrong checksum is damage; so is a
+        frame that does not follow the previous one.
+Rule 3: readers skip frames of kinds that they do not use.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from typing import BinaryIO, NamedTuple
 from messages.trace.errors import Damaged, Torn
 
 HEADER = 1
-"""The first frame of each file: whose it is."""
+"""The first frame of each file, with the trace header."""
 RECORDS = 2
 SNAPSHOT = 3
-"""A piece of what all actors hold (`messages.trace.snapshots`)."""
+"""A part of a snapshot of all actors (`messages.trace.snapshots`)."""
 ENTRY = 4
-"""One entry of a manifest."""
+"""An entry of a manifest."""
 
 START = bytes(16)
-"""What comes before the first frame of a chain."""
+"""The `previous` digest of the first frame of a chain."""
 
 _MAGIC = 0x184D2A5B
 _PREFIX = struct.Struct("<III B3x I Q 16s 16s 4s".replace(" ", ""))
@@ -55,7 +54,7 @@ class Frame(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next frame begins."""
+        """The offset of the next frame."""
         return self.offset + _PREFIX.size + len(self.content)
 
 
@@ -70,7 +69,15 @@ def _checksum(prefix: bytes) -> bytes:
 
 
 def frame(kind: int, content: bytes, previous: bytes, records: int = 0, after: int = 0) -> tuple[bytes, bytes]:
-    """(the frame's bytes, its digest), to follow the frame whose digest is `previous`."""
+    """Return (the frame's bytes, its digest).
+
+    Args:
+        kind: HEADER, RECORDS, SNAPSHOT or ENTRY.
+        content: The zstd frame.
+        previous: The digest of the previous frame.
+        records: The number of records or lines in `content`.
+        after: The number of the last delivery before the frame.
+    """
     fields = (_MAGIC, _PREFIX.size - 8, len(content), kind, records, after, previous)
     digest = _digest(_PREFIX.pack(*fields, START, b""), content)
     prefix = _PREFIX.pack(*fields, digest, b"")
@@ -78,12 +85,12 @@ def frame(kind: int, content: bytes, previous: bytes, records: int = 0, after: i
 
 
 def is_framed(beginning: bytes) -> bool:
-    """Whether a file that begins so is made of frames."""
+    """Return whether a file with this beginning consists of frames."""
     return beginning[:4] == _MAGIC.to_bytes(4, "little")
 
 
 def read_frames(stream: BinaryIO, path: Path) -> Iterator[Frame]:
-    """The frames of a file, each checked by itself. Raises Torn, Damaged, OSError."""
+    """Yield the frames of a file, each checked by itself. Raises Torn, Damaged, OSError."""
     offset = 0
     while prefix := stream.read(_PREFIX.size):
         if len(prefix) < _PREFIX.size:
@@ -101,9 +108,11 @@ def read_frames(stream: BinaryIO, path: Path) -> Iterator[Frame]:
 
 
 def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
-    """Find the last whole frame of a file, without reading the contents of those before it.
+    """Return the last whole frame of a file without reading the contents of earlier ones.
 
-    Raises Damaged if that frame is, or if something else than frames stands before it; OSError.
+    Raises:
+        Damaged: That frame is damaged, or bytes before it are not frames.
+        OSError: The file cannot be read.
     """
     size, offset, last = stream.seek(0, os.SEEK_END), 0, None
     while offset + _PREFIX.size <= size:
@@ -122,7 +131,7 @@ def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
 
 
 def chained(frames: Iterator[Frame], path: Path, previous: bytes) -> Iterator[Frame]:
-    """The frames, each following the one before. Raises Damaged where one does not, and what reading raises."""
+    """Yield the frames, and check that each follows the previous one. Raises Damaged, and the errors of `frames`."""
     for each in frames:
         if each.previous != previous:
             raise Damaged(path, each.offset, "a frame is missing before this one, or it does not belong here")

@@ -1,7 +1,7 @@
 """The names by which traces refer to classes.
 
-A type name is looked up in the vocabulary, among Thespian's own messages that occur as deliveries, and among plain
-values (`str`, `int`, ...), which Thespian lets one send or use as a timer's payload. Nothing else has a form.
+A type name is one of the vocabulary, of Thespian's own messages that are deliveries, or of plain values (`str`, `int`,
+...), which Thespian can send or use as a timer's payload. No other class has a JSON form.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from messages.vocabulary import VOCABULARY
 _VALUES: dict[str, type] = {
     cls.__name__: cls for cls in (type(None), bool, int, float, str, bytes, tuple, ActorAddress)
 }
-"""Plain values by type name; a tuple here is one of plain values."""
+"""Plain values by type name; a tuple here has only plain values."""
 
 _THESPIAN = {cls.__name__: cls for cls in THESPIAN}
 
 
 @cache
 def vocabulary() -> dict[str, type]:
-    """Every message class by name, once all modules of `messages` have been imported (that is what registers them)."""
+    """Return all message classes by name. Importing every module of `messages` registers them."""
     for module in pkgutil.iter_modules(package.__path__):
         if module.name not in ("facts", "trace", "wire"):
             importlib.import_module(f"{package.__name__}.{module.name}")
@@ -36,7 +36,7 @@ def vocabulary() -> dict[str, type]:
 
 
 def type_name(value: object) -> str:
-    """The name of the value's class in a trace. Raises UnknownType for a class that has no form."""
+    """Return the name of the value's class in a trace. Raises UnknownType for a class without a form."""
     cls = type(value)
     name = cls.__name__
     if VOCABULARY.get(name) is cls or cls in THESPIAN or _VALUES.get(name) is cls:
@@ -48,12 +48,12 @@ def type_name(value: object) -> str:
 
 @cache
 def form_of(cls: type) -> Form:
-    """The form of a class that has a name."""
+    """Return the form of a class that has a type name."""
     return THESPIAN[cls] if cls in THESPIAN else form(cls)
 
 
 def form_named(name: str) -> Form:
-    """The form of the class of that name. Raises UnknownType."""
+    """Return the form of the class with this type name. Raises UnknownType."""
     cls = VOCABULARY.get(name) or _THESPIAN.get(name) or _VALUES.get(name) or vocabulary().get(name)
     if cls is None:
         raise UnknownType(f"the trace contains a message of the unknown class {name!r}")

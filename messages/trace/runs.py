@@ -1,12 +1,11 @@
 """Find the runs below a folder and read them; changed and missing data is detected.
 
-Rule 1: the manifest says which segments there are, each segment's first frame is the one the manifest names, each
-        frame follows the one before, and the run ends with the frame that the manifest names. Anything else is damage,
-        named with file and offset.
-Rule 2: only a run that did not end may break off: at the end of its last segment, and of its manifest.
-Rule 3: records follow each other: deliveries by number, times forwards, the end at the end.
-Rule 4: what is wrong with one run says nothing of another.
-Rule 5: a manifest that lacks its last entry does not hide an end: the last segment's last record is the end, too.
+Rule 1: the manifest lists the segments and the digest of each one's first frame. Each frame follows the previous one,
+        and the run ends with the frame that the manifest names. Any deviation is damage, reported with file and offset.
+Rule 2: only a run without an end may break off: at the end of its last segment, and of its manifest.
+Rule 3: records are in order: deliveries by number, times never decrease, and the end is last.
+Rule 4: errors in one run do not affect other runs.
+Rule 5: if the manifest lacks its last entry, the last record of the last segment is also accepted as the end.
 """
 
 from __future__ import annotations
@@ -50,9 +49,8 @@ class Run:
     """A run of a node: its header and its segment files in order; `removed` is the number of segments that were removed
     before the first.
 
-    `ended` is what the manifest or the last record says of its end, None if there is no end; `running`: a process is
-    writing it.
-    `faults` are what is wrong with it as far as names, manifest and first frames show.
+    `ended` is the end according to the manifest or the last record, None without an end. `running`: a process is
+    writing the run. `faults` are the errors in its file names, its manifest and the first frames of its segments.
     """
 
     header: Header
@@ -82,7 +80,7 @@ class _Version(msgspec.Struct):
 
 
 def find_runs(folder: Path) -> RunList:
-    """The runs below a folder. Raises NotATrace if there is no such folder."""
+    """Return the runs below a folder. Raises NotATrace if the folder does not exist."""
     if not folder.is_dir():
         raise NotATrace(f"{folder}: no such folder" if not folder.exists() else f"{folder} is a file, not a folder")
     runs: list[Run] = []
@@ -99,7 +97,7 @@ def find_runs(folder: Path) -> RunList:
 
 
 _Named = dict[int | None, Path]
-"""A run's files: segments by number, the manifest under None."""
+"""Files of a run: segments by number, the manifest under None."""
 
 
 def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Named]:
@@ -119,7 +117,7 @@ def _denied(error: OSError) -> str:
 
 
 def _without_twin(run: Run, runs: list[Run]) -> Run:
-    """The run, with a fault if it is there more than once."""
+    """Return the run, with a fault if it exists more than once."""
     places = [str(other.folder) for other in runs if other.header.run == run.header.run]
     if len(places) == 1:
         return run
@@ -127,7 +125,7 @@ def _without_twin(run: Run, runs: list[Run]) -> Run:
 
 
 def _find_run(folder: Path, named: _Named) -> Run:
-    """Raises TraceError where not even a header can be read, or it is of another schema version."""
+    """Return the run of these files. Raises TraceError if no header can be read, or it has another schema version."""
     segments = {number: path for number, path in named.items() if number is not None}
     manifest = named.get(None)
     if manifest is None:
@@ -141,7 +139,7 @@ def _find_run(folder: Path, named: _Named) -> Run:
 
 
 def read_header(path: Path) -> tuple[Header, bytes]:
-    """The header of one file of a trace, and the digest of its frame. Raises NotATrace, UnsupportedSchema, OSError."""
+    """Return the header of a trace file and the digest of its frame. Raises NotATrace, UnsupportedSchema, OSError."""
     with path.open("rb") as stream:
         return _read_header(stream, path)
 
@@ -206,7 +204,7 @@ class _Manifest:
                     raise
 
     def _agrees(self, frame: Frame) -> bool:
-        """Take an entry; whether it could come after those before it."""
+        """Store an entry, and return whether it may follow the earlier ones."""
         if frame.kind != ENTRY or self.ended is not None:
             return False
         try:
@@ -225,7 +223,7 @@ class _Manifest:
                 return entry.reason in REASONS
 
     def run(self, segments: dict[int, Path], running: bool) -> Run:
-        """The run, of the segments that are there."""
+        """Return the run with the segments that exist."""
         header, faults = self.header, self.faults
         if not faults:
             if self.path.name != files.manifest_name(header.run) or header.segment != 0:
@@ -233,7 +231,7 @@ class _Manifest:
             count = len(self.opened)
             for number in range(self.removed, count):
                 path = self.path.parent / files.segment_name(header.run, number)
-                if path.exists():  # it may have been opened since we looked into the folder
+                if path.exists():  # it may be newer than the listing of the folder
                     segments[number] = path
                 else:
                     faults.append(f"{path} is missing")
@@ -264,7 +262,7 @@ class _Manifest:
 
 
 def _recorded_end(path: Path) -> Ended | None:
-    """The end that a run's last segment records; None if its last frame is not an end (rule 5)."""
+    """Return the end that a run's last segment records; None if its last frame is not an end (rule 5)."""
     try:
         with path.open("rb") as stream:
             frame = last_frame(stream, path)
@@ -272,7 +270,7 @@ def _recorded_end(path: Path) -> Ended | None:
             return None
         (record,) = (each for batch in _batches(path, frame) if not isinstance(batch, bytes) for each in batch)
     except (TraceError, OSError, ValueError):
-        return None  # reading the records names what is wrong
+        return None  # reading the records reports the error
     count = bytes(record.payload)
     if record.kind != ENDED or record.type not in REASONS or not count.isdigit():
         return None
@@ -285,10 +283,12 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    Raises Damaged, and OSError, on the way.
+    `after` is a delivery: only the records after it are yielded, possibly with records of the same number that are not
+    deliveries. `end` is the last record of the run, or None if the run was interrupted.
 
-    `after` is a delivery: then those that follow it, and perhaps what was recorded of it beside the delivery itself.
-    `end` is the last record of the run, or None if it was interrupted.
+    Raises:
+        Damaged: During the iteration: the files are damaged.
+        OSError: During the iteration: a file cannot be read.
     """
 
     def __init__(self, run: Run, after: int | None = None) -> None:
@@ -297,7 +297,7 @@ class RunRecords:
         self.end: TraceRecord | None = None
 
     def frames(self) -> Iterator[tuple[Path, Frame]]:
-        """The frames behind the headers, each with its file."""
+        """Yield (file, frame) for each frame that is not a header."""
         run, previous, path, end = self._run, START, Path(), 0
         for place, path in enumerate(run.paths):
             last = place == len(run.paths) - 1
@@ -323,7 +323,7 @@ class RunRecords:
             yield from batch
 
     def batches(self) -> Iterator[list[TraceRecord]]:
-        """The same, some at a time."""
+        """Yield the records in batches."""
         sequence = _Sequence(self._run)
         for path, frame in self.frames():
             if frame.kind != RECORDS:
@@ -356,14 +356,14 @@ class RunRecords:
 
 
 def first_delivery(run: Run) -> int:
-    """After which delivery the run's records begin. Raises Damaged, OSError."""
+    """Return the delivery after which the run's records begin. Raises Damaged, OSError."""
     if not run.removed:
         return run.header.begins
     return next((frame.after for _, frame in RunRecords(run).frames() if frame.kind == RECORDS), run.header.begins)
 
 
 def snapshots(run: Run) -> tuple[Snapshot, ...]:
-    """Those in the run that are whole. Raises Damaged, OSError."""
+    """Return the complete snapshots in the run. Raises Damaged, OSError."""
     gathering = SnapshotCollector()
     for path, frame in RunRecords(run).frames():
         gathering.take(path, frame)
@@ -378,22 +378,22 @@ class _Sequence:
         self.n = run.header.begins
         self.count = 0
         self.read = False
-        """Whether there was a first one."""
+        """Whether a record was read."""
         self.end: TraceRecord | None = None
         self._time = float("-inf")
 
     def pass_over(self, frame: Frame) -> None:
-        """Leave a frame unread."""
+        """Count the records of a frame without reading it."""
         self.count += frame.records
 
     def drop(self, records: list[TraceRecord], after: int) -> list[TraceRecord]:
-        """The records without those up to delivery `after`."""
+        """Return the records without those up to delivery `after`."""
         left = [each for each in records if each.n > after or (each.n == after and each.kind not in DELIVERIES)]
         self.count += len(records) - len(left)
         return left
 
     def deliveries(self, records: list[TraceRecord], start: int) -> int:
-        """Take those from `start` on that can only be deliveries that follow each other; the place behind them."""
+        """Count the consecutive deliveries from `start` on that are in order; return the index after them."""
         n, time = self.n, self._time
         if self.end is None:
             for record in islice(records, start, None):
@@ -412,7 +412,7 @@ class _Sequence:
         return start + taken_up
 
     def follow(self, record: TraceRecord) -> str:
-        """Take it; what is wrong with it, "" for nothing."""
+        """Check and count a record; return its error, or ""."""
         delivery = record.kind in DELIVERIES
         if not delivery and record.kind not in (CREATED, ENDED):
             return f"a record of no kind that there is: {record.kind!r}"
@@ -432,7 +432,7 @@ class _Sequence:
         return ""
 
     def _no_end(self, record: TraceRecord) -> str:
-        """What is wrong with the last record."""
+        """Return the error in the last record, or ""."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
@@ -445,12 +445,12 @@ class _Sequence:
 
 
 def _as_written(record: TraceRecord, count: int) -> TraceRecord:
-    """The end record as a recorder would write it."""
+    """Return the end record as a recorder would write it."""
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
 def _batches(path: Path, frame: Frame) -> Iterator[list[TraceRecord] | bytes]:
-    """See `text.batches`. Raises Damaged."""
+    """Call `text.batches` for a frame. Raises Damaged."""
     try:
         yield from batches(decompress(frame.content))
     except ValueError as error:
@@ -467,7 +467,7 @@ class Slice(NamedTuple):
 
 
 def slices(run: Run, most: int) -> Iterator[Slice]:
-    """All records of a run as far as they can be read, in slices of about `most` bytes.
+    """Yield all readable records of a run, in slices of about `most` bytes.
 
     The rest of a damaged segment is skipped; other segments are read. `survey` reports the damage.
     """
@@ -476,10 +476,12 @@ def slices(run: Run, most: int) -> Iterator[Slice]:
 
 
 def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None = None) -> Iterator[Slice]:
-    """The whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes; None: no limit.
+    """Yield the whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes; None: no limit.
 
-    They end where the file is torn or damaged; a file without a readable header has none, nor one that was removed.
-    Raises OSError.
+    The slices end before torn or damaged frames. A removed file, or one without a readable header, has none.
+
+    Raises:
+        OSError: The file cannot be read.
     """
     begin = end = start
     try:
@@ -500,7 +502,12 @@ def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None 
 
 
 def slice_lines(slice: Slice) -> Iterator[bytes]:
-    """The lines of a slice, each a record in JSON unless it is none. OSError; TraceError where it changed."""
+    """Yield the lines of a slice; each is a record in JSON, except damaged ones.
+
+    Raises:
+        OSError: The file cannot be read.
+        TraceError: The file has changed since the slice was found.
+    """
     with slice.path.open("rb") as stream:
         stream.seek(slice.start)
         part = io.BytesIO(stream.read(slice.end - slice.start))
@@ -526,14 +533,14 @@ class RunCheck(NamedTuple):
 
 
 def ending(run: Run) -> str:
-    """How an undamaged run ended."""
+    """Return the ending of an undamaged run."""
     if run.ended is not None:
         return run.ended.reason
     return RUNNING if run.running else KILLED
 
 
 def survey(run: Run) -> RunCheck:
-    """Check all of a run's frames, without looking into them."""
+    """Check all of a run's frames, without decompressing them."""
     if run.faults:
         return RunCheck(DAMAGED, run.faults)
     try:

@@ -1,11 +1,11 @@
-"""The schema of traces: each file has a header, then one record for each message that was delivered.
+"""The schema of traces: each file has a header, then one record for each delivered message.
 
-Rule 1: a record is complete: what came in, from whom and why, what the handler asked of its ports and got, and how it
-        ended. What the handler sent is not repeated: every sent message is a record of its own, with this one as cause.
-Rule 2: the columns, and the names of messages and of their fields, are the schema. Renaming, removing or redefining one
-        raises SCHEMA_VERSION; replay refuses any version that is not READABLE by name.
-Rule 3: a secret never reaches the disk: settings are masked by name before they enter the header.
-Rule 4: the last record of a run says that it is the last, why, and how many there are. A run without it ended early.
+Rule 1: a record is complete: the message, its sender and cause, the calls of I/O adapters with their results, and the
+        outcome of the handler. Sent messages are not repeated: each has its own record, with this one as cause.
+Rule 2: the schema consists of the columns, the names of messages and the names of their fields. A renamed, removed or
+        redefined one raises SCHEMA_VERSION. Replay rejects a version that is not READABLE, and names it.
+Rule 3: secrets are never written to disk: settings are masked by name before they enter the header.
+Rule 4: the last record of a run marks the end, with the reason and the number of records. A run without it ended early.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import msgspec
 
 SCHEMA_VERSION = 7
 READABLE = (7,)
-"""Schema versions that are read. Version 7 has event ids; messages had other names in versions 2 to 5."""
+"""Supported schema versions. Version 7 has event ids; messages had other names in versions 2 to 5."""
 
 FULL = "full"
 INPUTS = "inputs"
 DETAILS = (FULL, INPUTS)
-"""What records hold: everything; of what actors sent everything but the payloads, which a replay sends again."""
+"""Levels of detail: FULL, or INPUTS, which omits the payloads of messages from actors, because a replay sends them
+again.
+"""
 
 SENT = "sent"
 OUTSIDE = "outside"
@@ -31,18 +33,19 @@ CREATED = "created"
 ENDED = "ended"
 
 DELIVERIES = (SENT, OUTSIDE, TIMER)
-"""Kinds of record that are deliveries; the others describe the run itself."""
+"""Record kinds of deliveries; other kinds describe the run."""
 
 STOPPED = "stopped"
 DISK_FULL = "disk full"
 GIVEN_UP = "given up"
 DUMPED = "dumped"
 REASONS = (STOPPED, DISK_FULL, GIVEN_UP, DUMPED)
-"""Why a recording ended: the node stopped; space ran out; the trace could not be written for another reason; it is what
-a flight recorder kept, and the node goes on."""
+"""Reasons why a recording ended: the node stopped; the disk is full; the trace could not be written for another reason;
+a flight recorder was dumped, and the node continues.
+"""
 
 Payload = msgspec.Raw
-"""A message in JSON, as a record holds it: equal where the bytes are."""
+"""A message in JSON, as a record stores it; equal if the bytes are equal."""
 NO_PAYLOAD = Payload(b"null")
 MASK = "***"
 _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keystore\.key", re.IGNORECASE)
@@ -51,11 +54,15 @@ _SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keysto
 class Header(msgspec.Struct, frozen=True):
     """The header of a trace file: the node, the run, and the versions that are needed to read it.
 
-    `run` is unique, `segment` counts from 0 (the manifest, too, has 0). Clock times in records are seconds of the
-    base's clock; adding `clock_offset` gives seconds since 1970. `settings` are those the node was started with,
-    secrets masked. `events` are the controller's events: (message type, Kafka's name of the state that handles it).
-    `columns` are those of a Record. `detail` is one of DETAILS. The run's records begin after delivery `begins`, with a
-    snapshot where that is not 0.
+    Attributes:
+        run: The unique name of the run.
+        segment: The number of the segment, from 0; 0 for the manifest too.
+        settings: The settings with which the node was started; secrets are masked.
+        clock_offset: Seconds from a record's clock time to seconds since 1970.
+        events: The controller's events: (message type, Kafka's name of the state that handles it).
+        columns: The fields of a TraceRecord.
+        detail: One of DETAILS.
+        begins: The records begin after this delivery, with a snapshot if it is not 0.
     """
 
     schema_version: int
@@ -76,12 +83,12 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def in_full(header: Header, begins: int) -> Header:
-    """The header of the same run where nothing is left out, and which begins after that delivery."""
+    """Return the header of the same run with full detail, which begins after the delivery `begins`."""
     return msgspec.structs.replace(header, schema_version=SCHEMA_VERSION, detail=FULL, begins=begins)
 
 
 def part_of(header: Header, run: str, begins: int) -> Header:
-    """The header of a run of that name, which begins after that delivery."""
+    """Return the header of a run named `run`, which begins after the delivery `begins`."""
     return msgspec.structs.replace(header, run=run, begins=begins)
 
 
@@ -102,18 +109,29 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
     It is a JSON array of these fields, in this order.
 
-    `n` is the delivery's number, from 1. `cause` is the number of the delivery during which the message was sent or
-    the timer armed; -k means that it came from outside after delivery k. `event_id` is the number of the delivery that
-    began what this one serves: a client's request or other input, a timer, or an event of the controller. `sender` and
-    `receiver` are addresses as text, `actor` the receiver's class ("" for an external endpoint). Times are clock
-    seconds: when the message was queued, taken from the queue, and when the handler was done with it. `error` is what
-    the handler raised.
-
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
     "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
-    before this one, `error` what went wrong.
+    before this one, `error` the error that ended it.
 
-    Records hold values only, none of which leads back to them: the garbage collector need not know them.
+    Records contain only values without references back to them, so the garbage collector ignores them (`gc=False`).
+
+    Attributes:
+        n: The number of the delivery, from 1.
+        kind: One of DELIVERIES, "created" or "ended".
+        cause: The number of the delivery that sent the message or armed the timer; -k: it came from outside after
+            delivery k.
+        event_id: The number of the delivery that began the event this one serves: a client's request or other input, a
+            timer, or an event of the controller.
+        sender: The address of the sender as text.
+        receiver: The address of the receiver as text.
+        actor: The receiver's class; "" for an external endpoint.
+        type: The type name of the message.
+        queued_at: The clock time in seconds when the message was queued.
+        taken_at: The clock time in seconds when the message was taken from the queue.
+        finished_at: The clock time in seconds when the handler finished.
+        payload: The message.
+        effects: The calls of I/O adapters.
+        error: The exception of the handler.
     """
 
     n: int
@@ -133,17 +151,17 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """The record with the payload that it leaves out, and the name of its type."""
+    """Return the record with the payload that it omits, and the name of its type."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
 def created(n: int, receiver: str, actor: str, where: str, now: float) -> TraceRecord:
-    """A top-level actor was created after delivery `n`; `where` is "module:Class"."""
+    """Return the record of a top-level actor created after delivery `n`; `where` is "module:Class"."""
     return TraceRecord(n, CREATED, -n, 0, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
 
 
 def ended(n: int, reason: str, records: int, error: str | None, now: float) -> TraceRecord:
-    """The recording ended after delivery `n`; `records` is their number."""
+    """Return the end record after delivery `n`; `records` is the number of records before it."""
     payload = Payload(b"%d" % records)
     return TraceRecord(n, ENDED, -n, 0, "", "", "", reason, now, now, now, payload, (), error)
 
@@ -163,9 +181,8 @@ class Removed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A manifest entry: the run ended for this `reason`; `digest` is the digest of its last frame.
-
-    It has the number of records of the run.
+    """A manifest entry: the run ended for this `reason` after `records` records; `digest` is the digest of its last
+    frame.
     """
 
     reason: str
@@ -174,6 +191,6 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 def masked(settings: object) -> dict[str, Any]:
-    """The settings (an attrs value or a mapping) as plain values, those that may be secret replaced by MASK."""
+    """Return settings (an attrs value or a mapping) as plain values; values of secret settings are replaced by MASK."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
     return {name: MASK if value and _SECRET.search(name) else value for name, value in plain.items()}

@@ -1,12 +1,12 @@
 """Snapshots in a trace: the state of all actors of a node after a delivered message.
 
-Rule 1: a snapshot is lines of text, in frames of their own between those of the records; each frame names the delivery
-        after which the system was so. The pieces of one follow each other, other frames may come between: records go
-        on while a snapshot is written.
-Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each actor that it names, in that
-        order. The last line, an End, says how many actors there were, whether they were at rest (only then a replay
-        can begin there), and the digest of the lines before. Without it the snapshot was broken off, and is none.
-Rule 3: equal systems have equal lines: who replays a run and comes by a snapshot must hold what it says.
+Rule 1: a snapshot is lines of text in frames of their own, between the frames of records. Each frame names the delivery
+        after which the state was taken. The pieces of a snapshot are in order, but other frames may be between them,
+        because recording continues meanwhile.
+Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each of its actors, in that
+        order. The last line, an End, has the number of actors, whether they were at rest (a replay can begin only
+        there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
+Rule 3: equal systems have equal lines. A replay of a run must have the same state at each snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from messages.trace.frames import SNAPSHOT, Frame, read_frames
 from messages.trace.text import compress, decompress
 
 PIECE = 1 << 20
-"""A piece has no more text than that and one line."""
+"""Maximum bytes of text in a piece, plus one line."""
 
 _BEGINNING = b'["SystemState",'
 
@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     places: tuple[tuple[Path, int], ...]
 
     def lines(self) -> Iterator[bytes]:
-        """Its lines, but for the last. Raises Damaged, OSError."""
+        """Yield its lines, except the last. Raises Damaged, OSError."""
         left = self.end.actors + 1
         for path, offset in self.places:
             with path.open("rb") as stream:
@@ -67,13 +67,13 @@ class Snapshot(NamedTuple):
 
 
 def line(message: object) -> bytes:
-    """A message as a line. Raises UnknownType, BadPayload."""
+    """Return a message as a line. Raises UnknownType, BadPayload."""
     name, payload = encode(message)
     return b'["%s",%s]' % (name.encode(), payload)
 
 
 def message_of(line: bytes, codec: MessageDecoder) -> Any:
-    """The message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
+    """Return the message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
     boxed = _BOXED.decode(line)
     return codec.decode(boxed.type, boxed.payload)
 
@@ -82,7 +82,7 @@ _BOXED = msgspec.json.Decoder(Boxed)
 
 
 def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
-    """The lines of a system, and the last, in pieces."""
+    """Yield the lines of a system and the End line, in pieces."""
     digest, waiting, size, count = _digest(), list[bytes](), 0, 0
     for each in lines:
         digest.update(each + b"\n")
@@ -97,7 +97,7 @@ def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
 
 
 def digest_of(lines: Iterable[bytes]) -> str:
-    """What the End of these lines says."""
+    """Return the digest that the End of these lines contains."""
     digest = _digest()
     for each in lines:
         digest.update(each + b"\n")
@@ -159,5 +159,5 @@ _CODEC = MessageDecoder()
 
 
 def _lines(frame: Frame) -> list[bytes]:
-    """The lines of a piece. Raises ValueError."""
+    """Return the lines of a piece. Raises ValueError."""
     return decompress(frame.content).split(b"\n")[:-1]

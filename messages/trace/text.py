@@ -1,18 +1,19 @@
 """The text in a frame of a trace: one line of JSON for each record; content that records share is stored once.
 
 Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
-Rule 2: a line {"shared":[...]} is a run of entries of long tuples, numbered from 0 in the frame. In a record,
-        {"@":[i,j]} in place of a tuple is the entries of those lines from i up to, without, j. What is shared
-        is shared within a frame only: each can be read by itself. A line {"rows":[message,version,[[topic,bytes],...],
-        [[k,n],...]]}, numbered with them, holds the entries of a request's part as the rows that Kafka's protocol has
-        for them in that version, for these bytes are made in any case (`messages.wire.parts`).
-Rule 3: of a run that is recorded by its inputs (`schema.INPUTS`), a line {"sent":[...]} is several deliveries on end,
-        column by column, of messages that actors sent or timers brought: all of them but the payloads, which a replay
-        sends again. What came from outside is a record as ever.
-Rule 4: no field of a message is called "@", and inside a string quotes are escaped: so the reference is found, and
-        replaced, as text. Who reads the lines sees plain JSON.
-Rule 5: the work is done in small steps, however large the messages: entries are encoded some hundred at a time, and
-        compressed by pieces.
+Rule 2: a line {"shared":[...]} has consecutive entries of long tuples. These lines are numbered from 0 in the frame. In
+        a record, {"@":[i,j]} in place of a tuple means the entries of the lines i up to but not including j. Entries
+        are only shared within a frame, so each frame can be read by itself. A line
+        {"rows":[message,version,[[topic,bytes],...], [[k,n],...]]} has the same numbering. It holds the entries of a
+        request's part as rows of Kafka's protocol in that version, because these bytes are needed anyway
+        (`messages.wire.parts`).
+Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent":[...]}. Such a line has several
+        consecutive deliveries, column by column, of messages that actors sent or timers brought, without the payloads,
+        which a replay sends again. Messages from outside are records as in rule 1.
+Rule 4: message fields are never called "@", and quotes inside strings are escaped. References can therefore be found
+        and replaced as text, and `record_lines` returns plain JSON.
+Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of some hundred, and text
+        is compressed in pieces.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from messages.zstd import zstd
 ENTRIES = 500
 """Entries of a long tuple encoded in one step (about 0.3 ms)."""
 DELIVERIES = 64
-"""Deliveries encoded in one step."""
+"""Maximum number of deliveries encoded in one step."""
 COLUMNS = 256
-"""Deliveries put into columns in one step."""
+"""Maximum number of deliveries converted to columns in one step."""
 PIECE = 1 << 16
-"""Bytes compressed in one step."""
+"""Bytes of text compressed in one step."""
 READ = 1 << 16
-"""Approximate bytes decoded in one step: the records still fit a processor's cache."""
+"""Approximate bytes decoded in one step; its records still fit into a processor's cache."""
 LEVEL = 1
-"""Of compression."""
+"""Compression level."""
 
 _SHARED = b'{"shared":'
 _ROWS = b'{"rows":'
@@ -56,14 +57,14 @@ _TYPE, _PAYLOAD = 7, 11
 
 
 class FrameText(MessageEncoder):
-    """Encodes records to the compressed text of one frame: `take` the records, then call `step` until it is done.
+    """Encodes records to the compressed text of one frame: `take` the records, then call `step` until it returns False.
 
-    `inputs`: what actors sent is written without its payload (rule 3).
+    `inputs`: messages that actors sent are written without payloads (rule 3).
     """
 
     def __init__(self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False) -> None:
         self.records = 0
-        """How many have been taken, and the number of the last."""
+        """The number of records taken, and the delivery number of the last one."""
         self.last = 0
         self._inputs = inputs
         self._compressor = compressor or zstd.ZstdCompressor(level=LEVEL)
@@ -81,10 +82,10 @@ class FrameText(MessageEncoder):
         return self._compressed_from + len(self._lines)
 
     def take(self, waiting: deque[Any]) -> None:
-        """Take some of the deliveries, or of the records that are written as they are.
+        """Take some of the deliveries, or of the records that are written unchanged.
 
-        A delivery is a tuple of a Record's columns, but for the message itself in place of type and payload: n, kind,
-        cause, event_id, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
+        A delivery is a tuple of a record's columns, with the message in place of type and payload: n, kind, cause,
+        event_id, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
         """
         if self._inputs:
             self._take_inputs(waiting)
@@ -120,7 +121,7 @@ class FrameText(MessageEncoder):
                 type_, payload = box(message)
             except (TraceError, *UNFIT) as reason:
                 type_, payload = _without_form(message, reason)
-            # one tuple in one go, and addresses looked into here: this line is most of what recording costs
+            # One tuple at once, with inlined address texts: this line is most of the cost of recording.
             rows.append(
                 (
                     n,
@@ -146,7 +147,7 @@ class FrameText(MessageEncoder):
         self.last = last.n if last.__class__ is TraceRecord else last[0]
 
     def step(self) -> bool:
-        """Do a little of the work; False where there is none."""
+        """Do a small amount of work; return False if no work is left."""
         if len(self._lines) >= PIECE:
             self._compress()
         elif self._unwritten:
@@ -158,7 +159,7 @@ class FrameText(MessageEncoder):
         return True
 
     def finish(self) -> bytes:
-        """All of it, compressed; of no use afterwards."""
+        """Return the compressed text of the frame; the object cannot be used afterwards."""
         while self.step():
             pass
         self._compress()
@@ -166,7 +167,7 @@ class FrameText(MessageEncoder):
         return b"".join(self._compressed)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """A reference to the tuple's entries. Known is a tuple of the very same entries, by their identity."""
+        """Return a reference to the tuple's entries; tuples with identical entry objects get the same reference."""
         key = len(value), id(value[0]), id(value[-1])
         known = self._known.get(key)
         if known is None or not (known[0] is value or all(map(operator.is_, known[0], value))):
@@ -176,7 +177,7 @@ class FrameText(MessageEncoder):
                 self._unwritten.append((key, value[start : start + step], plain, part))
                 self._shared += 1
             reference = msgspec.Raw(b"%b%d,%d]}" % (_REFERENCE, first, self._shared))
-            known = self._known[key] = value, reference  # the tuple is kept, or an id could be used again
+            known = self._known[key] = value, reference  # keep the tuple alive, because a freed id could be reused
         if isinstance(known[1], Exception):
             raise known[1]
         return known[1]
@@ -190,7 +191,7 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # The record that asked for these entries is the last one taken; who shares them comes later.
+            # The last record taken has these entries; records that share them come later.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)
@@ -237,7 +238,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     errors: tuple[tuple[int, str], ...]
 
     def records(self) -> Iterator[TraceRecord]:
-        """Each as a record without a payload. Raises ValueError where the columns do not fit together."""
+        """Yield each record without a payload. Raises ValueError if the columns have different lengths."""
         effects, errors = dict(self.effects), dict(self.errors)
         columns = (self.kinds, self.causes, self.events, self.senders, self.receivers, self.types)
         rows = zip(*columns, self.queued, self.taken, self.finished, strict=True)
@@ -253,7 +254,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:
-    """Deliveries as Sent says; most of the work is zip's and the encoder's."""
+    """Return deliveries in the order of RecordColumns; zip and the encoder do most of the work."""
     n, kinds, causes, events, senders, receivers, _, content, queued, taken, finished, effects, errors = zip(
         *batch, strict=True
     )
@@ -274,24 +275,24 @@ def _columns(batch: list[Any]) -> tuple[Any, ...]:
 
 
 def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
-    """Type name and payload of a message that has no form."""
+    """Return type name and payload of a message without a JSON form."""
     name = type(message).__name__
     return name, unencodable(reason if isinstance(reason, TraceError) else unfit(name, reason))
 
 
 def _unfit(row: tuple[Any, ...], reason: Exception) -> tuple[Any, ...]:
-    """The row with the reason in place of its payload."""
+    """Return the row with the error in place of its payload."""
     error = reason if isinstance(reason, TraceError) else unfit(row[_TYPE], reason)
     return (*row[:_PAYLOAD], unencodable(error), *row[_PAYLOAD + 1 :])
 
 
 def compress(lines: Iterable[bytes]) -> bytes:
-    """Lines as the text of a frame."""
+    """Return lines as the compressed text of a frame."""
     return zstd.compress(b"".join(line + b"\n" for line in lines), level=LEVEL)
 
 
 def decompress(content: bytes) -> bytes:
-    """The text of a frame. Raises ValueError where it is none."""
+    """Return the text of a frame. Raises ValueError if it is damaged."""
     try:
         return zstd.decompress(content)
     except zstd.ZstdError as error:
@@ -305,7 +306,7 @@ _decode_sent = msgspec.json.Decoder(dict[str, RecordColumns]).decode
 
 
 def records_of(line: bytes) -> tuple[TraceRecord, ...]:
-    """The records of a line, one but for rule 3. Raises ValueError (as msgspec does) where it holds none."""
+    """Return the records of a line; several only by rule 3. Raises ValueError (as msgspec does) for any other line."""
     if line.startswith(_SENT):
         [sent] = _decode_sent(line).values()
         return tuple(sent.records())
@@ -313,13 +314,14 @@ def records_of(line: bytes) -> tuple[TraceRecord, ...]:
 
 
 def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
-    """The records of a text, some at a time, and every line that holds none, as it stands.
+    """Yield the records of a text in batches; a line that is not a record is yielded unchanged as bytes.
 
-    Raises ValueError for a reference to nothing.
+    Raises:
+        ValueError: A reference to lines that do not exist.
     """
     text = text.strip(b"\n")
     start = 0
-    while start < len(text):  # until a line of another kind, there are no references
+    while start < len(text):  # no references before the first line of another kind
         end = text.find(b"\n", start + READ)
         piece = text[start:] if end < 0 else text[start:end]
         records = None if b"@" in piece and _REFERENCE in piece else _all_of(piece)
@@ -340,7 +342,7 @@ def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
 
 
 def _all_of(piece: bytes) -> list[TraceRecord] | None:
-    """The records of some lines; None if a line is not a plain record."""
+    """Return the records of some lines; None if a line is not a plain record."""
     try:
         return _decode_all(b"[" + piece.replace(b"\n", b",") + b"]")
     except ValueError:
@@ -348,7 +350,7 @@ def _all_of(piece: bytes) -> list[TraceRecord] | None:
 
 
 def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines, as many together as are quickly decoded in one go; a line of several deliveries stays alone."""
+    """Yield the lines in groups that are quickly decoded at once; a line of several deliveries is its own group."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:
@@ -362,7 +364,9 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:
-    """The records' lines, what is shared put where it belongs. Raises ValueError for a reference to nothing."""
+    """Yield the lines of records, with references replaced by their entries. Raises ValueError for a reference to lines
+    that do not exist.
+    """
     shared: list[bytes] = []
 
     def entries(reference: re.Match[bytes]) -> bytes:

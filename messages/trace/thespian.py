@@ -57,7 +57,7 @@ def _exit_request(wire: _ExitRequest, decoding: Decoding) -> ActorExitRequest:
 
 
 def _microseconds(period: timedelta | float) -> int:
-    """Of a timer's period, which Thespian also takes as seconds."""
+    """Return a timer's period in microseconds; Thespian also accepts seconds."""
     return period // _MICROSECOND if isinstance(period, timedelta) else round(period * 1_000_000)
 
 
@@ -84,4 +84,4 @@ THESPIAN: dict[type, Form] = {
         lambda w, decoding: PoisonMessage(decoding.decode(w.poison.type, w.poison.payload), w.details),
     ),
 }
-"""By class."""
+"""Forms by class."""

@@ -1,10 +1,10 @@
 """RunWriter writes the trace of a run and limits the size of its files.
 
-Rule 1: a frame is on the disk (as far as the system takes it) when `write` returns. A kill can tear the last one, no
-        other. A segment gets its name when its first frame is written, then the manifest lists it.
-Rule 2: all files of the folder together stay below `max_bytes`: the oldest go first, earlier runs whole, then the
-        first segments of this one. The manifest records a segment's removal before the removal.
-Rule 3: below `free_bytes` of free space nothing is written any more: the disk is for the node's logs, not for this.
+Rule 1: when `write` returns, the frame is on the disk (or in the system's cache). A kill can only tear the last frame.
+        A segment gets its name after its first frame is written; then the manifest lists it.
+Rule 2: the total size of all files in the folder stays below `max_bytes`. The oldest are removed first: earlier runs as
+        a whole, then the first segments of this run. The manifest records a segment's removal before the removal.
+Rule 3: below `free_bytes` of free space writing stops: the disk is needed for the node's logs.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class _OpenTraceFile:
         self.size = 0
 
     def append(self, kind: int, content: bytes, records: int = 0, after: int = 0) -> None:
-        """One frame more."""
+        """Append a frame."""
         data, digest = frame(kind, content, self.digest, records, after)
         files.write_all(self.file, data)
         self.size += len(data)
         self.digest = digest
 
     def append_line(self, kind: int, line: bytes, records: int = 0, after: int = 0) -> None:
-        """One line as a frame."""
+        """Append a frame with one line."""
         self.append(kind, compress([line]), records, after)
 
     def mend(self) -> None:
-        """Take away the beginning of a frame that could not be written."""
+        """Truncate an incompletely written frame."""
         os.ftruncate(self.file.fileno(), self.size)
         self.file.seek(self.size)
 
@@ -58,7 +58,9 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """A file that begins with the header, after the frame with that digest; it has its name once that is written."""
+    """Create a file with the header, after the frame with the digest `digest`. It gets its name after the header is
+    written.
+    """
     unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
     chain = _OpenTraceFile(files.create(unnamed), digest)
     try:
@@ -91,10 +93,16 @@ class _Older(NamedTuple):
 
 
 class RunWriter:
-    """Writes the trace of a run into `folder`; after `segment_bytes` it starts the next file.
+    """Writes the trace of a run into `folder`, in segments of `segment_bytes`.
 
-    `max_bytes` and `free_bytes` as above; -1: no bound. Every method may raise OSError; then only `end` and `close`
-    are of use.
+    All methods may raise OSError; afterwards only `end` and `close` may be called.
+
+    Args:
+        folder: The folder of the files.
+        header: The header of the first segment.
+        segment_bytes: The size at which the next segment starts.
+        max_bytes: Maximum total size of the folder's files (rule 2); -1: unlimited.
+        free_bytes: Minimum free space of the disk (rule 3); -1: ignored.
     """
 
     def __init__(
@@ -114,10 +122,10 @@ class RunWriter:
         self._older = deque(_older_runs(folder)) if max_bytes >= 0 else deque()
         self._closed_segments: deque[_Segment] = deque()
         self.segment = -1
-        """The number of the one that is being written."""
+        """Number of the current segment."""
         self._segment: _OpenTraceFile | None = None
         self.records = 0
-        """How many are in the files."""
+        """Number of records in the files."""
         self._manifest = _begun(folder / files.manifest_name(header.run), header, START)
         try:
             self._open(START)
@@ -128,7 +136,7 @@ class RunWriter:
     # ------------------------------------------------------------------------------------------------ writing
 
     def write(self, content: bytes, records: int, after: int) -> None:
-        """Append a frame of `count` records, which start after delivery `after`."""
+        """Append a frame of `records` records, which start after delivery `after`."""
         self._append(RECORDS, content, records, after)
         self.records += records
 
@@ -145,7 +153,7 @@ class RunWriter:
         segment.append(kind, content, records, after)
 
     def end(self, record: TraceRecord) -> None:
-        """Write the last record, and that it is the last; a frame that was begun before is taken back."""
+        """Write the end record, and the end to the manifest; an incomplete frame is removed first."""
         segment = self._current()
         segment.mend()
         segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
@@ -153,7 +161,7 @@ class RunWriter:
         self._tell(Ended(record.type, self.records, segment.digest.hex()))
 
     def close(self) -> None:
-        """Close the files; a second time does nothing."""
+        """Close the files; a second call has no effect."""
         if self._segment is not None:
             segment, self._segment = self._segment, None
             segment.close()
@@ -165,7 +173,7 @@ class RunWriter:
         return self._segment
 
     def _open(self, digest: bytes) -> _OpenTraceFile:
-        """Begin the next segment, after the frame with that digest."""
+        """Start the next segment, after the frame with the digest `digest`."""
         self._evict()
         number = self.segment + 1
         begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
@@ -196,7 +204,7 @@ class RunWriter:
             )
 
     def _evict(self) -> None:
-        """Remove the oldest until another segment fits."""
+        """Remove the oldest files until the size limit permits another segment."""
         if self._max_bytes < 0:
             return
         total = sum(run.size for run in self._older) + sum(segment.size for segment in self._closed_segments)
@@ -213,9 +221,9 @@ class RunWriter:
 
 
 def _older_runs(folder: Path) -> list[_Older]:
-    """The completed runs in the folder, oldest first; of each the segments, then the manifest.
+    """Return the completed runs in the folder, oldest first, each with its segments and then its manifest.
 
-    A file without its name, which a kill left behind, belongs to its run.
+    A file that a kill left without its final name belongs to its run.
     """
     runs: dict[str, list[tuple[bool, Path]]] = {}
     for path in sorted(folder.iterdir()):

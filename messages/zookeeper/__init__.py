@@ -1,12 +1,12 @@
-"""Requests to the ZooKeeper bridge and their results; only the bridge knows paths, JSON and ZooKeeper operations.
+"""Requests to the ZooKeeper bridge and their results; only the bridge uses paths, JSON and ZooKeeper operations.
 
 The bridge replies to each request with `Answer(id, result)`: the result type is in the request's docstring, or it is a
-`Failure` (messages.conversation). "Arms X" means that the bridge sets a watch before it reads, and sends the event X to
-the sender of the request after the next change. The same request arms the watch again. If the connection or the session
+`Failure` (messages.conversation). If a request sets a watch, the bridge sets it before it reads. It sends the event to
+the sender of the request after the next change. The same request sets the watch again. If the connection or the session
 may have lost watches, the bridge sets them again and sends the events.
 
-`epoch_zk_version` is the version of /controller_epoch that fences a write: every transaction checks it, and
-Failure("ControllerMoved") is the reply if the check fails. None is an unfenced write, as of admin tools.
+`epoch_zk_version` is the version of /controller_epoch that fences a write: every transaction checks it, and the reply
+is Failure("ControllerMoved") if the check fails. None is an unfenced write, as of admin tools.
 
 Kafka: the methods of `KafkaZkClient`.
 """

@@ -12,9 +12,8 @@ from messages.zookeeper.question import BridgeQuestion
 class RegisterBroker(BridgeQuestion["BrokerRegistered | RegistrationRefused"]):
     """A request to create the ephemeral znode /brokers/ids/N; the reply is BrokerRegistered or RegistrationRefused.
 
-    Create and set are one transaction.
-
-    A node left by this process's own earlier session is deleted and made anew; another owner's refuses.
+    One transaction creates the znode and sets its data. A znode of an earlier session of this process is deleted and
+    created again. If another session owns the znode, the registration is refused.
     """
 
     broker: Broker
@@ -52,7 +51,7 @@ class UpdateBroker(BridgeQuestion[Done]):
 class GetBrokers(BridgeQuestion["Brokers"]):
     """A request to read all of /brokers/ids/*, and to watch it if `watch` is set; the reply is Brokers.
 
-    The watch sends BrokerChange. Children that name no id are ignored.
+    The watch sends BrokerChange. Children whose name is not a number are ignored.
     """
 
     watch: bool = True
@@ -62,7 +61,7 @@ class GetBrokers(BridgeQuestion["Brokers"]):
 class Brokers:
     """The live brokers by id, each with its epoch; `unreadable` are the ids of invalid registrations.
 
-    The bridge logs those.
+    The bridge logs invalid registrations.
     """
 
     brokers: tuple[Broker, ...]
@@ -73,7 +72,7 @@ class Brokers:
 class WatchBrokers(BridgeQuestion[Done]):
     """A request to watch the registrations of these brokers for changes (BrokerModifications); the reply is Done.
 
-    There is no read: the caller has just read them.
+    The bridge does not read them, because the sender has just read them.
     """
 
     broker_ids: tuple[int, ...]

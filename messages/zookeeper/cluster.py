@@ -58,7 +58,7 @@ class RegisterNode(BridgeQuestion[Done]):
     """A request to create the ephemeral znode /kafka-actors/nodes/N with the node's metrics address and roles; the
     reply is Done.
 
-    Ours alone: Kafka's tools never look there. A node of the same id left by an earlier session is replaced.
+    Kafka and its tools do not use this znode. A znode of the same id from an earlier session is replaced.
     """
 
     node: NodeRegistration
@@ -69,7 +69,7 @@ class NodeRegistration:
     """The content of /kafka-actors/nodes/N: the address of a node's metrics, its roles, and its listener for the
     controller.
 
-    `kafka-actors status` uses it; the listener is "" if not known.
+    `kafka-actors status` uses it; the listener is "" if unknown.
     """
 
     id: int
@@ -89,7 +89,7 @@ class GetNodes(BridgeQuestion["Nodes"]):
 class Nodes:
     """The registered nodes of kafka-actors; `unreadable` names those with an invalid registration.
 
-    The bridge logs those.
+    The bridge logs invalid registrations.
     """
 
     nodes: tuple[NodeRegistration, ...]

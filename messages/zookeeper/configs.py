@@ -10,7 +10,8 @@ from messages.vocabulary import message
 from messages.zookeeper.question import BridgeQuestion
 
 ALL_BROKERS = "<default>"
-"""Where a broker's id stands, in /config/brokers and in notifications: what counts for all that say nothing else."""
+"""In place of a broker's id in /config/brokers and in notifications: the default for all brokers without an override.
+"""
 
 
 @message
@@ -50,7 +51,7 @@ class SetTopicConfig(BridgeQuestion[Done]):
 class GetBrokerConfigs(BridgeQuestion["BrokerConfigs"]):
     """A request to read the config overrides of brokers or of ALL_BROKERS; the reply is BrokerConfigs.
 
-    One without a znode has no overrides.
+    A broker without a znode has no overrides.
     """
 
     brokers: tuple[str, ...]

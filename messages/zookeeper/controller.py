@@ -34,9 +34,7 @@ class ControllerRead:
 class GetControllerEpoch(BridgeQuestion["ControllerEpochRead"]):
     """A request to read the current /controller_epoch, after a sync; the reply is ControllerEpochRead.
 
-    The sync is an empty transaction.
-
-    Failure("ConnectionLoss") at once while ZooKeeper is disconnected.
+    The sync is an empty transaction. The reply is Failure("ConnectionLoss") at once while ZooKeeper is disconnected.
     """
 
 
@@ -61,7 +59,7 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 class Elected:
     """The reply to Elect if this node is the controller now: the new epoch, and the version of /controller_epoch.
 
-    That version fences its writes.
+    That version fences the controller's writes.
     """
 
     epoch: int
@@ -72,7 +70,7 @@ class Elected:
 class NotElected:
     """The reply to Elect if another node was elected; its id is -1 if /controller has been deleted since.
 
-    Its deletion fires Reelect.
+    The deletion fires Reelect.
     """
 
     broker_id: int
@@ -82,5 +80,5 @@ class NotElected:
 class ResignController(BridgeQuestion[Done]):
     """A request to delete /controller if this session created it; the reply is Done.
 
-    It is fenced by the epoch that is read with it.
+    The epoch that is read with /controller fences the deletion.
     """

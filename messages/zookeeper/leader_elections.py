@@ -17,7 +17,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 class PreferredElections:
     """The reply to GetPreferredElections: the requested partitions in order; `requested` is whether the znode exists.
 
-    Each partition occurs once; there are none if the znode is unreadable.
+    Each partition occurs once; `partitions` is empty if the znode is unreadable.
     """
 
     requested: bool
@@ -28,7 +28,7 @@ class PreferredElections:
 class DeletePreferredElections(BridgeQuestion[Done]):
     """The controller's request to delete /admin/preferred_replica_election; the reply is Done.
 
-    It is fenced; an absent znode is no error.
+    The deletion is fenced; an absent znode is no error.
     """
 
     epoch_zk_version: int

@@ -13,9 +13,7 @@ from messages.zookeeper.question import BridgeQuestion
 class GetPartitionStates(BridgeQuestion["PartitionStates"]):
     """A request to read the states of partitions, and to watch them if `watch` is set; the reply is PartitionStates.
 
-    The watch sends PartitionReassignmentIsrChange.
-
-    -> PartitionStates, same order
+    The watch sends PartitionReassignmentIsrChange. The states are in the order of the request.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -41,8 +39,7 @@ class PartitionStates:
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
     """The controller's request to create the state znodes of new partitions; the reply is WriteResults.
 
-    Topics in `begun` have their partitions/ already, by what was asked before: a guess, which costs two more requests
-    where it is wrong.
+    Topics in `begun` should have a partitions/ znode from an earlier request. A wrong entry costs two more requests.
     """
 
     states: tuple[Leadership, ...]
@@ -54,12 +51,9 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
     """A request to write partition states if each znode still has the given version; the reply is WriteResults.
 
-    It is fenced if a controller asks.
-
-    -> WriteResults, same order.
-
-    After a lost answer or a BadVersion the batch is re-read once: what already holds our data at version + 1 counts
-    as OK, a different version as BAD_VERSION, the rest is sent again.
+    The controller's request is fenced. The results are in the order of the request. After a lost reply or a BadVersion
+    the batch is read again once. A znode with our data at version + 1 counts as OK, another version as BAD_VERSION; the
+    other states are written again.
     """
 
     states: tuple[Leadership, ...]

@@ -28,7 +28,7 @@ class GetReassignments(BridgeQuestion["Reassignments"]):
 class Reassignments:
     """The reassignments in /admin/reassign_partitions; `there` is whether the znode exists.
 
-    Each partition occurs once; there are none if the znode is unreadable.
+    Each partition occurs once; `requested` is empty if the znode is unreadable.
     """
 
     there: bool
@@ -48,9 +48,8 @@ class RequestReassignments(BridgeQuestion[Done | Reassignments]):
 class RemoveReassignments(BridgeQuestion[Reassignments]):
     """The controller's request to remove these partitions from /admin/reassign_partitions.
 
-    It is fenced. A partition stays if it now has other target replicas.
-
-    -> Reassignments, those that are left. The znode is deleted with the last.
+    The write is fenced. A partition stays if it now has other target replicas. The reply is Reassignments with the
+    remaining partitions. The znode is deleted with the last partition.
     """
 
     requests: tuple[RequestedReassignment, ...]

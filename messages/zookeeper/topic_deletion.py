@@ -19,7 +19,7 @@ class GetTopicDeletions(BridgeQuestion[TopicNames]):
 class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"]):
     """A request to create /admin/delete_topics/T; the reply is Done or TopicAlreadyMarkedForDeletion.
 
-    It is fenced if the controller asks.
+    The controller's request is fenced.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class TopicAlreadyMarkedForDeletion:
 class DeleteTopicDeletionRequests(BridgeQuestion[Done]):
     """The controller's request to delete /admin/delete_topics/T for these topics; the reply is Done.
 
-    It is fenced; absent znodes are no error.
+    The deletion is fenced; absent znodes are no error.
     """
 
     topics: tuple[str, ...]
@@ -49,7 +49,7 @@ class DeleteTopics(BridgeQuestion[Done]):
     """The controller's request to delete the znodes of topics, their configs and their deletion requests; the reply is
     Done.
 
-    It deletes, fenced, /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T.
+    The deletion is fenced: first /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T.
     """
 
     topics: tuple[str, ...]

@@ -47,7 +47,7 @@ class Assignments:
     """The reply to GetAssignments: the assignments of the topics that exist; `unreadable` names those with invalid
     data.
 
-    The bridge logs those.
+    The bridge logs invalid data.
     """
 
     topics: tuple[TopicAssignment, ...]
@@ -58,7 +58,7 @@ class Assignments:
 class SetAssignments(BridgeQuestion[Done]):
     """A request to overwrite /brokers/topics/T; the reply is Done.
 
-    Any version is overwritten. NONODE fails as ZooKeeperRefused.
+    Any version is overwritten. An absent znode is the Failure ZooKeeperRefused (NONODE).
     """
 
     topics: tuple[TopicAssignment, ...]
@@ -69,7 +69,7 @@ class SetAssignments(BridgeQuestion[Done]):
 class CreateTopic(BridgeQuestion["Done | TopicExists"]):
     """A request to create the znodes of a topic with its config and its assignment; the reply is Done or TopicExists.
 
-    /config/topics/T is created or replaced, then /brokers/topics/T; fenced if the controller asks.
+    /config/topics/T is created or replaced, then /brokers/topics/T is created. The controller's request is fenced.
     """
 
     topic: TopicAssignment

@@ -11,7 +11,7 @@ from messages.zookeeper.question import BridgeQuestion
 class StartWatching(BridgeQuestion[Done]):
     """A request to watch the znodes of these event classes; the reply is Done.
 
-    Events of paths with keys are excepted.
+    Event classes whose paths have keys are ignored.
     """
 
     events: tuple[str, ...]
@@ -19,9 +19,7 @@ class StartWatching(BridgeQuestion[Done]):
 
 @message
 class StopWatching(BridgeQuestion[Done]):
-    """A request to stop the sender's watches of these event classes; the reply is Done.
-
-    Those of `keys`, or all.
+    """A request to stop the sender's watches of these event classes, of all keys or only of `keys`; the reply is Done.
 
     A key is a broker id or a topic as text; several keys of a path are joined by "/".
     """
