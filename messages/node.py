@@ -313,7 +313,8 @@ class StartTransactionCoordinator:
 
 @message
 class StartCoordinatorFinder:
-    """The first message to CoordinatorFinderActor; `topic_creation` creates an internal topic at its first use."""
+    """The first message to CoordinatorFinderActor; `topic_creation` is the actor that creates an internal topic at
+    its first use."""
 
     bridge: ActorAddress
     metadata_cache: ActorAddress

@@ -435,7 +435,7 @@ class IsrChanged:
 
 
 class ThrottledTopic(NamedTuple):
-    """The partitions of a topic whose replicas on this broker are throttled, as leaders or as followers (None: all)."""
+    """A topic with its throttled partitions on this broker; None means all partitions."""
 
     topic: str
     partitions: tuple[int, ...] | None

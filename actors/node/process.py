@@ -31,7 +31,7 @@ _server_log = logging.getLogger("kafka.server.KafkaServer")
 
 
 class NodeProcess:
-    """A node from its settings to its exit; call `run` once, on the event loop of the process."""
+    """Runs a node, from reading its settings until its exit; call `run` once, on the event loop of the process."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings

@@ -39,7 +39,7 @@ def expand(run: Run, actors: Collection[type[Actor]], folder: Path) -> RunReplay
 
 
 class _Expansion:
-    """An observer of a replay, which writes the complete trace."""
+    """Observes a replay and writes the run again, with the omitted message contents restored."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         self._header = run.header

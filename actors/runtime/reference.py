@@ -91,7 +91,7 @@ class System(Protocol):
 
 
 class ActorRef(ActorAddress):  # type: ignore[misc]
-    """The address of an actor or external endpoint in the actor system `base`.
+    """The address of an actor or external endpoint; `base` is its actor system.
 
     It has Thespian's methods for the actor itself.
     """

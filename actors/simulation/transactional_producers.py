@@ -268,7 +268,7 @@ class Incarnation:
 
 
 class Worker(Incarnation):
-    """A transactional consumer and producer: it copies records of the input topic to the output topic (rule 4."""
+    """A transactional consumer and producer: it copies records of the input topic to the output topic (rule 4)."""
 
     def _transaction(self) -> Generator[Any, Any, bool]:
         if OUTPUT not in self._law.states:

@@ -24,7 +24,7 @@ class StateChange(NamedTuple):
 
 
 class StateDifference(NamedTuple):
-    """A part of a state with its values at two moments; ABSENT for none."""
+    """A part of a state and its values at two moments; a value is ABSENT if the part did not exist then."""
 
     path: str
     before: Any

@@ -1,6 +1,7 @@
 """Example values for the placeholders of texts; samples of `tests.docs.surface` read like real output with them."""
 
 CONTEXTS: dict[str, dict[str, str]] = {
+    "[Partition {self.role.partition} broker": {"text": "Shrinking ISR from 1,2 to 1"},
     "Error loading transactions from": {
         "TRANSACTION_STATE": "__transaction_state",
         "name_of(message.error_code)": "KAFKA_STORAGE_ERROR",
