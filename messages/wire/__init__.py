@@ -2,14 +2,14 @@
 
     encode_request(request, correlation_id, client_id) -> bytes      with size, in request.version
     decode_request(frame) -> (RequestHeader, request)
-    encode_response(header, response) -> bytes                       with size, as `header` wants it
+    encode_response(header, response) -> bytes                       with size, in the version of `header`
     decode_response(request_type, version, frame) -> (correlation_id, response)
     FrameReader().feed(data) -> frames
 
     encoding_request, decoding_request, encoding_response, decoding_response: the same in steps
-    encoding_response_pieces: and in pieces, records not copied
+    encoding_response_pieces: the same in steps and in pieces, without a copy of the records
 
-Everything that can be wrong is a `WireError`. What can be spoken is in `messages.apis`.
+All errors are a `WireError`. `messages.apis` lists the supported APIs and versions.
 """
 
 from messages.wire.codec import (

@@ -1,13 +1,13 @@
 """Check the records inside a batch, and read their times, keys and values.
 
-Rule 1: both read the decompressed data as a stream (`compression`, rule 1). The check holds SPAN of it at most, what
-        reads keys and values one record.
-Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, and at no contents. Records
-        of one shape that follow each other are compared column by column.
-        What `_walk.c` does of it, where that was compiled, is another's work only if a record is not right: a plain
-        record costs 10 ns there, 1,000 ns here, and 50 ns here among others of its shape.
-Rule 3: the check is done in steps. A step that decompresses more than a little is a call for another thread: the
-        libraries let other threads run meanwhile.
+Rule 1: both read the decompressed data as a stream (`compression`, rule 1). The check holds at most SPAN bytes of it;
+        the reader of keys and values holds one record.
+Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, but not at the contents.
+        Consecutive records of one shape are compared column by column. The compiled `_walk.c` checks records faster,
+        and stops at invalid ones, which the Python code then reports: a record costs 10 ns there, 1,000 ns in Python,
+        and 50 ns in Python among others of its shape.
+Rule 3: the check is done in steps. A step that decompresses a large chunk is a call for another thread, because the
+        libraries release the GIL meanwhile.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ except ImportError:
     compiled_walk = None  # type: ignore[assignment]
 
 SLICE, COMPILED_SLICE = 500, 50_000
-"""Records that the check reads before it yields."""
+"""Number of records that the check reads before it yields."""
 SPAN = 1 << 20
-"""Bytes that are decompressed in one call on another thread."""
+"""Bytes that one call on another thread decompresses."""
 FEW = 16 << 10
-"""Compressed bytes whose first chunk is decompressed at once: to change threads costs more."""
+"""Compressed bytes up to which the first chunk is decompressed at once: changing threads costs more."""
 FIRST_RUN, LAST_RUN = 16, 1 << 16
-"""How many records are compared at once: first, and at most."""
+"""Number of records that are compared at once: at first, and at most."""
 
 _LONGEST_INT, _LONGEST_LONG = 5, 10
-"""Bytes of a varint of 32 bits and of one of 64."""
+"""Maximum bytes of a varint of 32 bits and of one of 64."""
 _LONGEST_HEAD = 2 * _LONGEST_INT + 1 + _LONGEST_LONG
-"""Bytes of a record's length, attributes, time and offset."""
+"""Maximum bytes of a record's length, attributes, time and offset."""
 _SHORT_OFFSETS = 1 << 13
-"""Offset deltas below have varints of one byte or two."""
+"""Offset deltas below this number have varints of one or two bytes."""
 _OFFSETS = (
     bytes(2 * n if n < 64 else n * 2 & 0x7F | 0x80 for n in range(_SHORT_OFFSETS)),
     bytes(n * 2 >> 7 for n in range(_SHORT_OFFSETS)),
 )
-"""The first and the second byte of each."""
+"""The first and the second byte of these varints."""
 _LOW, _HIGH = bytes(range(128)), bytes(range(128, 256))
-"""The bytes that end a varint, and those that do not."""
+"""The bytes that end a varint, and those that continue it."""
 
 
 class InvalidRecords(ValueError):
@@ -98,7 +98,7 @@ class _Shape(NamedTuple):
 
 
 class _Stream:
-    """The decompressed bytes of a batch; `data` from `position` on is not read yet."""
+    """The decompressed bytes of a batch; `data` from `position` on is unread."""
 
     __slots__ = ("_chunks", "_error", "data", "is_over", "position", "wanted")
 
@@ -108,11 +108,13 @@ class _Stream:
         self.data = b""
         self.position = 0
         self.wanted = 0
-        """Unread bytes that the next record needs, as far as is known."""
+        """Unread bytes that the next record needs, as far as its length is known."""
         self.is_over = False
 
     def fill(self, size: int) -> None:
-        """Have at least `size` unread bytes in `data` if there are so many. An error is raised by `next_record`."""
+        """Read until `data` has at least `size` unread bytes or the stream ends. `next_record` raises a decompression
+        error.
+        """
         parts: list[Data] = [self.data[self.position :]]
         held = len(parts[0])
         try:
@@ -126,9 +128,10 @@ class _Stream:
         self.data, self.position = b"".join(parts), 0
 
     def next_record(self) -> tuple[int, int] | None:
-        """(start, end) in `data` of the next record, behind its length; None if more data is `wanted`.
+        """Return (start, end) in `data` of the next record, after its length; None if more data is `wanted`.
 
-        Raises ValueError if the stream is over, or cannot be read any further.
+        Raises:
+            ValueError: The stream has ended, or cannot be read any further.
         """
         data, position = self.data, self.position
         self.wanted = _LONGEST_INT
@@ -146,7 +149,7 @@ class _Stream:
         raise InvalidRecords(f"Invalid record size: {self.wanted} bytes, {len(data) - position} are left")
 
     def raise_error(self) -> None:
-        """Raise what ended the stream, if that was an error."""
+        """Raise the error that ended the stream, if any."""
         if self._error is not None:
             raise self._error
 
@@ -163,8 +166,8 @@ def records(
         with_headers: Also read the headers of each record.
 
     Raises:
-        ValueError: The records are not what the header says, or have more than `limit` bytes decompressed. What was
-            yielded before is good.
+        ValueError: The records do not match the header, or have more than `limit` bytes decompressed. Records yielded
+            before are valid.
     """
     data = memoryview(batch)[HEADER.size : header.size]
     stream = _Stream(decompressed_chunks(data, header.codec, limit))
@@ -188,7 +191,7 @@ def records(
 
 
 def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] | None]:
-    """Read the times of the records of a whole batch, and nothing else: no record is held in memory.
+    """Read only the times of the records of a whole batch: no record is held in memory.
 
     Yields:
         (timestamp, offset) of each record; None after each chunk that is skipped.
@@ -221,7 +224,9 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
 
 
 def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:
-    """The batch with its records compressed by `codec`; its own bytes if they are. All else in its header stays.
+    """Return the batch with its records compressed by `codec`, and the other header fields unchanged.
+
+    A batch with this codec is returned as it is.
 
     Raises:
         ValueError: The records cannot be decompressed, or have more than `limit` bytes.
@@ -234,7 +239,7 @@ def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:
 
 
 def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
-    """Check the batches of a request, in steps; the request with what was found (`Records`)."""
+    """Check the batches of a request in steps, and return the request with the results (`Records`)."""
     found = []
     for part in request.partitions:
         records = part.records
@@ -251,7 +256,7 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
 
 
 def _judging(records: Records) -> LongSteps[tuple[InvalidRecordsReason | None, tuple[int, ...]]]:
-    """What is wrong with the records of the only batch, and which have no key."""
+    """Return the error in the records of the only batch, and the ranges of records without a key."""
     [header] = records.batches
     data, count = memoryview(records.body.data)[HEADER.size :], header.record_count
     if compiled_walk is not None and header.codec == 0 and count <= COMPILED_SLICE:
@@ -274,16 +279,17 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
     """Check the records of a batch, in steps (rule 3).
 
     Args:
-        data: The batch behind its header.
+        data: The batch after its header.
         codec: Number of its codec.
-        count: Number of records that the header announces.
+        count: Number of records according to the header.
 
     Returns:
-        As `Records.keyless`; no more than MAX_KEYLESS_RANGES runs.
+        As `Records.keyless`; at most MAX_KEYLESS_RANGES ranges.
 
     Raises:
         InvalidRecords: A length or a count is wrong.
-        CannotDecompress, TooManyBytes: As `decompressed_chunks`.
+        CannotDecompress: As `decompressed_chunks`.
+        TooManyBytes: As `decompressed_chunks`.
     """
     stream = _Stream(decompressed_chunks(data, codec))
     if codec == 0 or len(data) <= FEW:
@@ -349,14 +355,14 @@ def _walk(
 ) -> tuple[int, int, _Shape | None]:
     """Check records one by one, from number `done` at `position` up to number `count`.
 
-    It ends before a record that is not whole, and after three of equal size: the next may be alike. The common lengths
-    are read in place: a call would cost as much as all else of a record.
+    It stops before an incomplete record, and after three records of equal size, because the next may have the same
+    shape. Common lengths are decoded inline: a call would cost as much as the rest of a record.
 
     Args:
-        in_order: The offsets must be one after the other.
+        in_order: Whether the offsets must be consecutive.
 
     Returns:
-        (number of the next record, its position, and the shape of the one before it if the next may be alike).
+        (number of the next record, its position, and the shape of the previous one if the next may have it too).
     """
     total = len(data)
     before = equal = 0
@@ -432,7 +438,9 @@ def _walk(
 
 
 def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
-    """Check a record of which the stream holds a part at a time; its offset delta is `number`. Whether it has a key."""
+    """Check a record that the stream holds only in parts, and return whether it has a key; its offset delta is
+    `number`.
+    """
     left = 0
 
     def varint(most: int = _LONGEST_INT) -> LongSteps[int]:
@@ -483,7 +491,7 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
 
 
 def _holds_length(data: bytes, position: int) -> bool:
-    """Whether a varint ends in the last few bytes of the data."""
+    """Return whether a varint ends in the last few bytes of the data."""
     return min(data[position:]) < 128
 
 
@@ -509,7 +517,7 @@ def _check_headers(data: bytes, position: int, end: int) -> None:
 def _shape(
     data: bytes, first: int, start: int, offset: int, key: int, value: int, end: int, has_key: bool
 ) -> _Shape | None:
-    """The shape of a record of which these are the parts; None if it has headers, or the next has another length."""
+    """Return the shape of a record with these positions; None if it has headers, or the next has another length."""
     if data[end - 1] or data[end : end + start - first] != data[first:start]:
         return None
     _, after_key = _varint(data, key)
@@ -522,7 +530,7 @@ def _shape(
 
 
 def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
-    """How many of `most` records, from the one at `first` on, have the shape of the one before."""
+    """Return how many of `most` records, from the one at `first` on, have the shape of the previous one."""
     size = shape.size
     end = first + most * size
     for column in shape.equal:
@@ -540,7 +548,9 @@ def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
 
 
 def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """How many of `count` records of one shape have the offsets from `number` on; 0 leaves it to `_walk`."""
+    """Return how many of `count` records of one shape have the offsets from `number` on; after 0, `_walk` checks
+    them.
+    """
     if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
         return 0
     for byte, wanted in enumerate(_OFFSETS[: 1 if number < 64 else 2]):
@@ -551,7 +561,7 @@ def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -
 
 
 def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    """A key or value, `None` for a null one, and where it ends."""
+    """Return a key or value (`None` if null) and its end."""
     length, position = _varint(data, position)
     if position + max(length, 0) > end:
         raise InvalidRecords("Found invalid record structure: a record is cut")
@@ -559,7 +569,7 @@ def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _headers(data: bytes, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of a record that ends at `end`."""
+    """Return the headers of a record that ends at `end`."""
     _check_headers(data, position, end)
     count, position = _varint(data, position)
     found = []
@@ -571,7 +581,7 @@ def _headers(data: bytes, position: int, end: int) -> tuple[tuple[str, bytes | N
 
 
 def _length(data: bytes, position: int) -> tuple[int, int]:
-    """The length of a record, and where the record begins. Raises LongLength."""
+    """Return the length of a record, and the position after it. Raises LongLength."""
     try:
         return _varint(data, position)
     except InvalidRecords as error:
@@ -579,7 +589,7 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, position: int, most: int = _LONGEST_INT) -> tuple[int, int]:
-    """A signed number in zigzag form of at most `most` bytes, and where it ends."""
+    """Return a signed number in zigzag form of at most `most` bytes, and its end."""
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1

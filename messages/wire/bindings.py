@@ -2,17 +2,18 @@
 `compiler`.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
-Rule 2: topic ids are not ours: they go out as zero. LeaderAndIsr responses of v5+ carry *only* the id, so their
-        partitions come back under the id's text ("" for the zero id) and go out in one group of the zero id.
-Rule 3: before StopReplica v3 one flag says for all partitions whether they are deleted, and leader epochs are not on
-        the wire; a request that mixes has no bytes there, and the controller sends two (controller.md 4).
+Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr responses of v5+ contain *only* the id.
+        Their partitions are read with the id's text as topic ("" for the zero id), and written in one group of the zero
+        id.
+Rule 3: before StopReplica v3 one flag applies to all partitions, and leader epochs are not on the wire. A request with
+        different flags cannot be encoded, and the controller sends two (controller.md 4).
 Rule 4: endpoints came late to UpdateMetadata. v0 has one host and port per broker, that of its first PLAINTEXT
         endpoint; v1 and v2 have endpoints without listener names, read as the names of their security protocols.
-Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, where "no topics" has no bytes. librdkafka
-        writes its v9 "all topics" with a four-byte zero count. Read as Apache Kafka reads it, that is a null list,
-        false flags, one unknown tag and one byte too many, and neither of these matters (broker.md 6.2).
-Rule 6: before LeaveGroup v3 its one member has no struct of its own.
-Rule 7: `gathered` also names an array of int64, which is read and written as structs of one field are.
+Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, where "no topics" cannot be encoded.
+        librdkafka writes its v9 "all topics" with a four-byte zero count. Apache Kafka and this codec read it as a null
+        list, false flags, one unknown tag and one extra byte, and ignore the tag and the byte (broker.md 6.2).
+Rule 6: before LeaveGroup v3 the fields of its one member are in the request itself.
+Rule 7: `gathered` also names an array of int64, which is read and written like structs with one field.
 """
 
 from __future__ import annotations

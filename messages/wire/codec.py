@@ -1,13 +1,14 @@
 """The public functions of this package, which convert between frames and messages.
 
-Rule 1: a message's type says the API, its `version` (a response's: the request header's) the layout.
-Rule 2: headers follow the layout: request header v2 and response header v1 where it is flexible, else v1 and v0
-        (broker.md 6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and ApiVersions
-        responses always have response header v0.
-Rule 3: ApiVersions is how strangers meet, so a request of it in a version that we do not know is read as far as its
-        header, and UNSUPPORTED_VERSION (35) always goes out, and is read, in the layout of version 0.
-Rule 4: everything is done in steps, so that a large message can be worked on between other things (`compiler`, rule 4);
-        `encode_...` and `decode_...` take all steps at once, and know of no parts.
+Rule 1: a message's type determines the API, its `version` (for a response the request header's) the layout.
+Rule 2: headers follow the layout: request header v2 and response header v1 if it is flexible, else v1 and v0 (broker.md
+        6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and ApiVersions responses
+        always have response header v0.
+Rule 3: clients send ApiVersions before they know the supported versions. Only the header of a request in an unsupported
+        version is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the layout of version
+        0.
+Rule 4: all functions work in steps, so that other work can run between the steps of a large message (`compiler`, rule
+        4). `encode_...` and `decode_...` take all steps at once, and have no parts.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from messages.wire.layout import Schema
 from messages.wire.primitives import TEXTS, framed_text, skip_tags
 
 MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
-"""Entries that a response may have: we asked for it, and all of a cluster may be in it."""
+"""Maximum number of entries of a response: it may contain a whole cluster, and this node requested it."""
 
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
@@ -49,12 +50,12 @@ _PRODUCE = API_BY_REQUEST[ProduceRequest].key
 _PRODUCE_VERSIONS = range(API_BY_KEY[_PRODUCE].min_version, API_BY_KEY[_PRODUCE].max_version + 1)
 
 FEW_BYTES = 4096
-"""An answer of no more is one piece: to send pieces costs more than to copy so little."""
+"""Responses up to this size are one piece: several pieces cost more than copying so few bytes."""
 
 _KEY_AND_VERSION = struct.Struct(">hh")
 _HEADER_V0 = struct.Struct(">hhi")
 _HEADER_V1 = struct.Struct(">hhih")
-"""Up to the length of the client id."""
+"""Header fields up to the length of the client id."""
 _CORRELATION_ID = struct.Struct(">i")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 _NO_TAGS = b"\0"
@@ -70,37 +71,53 @@ class RequestHeader(NamedTuple):
 
 
 def encode_request(request: Message, correlation_id: int, client_id: str) -> bytes:
-    """The whole frame of `request` in `request.version`, size included.
+    """Return the frame of `request` in `request.version`, including its size.
 
-    Raises UnknownApi if it is not a request, UnsupportedVersion, or Unencodable (also a ValueError) if that version has
-    no bytes for what the request says.
+    Raises:
+        UnknownApi: The message is not a request.
+        UnsupportedVersion: The API does not have this version.
+        Unencodable: The request has a value that this version cannot encode. Also a ValueError.
     """
     return all_at_once(encoding_request(request, correlation_id, client_id))
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
-    """Header and message of a request's frame (without its size).
+    """Return header and message of a request's frame (without its size).
 
-    An ApiVersions request beyond the known versions comes back with that version and nothing else. Raises UnknownApi,
-    UnsupportedVersion, MalformedFrame.
+    For an ApiVersions request beyond the supported versions only `version` is set.
+
+    Raises:
+        UnknownApi: The API key is unknown.
+        UnsupportedVersion: The API does not have this version.
+        MalformedFrame: The bytes do not match the layout.
     """
     header, parts, request = all_at_once(decoding_request(frame))
     return header, joined(parts, request)
 
 
 def encode_response(header: RequestHeader, response: Message) -> bytes:
-    """The whole frame of the answer to the request that `header` came with, size included.
+    """Return the frame of the response to the request with this header, including its size.
 
-    Raises UnknownApi, UnsupportedVersion, or Unencodable if the message does not answer that API or has no bytes.
+    Raises:
+        UnknownApi: The API key is unknown.
+        UnsupportedVersion: The API does not have this version.
+        Unencodable: The message is no response of that API, or has a value that this version cannot encode.
     """
     return all_at_once(encoding_response(header, response))
 
 
 def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, Message]:
-    """Correlation id and message of a response's frame (without its size).
+    """Return correlation id and message of a response's frame (without its size).
 
-    `request` is the type or the API key of the request that it answers, `version` that request's version. Raises
-    UnknownApi, UnsupportedVersion, MalformedFrame.
+    Args:
+        request: The type or the API key of the request.
+        version: The version of the request.
+        frame: The bytes.
+
+    Raises:
+        UnknownApi: The API is unknown.
+        UnsupportedVersion: The API does not have this version.
+        MalformedFrame: The bytes do not match the layout.
     """
     correlation_id, parts, response = all_at_once(decoding_response(request, version, frame))
     return correlation_id, joined(parts, response)
@@ -110,7 +127,7 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 
 
 def encoding_request(request: Message, correlation_id: int, client_id: str, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """`encode_request` in steps, with the parts that go ahead of the request."""
+    """Encode a request in steps, with the parts that precede it. Arguments and errors as in `encode_request`."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
         raise UnknownApi(f"{type(request).__name__} is not a request")
@@ -129,7 +146,7 @@ def encoding_request(request: Message, correlation_id: int, client_id: str, part
 
 
 def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
-    """`decode_request` in steps and in parts. Nothing of the request is to be had before the last step."""
+    """Decode a request in steps and in parts, all of which the last step returns. Errors as in `decode_request`."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
     produce = _produce_of_one(frame)
@@ -149,7 +166,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 
 def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """`encode_response` in steps, with the parts that go ahead of the response."""
+    """Encode a response in steps, with the parts that precede it. Arguments and errors as in `encode_response`."""
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 
@@ -157,7 +174,9 @@ def encoding_response(header: RequestHeader, response: Message, parts: Sequence[
 def encoding_response_pieces(
     header: RequestHeader, response: Message, parts: Sequence[Part] = ()
 ) -> Steps[Sequence[Piece]]:
-    """The whole frame in pieces, in steps: bodies of record batches are pieces of their own, not copied."""
+    """Encode a response in steps, and return the frame in pieces; bodies of record batches are pieces without a
+    copy.
+    """
     key, version, correlation_id, _ = header
     api = API_BY_KEY.get(key) or _api(key, version)
     if response.__class__ is not api.response:
@@ -181,8 +200,10 @@ def encoding_response_pieces(
 def decoding_response(
     request: type | int, version: int, frame: Data, terse: bool = False
 ) -> Steps[tuple[int, tuple[Part, ...], Message]]:
-    """`decode_response` in steps and in parts; where it may be `terse`, with a NoErrorsPart in place of parts that say
-    nothing else.
+    """Decode a response in steps and in parts. Arguments and errors as in `decode_response`.
+
+    Args:
+        terse: Whether a NoErrorsPart may replace parts without errors.
     """
     api = _api(request, version)
     if api.key != _API_VERSIONS:
@@ -209,7 +230,7 @@ def decoding_response(
 
 
 def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Message] | None:
-    """A Produce request that can be read in one go; None of all others, and of what is damaged."""
+    """Decode a Produce request for one partition at once; return None for any other or damaged request."""
     try:
         key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
         if key != _PRODUCE or version not in _PRODUCE_VERSIONS:
@@ -223,7 +244,7 @@ def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Messa
 
 
 def _produced_of_one(header: RequestHeader, response: ProduceResponse) -> bytes | None:
-    """The frame of an answer to Produce that can be written in one go; None of all others, and of what has no bytes."""
+    """Encode a response to Produce for one partition at once; return None for any other or unencodable response."""
     try:
         return write_produced_of_one(header.version, header.correlation_id, response)
     except UNENCODABLE:
@@ -309,7 +330,7 @@ def _reading(key: int, version: int) -> _RequestReading:
 
 @functools.cache
 def _writing(key: int, version: int) -> tuple[bool, Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]]:
-    """Whether answers in this version have tags in their header, and who writes them."""
+    """Return whether responses in this version have tags in their header, and the writer of the body."""
     api = API_BY_KEY[key]
     _check_version(api, version)
     return _flexible_response_header(api, version), _response_writer(api, version)

@@ -1,19 +1,18 @@
 """Generate Python code that encodes and decodes each message, from its class and its field list.
 
-Rule 1: a field of the layout and an attribute of the class belong together by name, or as the class's `Binding` says.
-        A field that no attribute has is written as its default, and ignored where it is read; an attribute that the
-        version has no field for takes its own default, else the schema's.
-Rule 2: a TopicPartition is its topic's name and its number; the name may be in an enclosing struct. What is
-        `gathered` is flat in the message and grouped by topic on the wire, topics in the order of their first sight.
-Rule 3: a struct that is flat - numbers, texts, lists of int32 - is read and written as one row (`primitives.Rows`).
-        Rows of `Encoded` values are made once for all the requests that they go into.
-Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages can
-        be worked on in slices. Nothing that was read is seen before the end.
-Rule 5: a message whose list is long is written from its parts, and read into parts (`messages.parts`). A part's rows
-        are made once for all requests that it goes ahead of.
-Rule 6: as long as a part lives its rows are known again (`rows`): where they are read, as by the broker beside the
-        controller that wrote them, they are compared, and the part's own values taken. Only rows that say all of a
-        value are.
+Rule 1: a protocol field maps to the attribute of the same name, or as the class's `Binding` specifies. A field without
+        an attribute is written as its default and ignored when read. An attribute without a field in the version gets
+        its own default, else the schema's.
+Rule 2: a TopicPartition is its topic's name and its number; the name may be in an enclosing struct. `gathered` arrays
+        are flat in the message and grouped by topic on the wire, topics in the order of their first occurrence.
+Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as one row (`primitives.FixedStructs`).
+        Rows of `Encoded` values are encoded once for all requests that contain them.
+Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
+        processed in slices. A reader returns the message only at the end.
+Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
+        encoded once for all requests that it precedes.
+Rule 6: the rows of existing parts are cached (`rows`). A reader, such as that of the broker on the controller's node,
+        compares the bytes and takes the part's own values. Only rows that contain all fields of a value are cached.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work in slices, with a result."""
 LongSteps = Generator[Callable[[], None] | None, None, T]
-"""The same, where a slice may be a call for another thread (`actors.gateway.sliced_tasks`, rule 2)."""
+"""Work in slices, where a slice may be a call for another thread (`actors.gateway.sliced_tasks`, rule 2)."""
 
 _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _FIXED["uuid"] = "16s"
@@ -63,12 +62,13 @@ _ZERO_ID = bytes(16)
 class Binding(NamedTuple):
     """How one message class differs from the default mapping of its fields to protocol fields of the same name.
 
-    * renamed: attribute -> its fields, of which a version has one.
-    * gathered: attribute -> the arrays that hold its elements, one in each version: "array", where each names its topic
-      itself, or "array.array", where they are grouped by topic. An array of mere numbers is one of partition numbers.
-    * written: field -> its value, made of the message, where no attribute is the field.
-    * read: attribute -> its value, made of the fields that the function's parameters name, as far as there are any
-      (`version` is the version).
+    Attributes:
+        renamed: Attribute -> its fields, of which each version has one.
+        gathered: Attribute -> the arrays that hold its elements, one in each version. "array": each element names its
+            topic. "array.array": elements are grouped by topic. An array of numbers has partition numbers.
+        written: Field -> function that computes its value from the message.
+        read: Attribute -> function that computes its value from the fields that its parameters name, if they are
+            present (`version` is the version).
     """
 
     renamed: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
@@ -85,10 +85,10 @@ _maker: Callable[[type], Callable[..., Any]] = cache(maker)
 def compile_reader(
     kind: type, layout: Layout, version: int, bindings: Bindings, most: int
 ) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
-    """`read(data, position)`, whose result is the parts that go ahead of the message, it, and where it ended.
+    """Compile a function `read(data, position)`.
 
-    It raises ValueError, IndexError or struct.error for bytes that are none, or that have more than `most` structs (as
-    soon as a slice goes beyond).
+    It returns the parts that precede the message, the message, and its end. It raises ValueError, IndexError or
+    struct.error for invalid bytes, or for more than `most` structs (at the end of the slice that exceeds them).
     """
     return _Reader(layout, version, bindings, most).compile(kind)
 
@@ -96,9 +96,9 @@ def compile_reader(
 def compile_writer(
     kind: type, layout: Layout, version: int, bindings: Bindings
 ) -> Callable[[Any, Sequence[Any]], Steps[list[bytes]]]:
-    """`write(message, parts)`, whose result are the pieces of their bytes.
+    """Compile a function `write(message, parts)` that returns the pieces of the encoded message.
 
-    It raises ValueError, TypeError, AttributeError or struct.error for what has no bytes.
+    It raises ValueError, TypeError, AttributeError or struct.error for a message that cannot be encoded.
     """
     return _Writer(layout, version, bindings).compile(kind)
 
@@ -106,9 +106,10 @@ def compile_writer(
 class EntryCodec(NamedTuple):
     """The generated functions that encode and decode one entry of the list that a large message splits into parts.
 
-    * write(elements): their `Rows` by topic. Raises as `compile_writer` says.
-    * read(topic, data): the way back. Raises as `compile_reader` says.
-    * lacks: what rows do not say, with what is read instead.
+    Attributes:
+        write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
+        read: Function (topic, data) -> elements. Raises as `compile_reader` describes.
+        lacks: Attributes that rows do not contain, with the values that are read instead.
     """
 
     write: Callable[[Sequence[Any]], dict[str, Rows]]
@@ -117,7 +118,7 @@ class EntryCodec(NamedTuple):
 
 
 def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> EntryCodec:
-    """Rows of a message's parts. Raises ValueError if this version's rows depend on other fields."""
+    """Return the codec of a message's parts. Raises ValueError if this version's rows depend on other fields."""
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
     return EntryCodec(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
@@ -143,19 +144,19 @@ class _Class:
         return next((name for name, hint in self.hints.items() if hint is TopicPartition), None)
 
     def fields(self, attribute: str) -> tuple[str, ...]:
-        """The fields that may be the attribute."""
+        """Return the fields that may contain the attribute."""
         arrays = self.binding.gathered.get(attribute, ())
         return self.binding.renamed.get(attribute, (attribute,)) + tuple(name for name in arrays if "." not in name)
 
     def attribute(self, field: str) -> str | None:
-        """The attribute that is the field. A TopicPartition is never one: it is two (rule 2)."""
+        """Return the attribute of a field; a TopicPartition has two fields, so it is never returned (rule 2)."""
         return next(
             (name for name, hint in self.hints.items() if hint is not TopicPartition and field in self.fields(name)),
             None,
         )
 
     def grouped(self, field: str) -> tuple[str, str] | None:
-        """The attribute whose elements are grouped in the array `field`, and their array within."""
+        """Return the attribute whose elements are grouped in the array `field`, and the name of the inner array."""
         for attribute, arrays in self.binding.gathered.items():
             for path in arrays:
                 outer, _, inner = path.partition(".")
@@ -164,7 +165,7 @@ class _Class:
         return None
 
     def element(self, attribute: str) -> Any:
-        """The type of the elements of a tuple."""
+        """Return the type of the elements of a tuple."""
         hint = self.hints[attribute]
         choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         return next(typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is tuple)
@@ -183,18 +184,18 @@ class _Code:
         self.names: dict[str, Any] = {"SLICE": SLICE, "TopicPartition": TopicPartition, "new_tuple": tuple.__new__}
         self.used = 0
         self.parted = ""
-        """The attribute of the message whose elements come in parts."""
+        """The attribute of the message whose elements are in parts."""
 
     def emit(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
 
     def fresh(self, name: str) -> str:
-        """A name that nothing else has."""
+        """Return a unique name."""
         self.used += 1
         return f"{name}_{self.used}"
 
     def refer(self, value: Any, name: str = "") -> str:
-        """A name by which the code reaches `value`."""
+        """Return a name by which the code can use `value`."""
         name = name or value.__name__.strip("<>")
         while self.names.setdefault(name, value) is not value:
             name += "_"
@@ -204,7 +205,10 @@ class _Code:
         return _Class(kind, self.bindings)
 
     def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
-        """Class and array of what a message's parts hold, and what rows lack of it. Raises ValueError: too much."""
+        """Return class and array of a message's part entries, and the attributes that their rows lack.
+
+        Raises ValueError if rows depend on other fields.
+        """
         message, parted = self.class_of(kind), PARTED[kind].field
         for field in _present(self.layout.fields):
             grouped, array = message.grouped(field.name), field
@@ -219,7 +223,7 @@ class _Code:
         raise ValueError(f"the entries of {kind.__name__} cannot be encoded separately in version {self.version}")
 
     def step(self, *lines: str) -> None:
-        """Count one struct, and end the slice where it is full, with these lines."""
+        """Count one struct; a full slice ends with these lines and a yield."""
         self.emit("left -= 1", "if not left:", "    left = SLICE", *(f"    {line}" for line in lines), "    yield")
 
     def finish(self, name: str) -> Any:
@@ -232,7 +236,7 @@ def _present(fields: tuple[Field, ...]) -> list[Field]:
 
 
 def _elements(field: Field) -> tuple[Field, ...]:
-    """The fields of an array's structs. Mere numbers are partition numbers."""
+    """Return the fields of an array's structs; plain numbers are partition numbers."""
     return field.fields or (Field("partition_index", field.type),)
 
 
@@ -241,12 +245,12 @@ def _is_fixed(field: Field) -> bool:
 
 
 def _is_named(field: Field) -> bool:
-    """Whether the structs of an array name the topic of what their own array holds."""
+    """Return whether the structs of an array name the topic of their inner array."""
     return any(part.type == "string" and part.name in _TOPIC_NAMES for part in _present(field.fields))
 
 
 def _is_flat(fields: tuple[Field, ...]) -> bool:
-    """Whether a struct of these fields is a row (rule 3)."""
+    """Return whether a struct of these fields is a row (rule 3)."""
     variable = (("string", False), ("int32", True))
     return all(
         _is_fixed(field) or ((field.type, field.array) in variable and not field.nullable) for field in _present(fields)
@@ -283,7 +287,7 @@ class _Reader(_Code):
         super().__init__(layout, version, bindings)
         self.most = most
         self.keeps = False
-        """Whether parts keep the rows that they are read from."""
+        """Whether parts keep the rows from which they are read."""
 
     def compile(self, kind: type) -> Any:
         self.emit("def code(data, position):")
@@ -307,7 +311,7 @@ class _Reader(_Code):
         return self.finish(f"read {kind.__name__}")
 
     def compile_rows(self, kind: type) -> Any:
-        """The reader of one topic's rows."""
+        """Compile the reader of one topic's rows."""
         element, array, _ = self.rows_of(kind)
         self.emit("def code(topic, data):")
         self.depth = 1
@@ -342,13 +346,13 @@ class _Reader(_Code):
         return scope
 
     def fixed(self, field: Field, scope: _Scope) -> str:
-        """The name for a field of fixed size."""
+        """Return the name for a field of fixed size."""
         name = self.fresh(field.name)
         scope.values[field.name] = f"{self.refer(_text_of_id)}({name})" if field.type == "uuid" else name
         return name
 
     def unpack(self, run: list[tuple[str, str]]) -> None:
-        """Read fields of fixed size that follow each other."""
+        """Read consecutive fields of fixed size."""
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             unpack = self.refer(layout.unpack_from, "unpack_" + layout.format[1:].replace("?", "z"))
@@ -360,7 +364,7 @@ class _Reader(_Code):
             self.emit(f"if tags: position = {self.refer(primitives.skip_tags)}(data, position - 1)")
 
     def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
-        """Read a field of no fixed size."""
+        """Read a field of variable size."""
         if inner is not None and field.name == inner.field:
             self.rows(field, scope, inner)
             return
@@ -393,7 +397,7 @@ class _Reader(_Code):
         body: Callable[[], object],
         ahead: Callable[[str], object] = lambda count: None,
     ) -> None:
-        """Read a count, and something as many times, but for what is read `ahead`, which lowers the count."""
+        """Read a count, and run `body` for each element. `ahead` reads elements before, and lowers the count."""
         count = self.fresh("count")
         self.emit(f"{count}, position = {self.refer(primitives.read_length)}(data, position, {self.flexible})")
         if field.nullable:
@@ -410,11 +414,11 @@ class _Reader(_Code):
             self.emit(f"if {condition}: {self.refer(_refuse_null)}({field.name!r})")
 
     def is_parted(self, kind: _Class, attribute: str | None) -> bool:
-        """Whether the elements of this attribute come in parts (rule 5)."""
+        """Return whether the elements of this attribute are in parts (rule 5)."""
         return kind.type in PARTED and attribute == self.parted
 
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
-        """The list is whole: what does not fit into the message goes ahead of it."""
+        """Move all elements of the complete list that exceed one slice to parts."""
         if self.is_parted(kind, attribute):
             self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 
@@ -422,7 +426,7 @@ class _Reader(_Code):
         return f"{self.refer(_cut)}({items}, parts, part, spans, {self.version})"
 
     def append(self, items: str, kind: _Class, field: Field, outer: _Scope, parted: bool, *spanned: str) -> None:
-        """Read one element of an array, and append it. Where a slice is full, a span is closed by these lines."""
+        """Read one element of an array, and append it. At the end of a slice these lines close a span."""
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
@@ -430,7 +434,7 @@ class _Reader(_Code):
         self.step(*spanned, *self.sliced(items, parted), *(f"seen = len({items})" for _ in spanned))
 
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
-        """Read the elements of one topic. Parts keep the rows that they are read from."""
+        """Read the elements of one topic. Parts keep the rows from which they are read."""
         items, topic, lacks = inner.items, scope.first(_TOPIC_NAMES), _lacks(inner.kind, field)
         if not (inner.parted and self.keeps) or lacks is None:
             self.array(field, items, lambda: self.append(items, inner.kind, field, scope, inner.parted))
@@ -447,7 +451,7 @@ class _Reader(_Code):
         self.emit(f"if len({items}) > seen: {span}")
 
     def take_known(self, items: str, topic: str, count: str) -> None:
-        """Take the rows of a topic that are known (rule 6), from the first on."""
+        """Take cached rows of a topic (rule 6), from its first row on."""
         look = f"{self.refer(known_rows)}(rows_table, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
@@ -459,12 +463,12 @@ class _Reader(_Code):
         self.depth -= 1
 
     def sliced(self, items: str, parted: bool) -> list[str]:
-        """What is to be done when a slice has been read."""
+        """Return the lines for the end of a slice."""
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
-        """Read a flat struct at once, in the guess that it is as long as the last one (rule 3)."""
+        """Read a flat struct at once, with the guess that its lengths are those of the previous one (rule 3)."""
         scope = _Scope(outer)
         parts, names, lengths = [""], [], []
         for part in _elements(field):
@@ -503,18 +507,18 @@ class _Reader(_Code):
         return scope
 
     def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
-        """The expression that makes a value of what was read, one of `many`."""
+        """Return the expression that creates a value of the fields; `many`: with the faster constructor."""
         if kind.type is None:
             return "None"
         if kind.type is TopicPartition:
             return self.partition(scope)
-        if not kind.hints:  # a plain value, alone in its struct
+        if not kind.hints:  # a plain value, the only field of its struct
             return next(scope.values[field.name] for field in fields if field.present)
         make = self.refer(_maker(kind.type) if many else kind.type, kind.type.__name__)
         return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
 
     def argument(self, kind: _Class, attribute: str, scope: _Scope) -> str:
-        """The expression of one attribute (rules 1 and 2)."""
+        """Return the expression of one attribute (rules 1 and 2)."""
         make = kind.binding.read.get(attribute)
         if make is not None:
             known = [name for name in typing.get_type_hints(make) if name in scope.values]
@@ -536,7 +540,7 @@ class _Reader(_Code):
 def _cut(
     items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any], spans: deque[Span], version: int
 ) -> None:
-    """The first of the items become a part, which keeps their rows where these are known."""
+    """Move the first SLICE items to a part, which keeps their rows if they are known."""
     made = part(tuple(items[:SLICE]))
     del items[:SLICE]
     if spans:
@@ -557,7 +561,7 @@ def _refuse_rest() -> NoReturn:
 
 
 def _text_of_id(data: bytes) -> str:
-    """An id as Kafka's tools print UUIDs in full; "" for the zero id."""
+    """Return an id in the format of Kafka's tools (a full UUID); "" for the zero id."""
     digits = data.hex()
     return "" if data == _ZERO_ID else "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -600,12 +604,12 @@ class _Writer(_Code):
         return self.finish(f"write {kind.__name__}")
 
     def compile_rows(self, kind: type) -> Any:
-        """The writer of rows by topic."""
+        """Compile the writer of rows by topic."""
         element, array, _ = self.rows_of(kind)
         return self.rows_maker(element, array, named=True)
 
     def rows_maker(self, element: _Class, array: Field, named: bool) -> Any:
-        """A function from elements to their rows by topic, which keep the elements beside them."""
+        """Compile a function from elements to their rows by topic, which also hold the elements."""
         maker = _Writer(self.layout, self.version, self.bindings)
         maker.emit("def code(entries):")
         maker.depth = 1
@@ -637,13 +641,13 @@ class _Writer(_Code):
             self.emit(f"topic, number = {value}.{kind.partition}")
 
     def add(self, kind: _Class, run: list[Field], value: str, tagged: bool = False) -> None:
-        """Write fields that follow each other."""
+        """Write consecutive fields."""
         if run or tagged:
             self.emit(f"add({self.row(kind, run, value, tagged)})")
             run.clear()
 
     def array(self, kind: _Class, field: Field, attribute: str, value: str) -> None:
-        """Write an array, its elements one after the other."""
+        """Write an array, element by element."""
         items, item = self.fresh(attribute), self.fresh("item")
         if kind.type in PARTED and attribute == self.parted:
             self.emit(f"add({self.count('chunks', 'sum(map(len, chunks))')})", f"for {items} in chunks:")
@@ -674,7 +678,7 @@ class _Writer(_Code):
         self.depth -= 1
 
     def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
-        """Write what is gathered in the message by topic (rule 2)."""
+        """Write a gathered array by topic (rule 2)."""
         attribute, inner = grouped
         element = self.class_of(kind.element(attribute))
         array = next(part for part in _present(field.fields) if part.name == inner)
@@ -697,7 +701,7 @@ class _Writer(_Code):
         self.depth -= 1
 
     def gather(self, element: _Class, array: Field, named: bool, items: str, keep: bool = False) -> None:
-        """Add the rows of these items to `groups`, by topic; where they are to be kept, the items beside them."""
+        """Add the rows of these items to `groups`, by topic; `keep`: also the items to `values`."""
         self.emit("last = None", f"for item in {items}:")
         self.depth += 1
         self.open_partition(element, "item")
@@ -715,7 +719,7 @@ class _Writer(_Code):
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
         """Add the rows of all parts, and of the message, to `groups`: by topic, one `Rows` per part.
 
-        What a part has kept is taken as it is (rule 5). The expressions of a topic's count, and of its bytes.
+        Cached rows of a part are reused (rule 5). Return the expressions of a topic's count and of its bytes.
         """
         table = "rows_table" if named and _lacks(element, array) == {} else "None"
         self.names["make_rows"] = self.rows_maker(element, array, named)
@@ -732,10 +736,10 @@ class _Writer(_Code):
         return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
-        """The expression of an element's row, which is kept where the class does that (rule 3).
+        """Return the expression of an element's row, which is cached if its class is Encoded (rule 3).
 
-        After one that is new, all of its topic are taken to be: to look where nothing is kept costs nearly what a row
-        does, and most often all values are new, or none is.
+        After one uncached element, all following ones of its topic are treated as uncached. Looking up a missing row
+        costs nearly as much as encoding it, and usually all values are cached or none.
         """
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):
@@ -748,7 +752,7 @@ class _Writer(_Code):
         return "row"
 
     def row(self, kind: _Class, fields: list[Field], value: str, tagged: bool) -> str:
-        """The expression of the bytes of fields that follow each other."""
+        """Return the expression of the bytes of consecutive fields."""
         pieces: list[str] = []
         run: list[tuple[str, str]] = []
         for field in fields:
@@ -768,7 +772,7 @@ class _Writer(_Code):
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             sources = [source for _, source in run]
-            if all(source.isdecimal() for source in sources):  # what is the same in every row
+            if all(source.isdecimal() for source in sources):  # constant in all rows
                 pieces.append(repr(layout.pack(*map(int, sources))))
             else:
                 pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
@@ -776,7 +780,7 @@ class _Writer(_Code):
             run.clear()
 
     def nested(self, kind: _Class, field: Field, source: str) -> str:
-        """The expression of an array of structs inside a row."""
+        """Return the expression of an array of structs inside a row."""
         attribute = kind.attribute(field.name)
         element = self.class_of(None if attribute is None else kind.element(attribute))
         item = self.fresh("item")
@@ -787,7 +791,7 @@ class _Writer(_Code):
         return made
 
     def framed(self, field: Field, source: str) -> str:
-        """The expression of a field of no fixed size."""
+        """Return the expression of a field of variable size."""
         compact = self.flexible
         if (field.type, field.array) == ("string", False):
             made = f"{self.refer(primitives.FRAMED_TEXTS[compact], 'FRAMED_TEXTS')}[{source}]"
@@ -803,7 +807,7 @@ class _Writer(_Code):
         return made
 
     def source(self, kind: _Class, field: Field, value: str) -> str:
-        """The expression of a field's value (rules 1 and 2)."""
+        """Return the expression of a field's value (rules 1 and 2)."""
         make, attribute = kind.binding.written.get(field.name), kind.attribute(field.name)
         if make is not None:
             return f"{self.refer(make)}({value})"
@@ -823,9 +827,9 @@ class _Writer(_Code):
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
-    """What rows of an array do not say of a value of that class, but for its topic: attributes with their defaults.
+    """Return the attributes, besides the topic, that rows of an array lack, with their defaults.
 
-    None if rows depend on other fields.
+    None if rows depend on other fields, or if an attribute has no default.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

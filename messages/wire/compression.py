@@ -1,9 +1,9 @@
 """Compress and decompress the records of a batch in chunks, up to a maximum size.
 
-Rule 1: decompression is a stream. Its memory is a few times CHUNK, whatever the data claims, and it stops with
+Rule 1: decompression is a stream. It needs a few times CHUNK of memory, whatever size the data claims, and stops with
         TooManyBytes at its `limit`, by default MAX_DECOMPRESSED.
 Rule 2: the formats are those of Kafka's Java classes: gzip; snappy in xerial's blocks or as one block; lz4 frames of
-        independent blocks; zstd frames. What Java refuses is refused here.
+        independent blocks; zstd frames. Data that the Java classes reject is rejected here.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from messages.zstd import zstd
 Data: TypeAlias = bytes | memoryview
 
 CHUNK = 1 << 16
-"""Bytes that gzip and zstd return at once. A block of lz4 has up to 4 MB, one of snappy as many as it says."""
+"""Maximum bytes per chunk of gzip and zstd. A block of lz4 has up to 4 MB, a block of snappy any size that it
+declares.
+"""
 MAX_DECOMPRESSED = 100 << 20
 """Maximum number of decompressed bytes of one batch: the default of `socket.request.max.bytes`.
 
-A batch of more could not have been sent without compression. Kafka has no such bound.
+A larger batch could not have been sent without compression. Kafka has no such limit.
 """
 
 _WORD = struct.Struct("<I")
 
 _GZIP = 31
-"""zlib's number for the gzip format with the largest window."""
+"""zlib's window parameter for the gzip format with the largest window."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_OPTIONS: dict[int, int] = {zstd.DecompressionParameter.window_log_max: 27}
-"""Java's decoder takes a window of 2**27 bytes by default."""
+"""Maximum window of Java's decoder by default: 2**27 bytes."""
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 1 << 15
-"""Bytes of records in one block, as Java's SnappyOutputStream has it."""
+"""Bytes of records in one block, as in Java's SnappyOutputStream."""
 _BLOCK_SIZE = struct.Struct(">i")
 _MAX_SNAPPY_RATIO = 64
-"""Three bytes of a raw block name a copy of 64 at most: what claims more is damaged."""
+"""Maximum ratio: three bytes of a raw block copy at most 64 bytes, so a larger ratio means damage."""
 
 _LZ4_MAGIC = 0x184D2204
 _LZ4_HEAD = struct.Struct("<IBB")
@@ -50,7 +52,7 @@ _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_SIZE, _LZ4_CHECKSUM, _LZ4_RESERVED =
 _LZ4_VERSION = 0x40
 _LZ4_64_KB = 4
 _LZ4_STORED = 0x80000000
-"""The bit of a block's size that says that the block is not compressed."""
+"""The bit in a block's size that marks an uncompressed block."""
 
 
 class TooManyBytes(ValueError):
@@ -103,7 +105,7 @@ def compressed(data: bytes, codec: int) -> bytes:
 
 
 def _gunzip(data: memoryview, limit: int) -> Iterator[bytes]:
-    """The members of a gzip file one after the other. Java ignores what comes behind them."""
+    """Decompress the members of a gzip file in order; bytes after them are ignored, as in Java."""
     rest: Data = data
     while rest is data or rest[:2] == _GZIP_MAGIC:
         member = zlib.decompressobj(_GZIP)
@@ -136,7 +138,7 @@ def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Java's clients cut snappy into blocks below a header; others send one block."""
+    """Decompress xerial's blocks of Java's clients, or the single block of other clients."""
     if data[: len(_XERIAL)] != _XERIAL:
         yield _unsnap_block(data, limit)
         return
@@ -151,7 +153,7 @@ def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _unsnap_block(block: memoryview, limit: int) -> bytes:
-    """A block says first how many bytes it makes: they are allocated only if they can be, and are allowed."""
+    """Decompress a block. Its declared size is checked before the memory is allocated."""
     size = cramjam.snappy.decompress_raw_len(block)
     if size > _MAX_SNAPPY_RATIO * len(block):
         raise CannotDecompress(f"The snappy data cannot be decompressed: {len(block)} bytes claim to be {size}")
@@ -161,7 +163,7 @@ def _unsnap_block(block: memoryview, limit: int) -> bytes:
 
 
 def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Frames block by block. Checksums of blocks and contents are not compared: the batch's own was."""
+    """Decompress a frame block by block. Checksums of blocks and contents are ignored: the batch's CRC was checked."""
     magic, flags, descriptor = _LZ4_HEAD.unpack_from(data)
     if magic != _LZ4_MAGIC:
         raise CannotDecompress(f"The lz4 data cannot be decompressed: it begins with {magic:#x}")
@@ -212,7 +214,7 @@ def _snap(data: bytes) -> bytes:
 
 
 def _lz4(data: bytes) -> bytes:
-    """One frame of independent blocks of 64 KB: cramjam's own frames have blocks that Java does not read."""
+    """Compress to one frame of independent 64 KB blocks: Java cannot read the blocks of cramjam's frames."""
     head = _LZ4_HEAD.pack(_LZ4_MAGIC, _LZ4_VERSION | _LZ4_INDEPENDENT, _LZ4_64_KB << 4)
     parts = [head, bytes([_xxh32_byte(head[4:])])]
     for start in range(0, len(data), CHUNK):
@@ -238,7 +240,7 @@ _32_BITS = 0xFFFFFFFF
 
 
 def _xxh32_byte(data: bytes) -> int:
-    """The second byte of the xxHash32 of fewer than 16 bytes, as an lz4 frame's header ends with it."""
+    """Return the second byte of the xxHash32 of fewer than 16 bytes, the last byte of an lz4 frame header."""
     found = _PRIME_5 + len(data)
     whole = len(data) // 4 * 4
     for (word,) in _WORD.iter_unpack(data[:whole]):

@@ -32,7 +32,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def marker_batch(producer_id: int, producer_epoch: int, marker: EndTransactionMarker, timestamp: int) -> bytes:
-    """Make the control batch of a marker written at `timestamp` (ms)."""
+    """Return the control batch of a marker written at `timestamp` (ms)."""
     kind = COMMIT if marker.committed else ABORT
     key, value = (_VERSION, kind), (_VERSION, marker.coordinator_epoch)
     record = _RECORD.pack(_HEAD, *key, _BEFORE_VALUE, *value, _NO_HEADERS)
@@ -44,10 +44,10 @@ def marker_batch(producer_id: int, producer_epoch: int, marker: EndTransactionMa
 
 
 def read_marker(batch: bytes | memoryview, header: BatchHeader) -> EndTransactionMarker | None:
-    """Read the marker of a control batch; None if the batch is empty or ends no transaction.
+    """Return the marker of a control batch; None if the batch is empty or does not end a transaction.
 
-    An empty control batch is what log compaction leaves of a marker. Later versions of key and value begin with the
-    fields of version 0.
+    Log compaction replaces a marker by an empty control batch. Later versions of key and value begin with the fields of
+    version 0.
     """
     try:
         record = next(records(batch, header, _LIMIT), None)

@@ -1,13 +1,13 @@
 """Encode and decode Produce and Fetch by hand-written code, which takes a third of the time of generated code.
 
-Rule 1: as the compiler's readers and writers (`compiler`, rule 4): generators that yield between slices, the same
-        kinds of errors. The tests of all APIs hold every version to an independent codec and to hostile bytes.
-Rule 2: records are read in place and written in place: a reader gives views of the frame, a writer the bodies' own
-        bytes among its pieces, or the regions of files in which they lie. Who has no use for pieces joins them, and is
-        given no regions (`LogManager`).
-Rule 3: a Produce for one partition, and its answer, is read or written in one go: of small ones there are many. What is
-        not quite that, or is damaged, goes the way of all others.
-Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and nothing goes ahead of these messages.
+Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are generators that yield between slices,
+        with the same errors. The tests of all APIs compare every version with an independent codec, and read corrupted
+        bytes.
+Rule 2: records are not copied: a reader returns views of the frame. A writer's pieces include the bytes of the bodies,
+        or the regions of their files. Callers that do not use pieces join them, and get no regions (`LogManager`).
+Rule 3: a Produce request for one partition, and its response, are processed at once, because small ones are frequent.
+        The general code handles all others, and damaged ones.
+Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and these messages have no parts.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
 _ACKS_TIMEOUT_TOPICS = struct.Struct(">hii")
 _OF_ONE = struct.Struct(">hhiih")
-"""Of a Produce for one partition: no transaction, acks, timeout, one topic, the length of its name."""
+"""Fields of a Produce request for one partition: no transaction, acks, timeout, one topic, the length of its name."""
 _ITS_RECORDS = struct.Struct(">iii")
 """One partition, its number, the size of its records."""
 _TO_TOPIC = struct.Struct(">iii")
-"""Of an answer: size, correlation id, one topic."""
+"""Fields of a response before its topic: size, correlation id, one topic."""
 _PRODUCED = {
     version: struct.Struct(">iihqqqihi" if version >= 8 else ">iihqqqi" if version >= 5 else ">iihqqi")
     for version in range(3, 9)
 }
-"""What follows the topic in an answer to a Produce for one partition."""
+"""Fields after the topic in a response to Produce for one partition."""
 _ABORTED = struct.Struct(">qq")
 _NULL_TEXT = b"\xff\xff"
 _NO_BYTES = _INT.pack(0)
@@ -74,7 +74,7 @@ def _text(data: Data, position: int) -> tuple[str | None, int]:
 
 
 def _topic(data: Data, position: int) -> tuple[str, int, int]:
-    """A topic's name, how many partitions of it follow, and where."""
+    """Return a topic's name, the number of its partitions, and the position of the first."""
     topic, position = _text(data, position)
     if topic is None:
         raise ValueError("the name of a topic must not be null")
@@ -89,7 +89,7 @@ def _count(count: int) -> int:
 
 
 def _view(data: Data, position: int) -> tuple[Data | None, int]:
-    """Bytes in place, and where they end."""
+    """Return bytes without a copy, and their end."""
     (length,) = _INT.unpack_from(data, position)
     position += 4
     if length < 0:
@@ -101,14 +101,14 @@ def _view(data: Data, position: int) -> tuple[Data | None, int]:
 
 
 def _more(done: int) -> int:
-    """One entry more. ValueError where they are too many."""
+    """Return the number of entries after one more. Raises ValueError above MAX_ENTRIES."""
     if done >= MAX_ENTRIES:
         raise ValueError(f"the message has more than {MAX_ENTRIES} entries")
     return done + 1
 
 
 def _grouped(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
-    """Entries as they are grouped on the wire, topics in the order of their first sight."""
+    """Return entries grouped by topic as on the wire, topics in the order of their first occurrence."""
     if len(entries) == 1:
         return ((entries[0].partition.topic, [*entries]),)
     groups: dict[str, list[Any]] = {}
@@ -143,9 +143,9 @@ def _read_produce(version: int) -> Reader:
 
 
 def read_produce_of_one(version: int, data: Data, position: int) -> ProduceRequest | None:
-    """A request for one partition, outside a transaction, in one step; None for any other request.
+    """Decode a request for one partition, outside of a transaction, in one step; None for any other request.
 
-    Raises ValueError or struct.error for what is no request at all.
+    Raises ValueError or struct.error for invalid bytes.
     """
     transactional, acks, timeout, topics, length = _OF_ONE.unpack_from(data, position)
     if transactional >= 0 or topics != 1 or length < 0:
@@ -162,7 +162,7 @@ def read_produce_of_one(version: int, data: Data, position: int) -> ProduceReque
 
 
 def write_produced_of_one(version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
-    """The whole frame of the answer for one partition, in one step; None for any other response."""
+    """Encode the whole frame of the response for one partition, in one step; None for any other response."""
     if len(response.partitions) != 1:
         return None
     [part] = response.partitions
@@ -209,7 +209,7 @@ def _nullable(text: str | None) -> bytes:
 
 
 def _fetch_row(version: int) -> struct.Struct:
-    """Partition, its leader epoch, offset, log start, size."""
+    """Return the layout of a partition: number, leader epoch, fetch offset, log start offset, maximum bytes."""
     return struct.Struct(">iiqqi" if version >= 9 else ">iqqi" if version >= 5 else ">iqi")
 
 
@@ -385,4 +385,4 @@ WRITERS: dict[type, Callable[[int], Writer]] = {
     FetchRequest: _write_fetch,
     FetchResponse: _write_fetched,
 }
-"""What is written by hand: class -> version -> reader or writer. The rest is the compiler's."""
+"""Readers and writers of the hand-written messages, by class and version. The compiler generates all others."""

@@ -1,9 +1,8 @@
 """Decode large error-free responses; no object is created for each partition.
 
-Rule: rows with names of the same length are of the same size; a look takes as many of them as follow each other, and
-compares the bytes of all their lengths, and those of all their error codes and tags, with what they are to be. Where a
-row says anything else, nothing is said here, and the answer is read as any other. Names are not looked at: they are
-those of the request.
+Rule: rows with topic names of equal length have equal size. One step takes the longest run of such rows, and compares
+the bytes of their lengths, error codes and tags with the expected values. After any other value the response is decoded
+by the general reader. Topic names are not checked: they are those of the request.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from messages.wire.layout import Layout
 from messages.wire.primitives import read_length
 
 OF_PARTITIONS = frozenset(kind for kind, parted in PARTED.items() if parted.part is PartitionErrorsPart)
-"""The answers that say of each partition what error it has."""
+"""Responses with an error code per partition."""
 _ROW = ("string", "int32", "int16")
-"""The fields of a row, as far as these answers are no other than that: topic, partition, error code."""
+"""The only supported fields of a row: topic, partition, error code."""
 _ERROR_CODE = struct.Struct(">h")
 _NUMBER, _CODE = 4, 2
-"""Bytes of a partition's number, and of its code."""
+"""Bytes of a partition's number, and of its error code."""
 _FEW = 8
 _LOOKS = 64
-"""Entries in one slice of work."""
+"""Number of runs in one slice of work."""
 
 
 def without_errors(
     kind: type, layout: Layout, data: bytes, position: int
 ) -> Steps[tuple[tuple[NoErrorsPart], Message, int] | None]:
-    """The part, the message and the end of the answer of that kind that stands there, as a reader of it has them.
+    """Decode a response without errors, and return the part, the message and its end, as a reader does.
 
-    None if there are at most SLICE, if one has an error or tags, or if the response has another form.
-    Raises ValueError, IndexError or struct.error for bytes that are none.
+    None if the response has at most SLICE partitions, has an error or tags, or has another form. Raises ValueError,
+    IndexError or struct.error for invalid bytes.
     """
     fields = [field for field in layout.fields if field.present]
     if tuple(field.type for field in fields[-1].fields if field.present) != _ROW:
@@ -73,5 +72,5 @@ def without_errors(
 
 
 def _leading(data: bytes, byte: int) -> int:
-    """How many of the first bytes are that one."""
+    """Return how many bytes at the beginning equal `byte`."""
     return len(data) - len(data.lstrip(bytes((byte,))))

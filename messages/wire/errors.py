@@ -1,7 +1,7 @@
 """The exceptions of encoding and decoding; each is a `WireError`.
 
-Rule: the reader of a socket catches `WireError` and closes the connection (broker.md 6.3); nothing else comes out of
-decoding, whatever the bytes are.
+Rule: the reader of a socket catches `WireError` and closes the connection (broker.md 6.3). Decoding raises no other
+exception, for any bytes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 class WireError(Exception):
     """The base class of exceptions: bytes cannot be decoded, or a message cannot be encoded.
 
-    `api` is the API's name ("LeaderAndIsr", "API 999", "" before it is known), `version` its version or None,
-    `what` the complaint alone.
+    `api` is the API's name ("LeaderAndIsr", "API 999", "" if unknown), `version` its version or None, `what` the error
+    without them.
     """
 
     def __init__(self, what: str, api: str = "", version: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Split the byte stream of a TCP connection into frames: an int32 size, then as many bytes (broker.md 6.3)."""
+"""Split the byte stream of a TCP connection into frames: an int32 size, then that number of bytes (broker.md 6.3)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from messages.wire.errors import FrameTooLarge, MalformedFrame
 
 MAX_FRAME_BYTES = 100 * 1024 * 1024
-"""Kafka's socket.request.max.bytes by default."""
+"""Default of Kafka's socket.request.max.bytes."""
 
 _SIZE = struct.Struct(">i")
 
 
 def framed(*pieces: bytes | memoryview) -> bytes:
-    """The payload that `pieces` make together, with its size before it."""
+    """Return the frame of a payload given in pieces: its size and the pieces."""
     return b"".join((_SIZE.pack(sum(map(len, pieces))), *pieces))
 
 
 class FrameReader:
     """Splits a byte stream, which arrives in pieces of any size, into frames.
 
-    A stream whose next size is refused stays refused: what follows it has no known meaning.
+    After an invalid size the stream cannot be read any further, because the next frame's position is unknown.
     """
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
@@ -29,10 +29,10 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take `data`; the iterator gives every frame that is whole now, without its size.
+        """Add `data`, and return an iterator over all complete frames, without their sizes.
 
-        Raises (the iterator) MalformedFrame for a negative size and FrameTooLarge for one above `max_bytes`, after the
-        frames that came before it.
+        The iterator raises MalformedFrame for a negative size and FrameTooLarge for one above `max_bytes`, after the
+        frames before it.
         """
         self._buffer += data
         return self._frames()

@@ -1,8 +1,7 @@
 """Layouts list the fields of a request or response in each version, in order, from `messages.wire.schemas`.
 
-Rule 1: a schema is parsed when its first frame is read or written: a node needs some thirty of the eighty.
-Rule 2: tagged fields are left out: none of the versions spoken here needs one, and unknown tags are ignored (broker.md
-        6.3).
+Rule 1: a schema is parsed when its first frame is read or written: a node needs about thirty of the eighty.
+Rule 2: tagged fields are left out: no supported version needs one, and unknown tags are ignored (broker.md 6.3).
 """
 
 from __future__ import annotations
@@ -13,17 +12,15 @@ from typing import NamedTuple
 from messages.wire.schemas import SCHEMAS
 
 _MOST = 1 << 15
-"""Versions are int16."""
+"""Upper bound of versions, which are int16."""
 _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "records": b"", "uuid": ""}
-"""Defaults by type where the schema names none; those of all other types are 0."""
+"""Defaults by type if the schema has none; 0 for all other types."""
 
 
 class Field(NamedTuple):
     """A field of a request or response in one version; `fields` are those of a struct.
 
-    `default` is its value where nothing is said.
-
-    `present`: whether the version has it at all.
+    `default` is the value if the field is missing. `present`: whether the version has the field.
     """
 
     name: str
@@ -58,12 +55,12 @@ class Schema:
         self._specs = _specs([(len(line) - len(line.lstrip()), line.split()) for line in lines])
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` has compact fields and tags (also for versions beyond the known ones)."""
+        """Return whether `version` has compact fields and tags (also for versions beyond the supported ones)."""
         return version in self._flexible
 
     @functools.cache  # noqa: B019 - schemas live as long as the process
     def layout(self, version: int) -> Layout:
-        """The fields of `version`."""
+        """Return the fields of `version`."""
         return Layout(_fields(self._specs, version), self.is_flexible(version))
 
 
@@ -80,7 +77,7 @@ class _Spec(NamedTuple):
 
 
 def _specs(lines: list[tuple[int, list[str]]]) -> list[_Spec]:
-    """The fields of a table's lines, which are indentation and words."""
+    """Return the fields of a table's lines, given as indentation and words."""
     found: list[list[_Spec]] = [[]]
     for indent, (name, type, versions, *rest) in lines:
         array, element = type.startswith("[]"), type.removeprefix("[]")
@@ -120,7 +117,7 @@ def _default(type: str, stated: str | None) -> object:
 
 
 def _versions(text: str) -> range:
-    """The versions of "3", "1-4", "2+" or "none"."""
+    """Return the versions of "3", "1-4", "2+" or "none"."""
     if text == "none":
         return range(0)
     first, _, last = text.removesuffix("+").partition("-")

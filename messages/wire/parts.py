@@ -23,7 +23,8 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 class PartRows(NamedTuple):
     """The encoded entries of one part of a request, by topic, with the part's message class and API version.
 
-    `runs` is there where entries of a topic do not stand together: which topic's rows (by place) come next, how many.
+    `runs` is set if the entries of a topic are not consecutive: for each run, the index of the topic and the number of
+    rows.
     """
 
     message: str
@@ -33,7 +34,9 @@ class PartRows(NamedTuple):
 
 
 def rows_of(part: Part) -> PartRows | None:
-    """The rows that it has kept, or keeps from now on; None if they do not cover all entries."""
+    """Return the cached rows of a part, or encode and cache them; None if they do not contain all entries and
+    fields.
+    """
     message, usual = KEEP_ROWS[type(part)]
     version = kept_version(part)
     try:

@@ -1,12 +1,12 @@
 """Encode and decode the primitive types of the Kafka protocol that have a variable length (broker.md 6.3).
 
-Rule 1: a length comes first: an int16 before a text, an int32 before bytes and arrays, or in flexible versions a varint
-        of one more than the length. -1 (compact: 0) is null; every other negative length is read as null too, as
-        Apache does.
-Rule 2: the peer is not trusted: a varint has five bytes at most, and what ends beyond the frame is an error. A large
-        count needs no bound of its own: elements are read one by one, and none is smaller than a byte.
-Rule 3: names of topics and lists of brokers come again and again: each is made once and shared. What is kept is
-        bounded, for peers choose it.
+Rule 1: a length comes first: an int16 before a string, an int32 before bytes and arrays, or in flexible versions a
+        varint of the length + 1. -1 (compact: 0) is null; every other negative length is read as null too, as in Apache
+        Kafka.
+Rule 2: the peer is not trusted: a varint has at most five bytes, and a field that ends beyond the frame is an error. A
+        large count needs no limit of its own: elements are read one by one, and each has at least one byte.
+Rule 3: names of topics and lists of brokers recur: each is created once and shared. The caches are bounded, because
+        peers choose the values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import struct
 from typing import Any
 
 MAX_TEXT = 0x7FFF
-"""Bytes of the longest text, also where its length could be larger."""
+"""Maximum bytes of a string, also if its length field could be larger."""
 
 MOST_KEPT = 1 << 15
 LONGEST_KEPT = 256
-"""How many values a `BoundedCache` keeps, and the length in bytes up to which it does."""
+"""Maximum number of values in a `BoundedCache`, and maximum length of a cached value in bytes."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -30,7 +30,7 @@ _VARINT_BYTES = 5
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The unsigned varint at `position`, and where it ends."""
+    """Return the unsigned varint at `position`, and its end."""
     value = shift = 0
     for place in range(position, position + _VARINT_BYTES):
         byte = data[place]
@@ -42,7 +42,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, position: int, compact: bool, text: bool = False) -> tuple[int, int]:
-    """The length at `position`, negative for null, and where it ends (rule 1)."""
+    """Return the length at `position`, negative for null, and its end (rule 1)."""
     if compact:
         value, position = read_varint(data, position)
         value -= 1
@@ -58,19 +58,19 @@ def read_length(data: bytes, position: int, compact: bool, text: bool = False) -
 
 
 def read_text(data: bytes, position: int, compact: bool) -> tuple[str | None, int]:
-    """The text at `position`, and where it ends."""
+    """Return the string at `position`, and its end."""
     length, position = read_length(data, position, compact, text=True)
     return (None, position) if length < 0 else (TEXTS[data[position : position + length]], position + length)
 
 
 def read_bytes(data: bytes, position: int, compact: bool) -> tuple[bytes | None, int]:
-    """The bytes at `position`, and where they end."""
+    """Return the bytes at `position`, and their end."""
     length, position = read_length(data, position, compact)
     return (None, position) if length < 0 else (data[position : position + length], position + length)
 
 
 def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...] | None, int]:
-    """The array of int32 at `position`, and where it ends."""
+    """Return the array of int32 at `position`, and its end."""
     count, position = read_length(data, position, compact)
     if count < 0:
         return None, position
@@ -81,7 +81,7 @@ def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...]
 
 
 def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | None, int]:
-    """The bytes at `position`, in place, and their end: for records, which are not copied."""
+    """Return the bytes at `position` without a copy, and their end; used for records."""
     length, position = read_length(data, position, compact)
     if length > len(data) - position:
         raise ValueError("the frame ends inside a field")
@@ -89,7 +89,7 @@ def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | N
 
 
 def skip_tags(data: bytes, position: int) -> int:
-    """Where the tagged fields at `position` end; what they say is ignored."""
+    """Return the end of the tagged fields at `position`, which are ignored."""
     count, position = read_varint(data, position)
     for _ in range(count):
         _, position = read_varint(data, position)
@@ -104,7 +104,7 @@ def skip_tags(data: bytes, position: int) -> int:
 
 
 def varint(value: int) -> bytes:
-    """`value`, not negative, as an unsigned varint."""
+    """Return `value`, which is not negative, as an unsigned varint."""
     if value < 0x80:
         return _SMALL[value]
     found = bytearray()
@@ -116,12 +116,12 @@ def varint(value: int) -> bytes:
 
 
 def length(count: int, compact: bool) -> bytes:
-    """The length of an array or of bytes."""
+    """Return the length of an array or of bytes."""
     return varint(count + 1) if compact else _INT32.pack(count)
 
 
 def framed_text(value: str, compact: bool) -> bytes:
-    """A text with its length before it. ValueError where it is too long or no Unicode."""
+    """Return a string after its length. Raises ValueError if it is too long or not valid Unicode."""
     data = value.encode()
     if len(data) > MAX_TEXT:
         raise ValueError(f"a string of {len(data)} bytes is too long")
@@ -129,17 +129,17 @@ def framed_text(value: str, compact: bool) -> bytes:
 
 
 def framed_bytes(value: bytes, compact: bool) -> bytes:
-    """Bytes with their length before them."""
+    """Return bytes after their length."""
     return length(len(value), compact) + value
 
 
 def framed_ids(value: tuple[int, ...], compact: bool) -> bytes:
-    """An array of int32."""
+    """Return an encoded array of int32."""
     return length(len(value), compact) + struct.pack(f">{len(value)}i", *value)
 
 
 def null(type: str, compact: bool) -> bytes:
-    """The length that says null."""
+    """Return the length that means null."""
     if compact:
         return b"\0"
     return b"\xff\xff" if type == "string" else b"\xff\xff\xff\xff"
@@ -173,12 +173,12 @@ def _ids(data: bytes) -> tuple[int, ...]:
 
 
 TEXTS = BoundedCache(bytes.decode)
-"""Texts by their bytes."""
+"""Strings by their bytes."""
 IDS = BoundedCache(_ids)
 """Tuples of int32 by their bytes."""
 FRAMED_TEXTS = {compact: BoundedCache(framed_text, compact) for compact in (False, True)}
 FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, True)}
-"""Texts and tuples of int32 as `framed_text` and `framed_ids` write them."""
+"""Encoded strings and tuples of int32, as `framed_text` and `framed_ids` return them."""
 
 
 # -------------------------------------------------------------------------------------------------------- rows
@@ -187,8 +187,8 @@ FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, 
 class FixedStructs:
     """A cache of `struct.Struct` objects, one for each combination of list and string lengths.
 
-    `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Their lengths are
-    unpacked as bytes, before the bytes of their contents: a reader that guesses the length compares these.
+    `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Lengths are unpacked
+    as bytes before the contents, so that a reader can compare them with the lengths that it guessed.
     """
 
     def __init__(self, parts: tuple[str, ...], compact: bool) -> None:
@@ -196,10 +196,13 @@ class FixedStructs:
         self._compact = compact
         self._known: dict[tuple[bytes, ...], tuple[Any, int, tuple[bytes, ...]]] = {}
         self.guess = self._row(tuple(self._empty(part) for part in parts if part in _ELEMENTS))
-        """The row with nothing in it, as `at` would find it."""
+        """The row with empty variable fields, as `at` would return it."""
 
     def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
-        """`unpack_from`, size and lengths of the row at `position`. ValueError where one is null or beyond the end."""
+        """Return `unpack_from`, size and lengths of the row at `position`.
+
+        Raises ValueError if a field is null, or ends beyond the frame.
+        """
         lengths = []
         for part in self._parts:
             if part in _ELEMENTS:

@@ -1,9 +1,9 @@
 """Record batches of format 2 as bytes: read and check headers, and set the fields that a leader assigns (broker.md
 5.2).
 
-Rule 1: a batch's CRC covers all from its attributes on. Base offset and leader epoch lie before it, so that a leader
-        stamps them without computing it anew.
-Rule 2: nothing here looks at the records; `batch_records` checks their structure.
+Rule 1: a batch's CRC covers all bytes from its attributes on. Base offset and leader epoch precede them, so a leader
+        sets both without a new CRC.
+Rule 2: this module ignores the records; `batch_records` checks their structure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 _TO_CRC = struct.Struct(">qiibI")
 _AFTER_CRC = struct.Struct(">hiqqqhii")
 STAMP = struct.Struct(">qii")
-"""What lies before the magic byte: base offset, length, leader epoch."""
+"""The fields before the magic byte: base offset, length, leader epoch."""
 MAGIC = 2
 CRC_FROM = 21
 
@@ -42,7 +42,9 @@ _CRC_AT = 17
 
 
 def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """The header of the batch at `position`. Raises MalformedFrame if it is cut, or of another format than 2."""
+    """Return the header of the batch at `position`. Raises MalformedFrame if it is cut, or has another format than
+    2.
+    """
     if len(data) - position < HEADER.size:
         raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")
     header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
@@ -54,7 +56,7 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 
 def whole_batches(data: bytes | memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch that is there whole; what is cut at the end is left out."""
+    """Yield (position, header) of each complete batch; an incomplete batch at the end is ignored."""
     position, end = 0, len(data)
     while end - position >= HEADER.size:
         header = read_header(data, position)
@@ -65,7 +67,7 @@ def whole_batches(data: bytes | memoryview) -> Iterator[tuple[int, BatchHeader]]
 
 
 def body_of(data: bytes | memoryview) -> Body:
-    """Bytes as a body."""
+    """Return bytes as a body."""
     return body(data, crc32c(data)) if data else EMPTY
 
 
@@ -77,7 +79,7 @@ def batch_of(
     base_sequence: int = NO_SEQUENCE,
     is_transactional: bool = False,
 ) -> Records:
-    """One batch of these keys and values, written at `timestamp` (ms)."""
+    """Return a batch with these keys and values, written at `timestamp` (ms)."""
     written = [_record(delta, key, value) for delta, (key, value) in enumerate(pairs)]
     rest = b"".join(written)
     last = len(written) - 1
@@ -96,12 +98,12 @@ def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A signed number in zigzag form."""
+    """Return a signed number in zigzag form."""
     return primitives.varint((value << 1) ^ (value >> 63))
 
 
 def read_records(data: bytes | memoryview | None) -> Records:
-    """Read the headers of what a producer sent. Their records are checked later (`batch_records`)."""
+    """Return the batches of a producer with their headers. `batch_records` checks the records later."""
     data = data or b""
     whole, view, size = body_of(data), memoryview(data), len(data)
     headers: list[BatchHeader] = []
@@ -121,12 +123,12 @@ def read_records(data: bytes | memoryview | None) -> Records:
 
 
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:
-    """Does the checksum fit the batch at `position`?"""
+    """Return whether the checksum of the batch at `position` is correct."""
     return crc32c(memoryview(data)[position + CRC_FROM : position + header.size]) == header.crc
 
 
 def with_records(header: BatchHeader, data: bytes) -> bytes:
-    """A batch with this header around these bytes; length and checksum are made for them."""
+    """Return a batch of this header and these bytes, with new length and checksum."""
     head = bytearray(HEADER.pack(*header._replace(length=HEADER.size - LOG_OVERHEAD + len(data))))
     struct.pack_into(">I", head, _CRC_AT, crc32c(data, crc32c(head[CRC_FROM:])))
     return bytes(head) + data
@@ -135,10 +137,11 @@ def with_records(header: BatchHeader, data: bytes) -> bytes:
 def stamped(
     batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time: int | None = None
 ) -> tuple[bytes, memoryview]:
-    """The batch as the leader stores it, in two pieces: what is new, and the rest of the producer's own bytes.
+    """Return the batch as the leader stores it, in two pieces: the new bytes, and the rest of the producer's bytes.
 
-    `append_time` (ms): the topic's records carry the time of their append; the checksum is computed anew. It is
-    too where the producer has set the bit that says so, and the topic's records carry their own: the bit is cleared.
+    Args:
+        append_time: The time of the append in ms if the topic stores it in its records, else None. The checksum is
+            computed again if it is given, or if the producer set the bit for it, which is then cleared.
     """
     if append_time is None and not header.attributes & LOG_APPEND_TIME_BIT:
         return STAMP.pack(base_offset, header.length, leader_epoch), batch[STAMP.size :]

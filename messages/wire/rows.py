@@ -39,7 +39,9 @@ def rows_table(kind: type, version: int) -> RowsTable:
 
 
 def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: int) -> Rows | None:
-    """Return the cached rows that equal `data` from `position` on, None if there are none or more than `most`."""
+    """Return the cached rows that equal `data` from `position` on; None if not cached, or if there are more than
+    `most`.
+    """
     known = table.get((topic, data[position : position + _KEY_BYTES]))
     if known is not None and len(known.values) <= most and data.startswith(known.data, position):
         return known
@@ -78,7 +80,7 @@ def keep_read(part: Any, spans: deque[Span], version: int) -> None:
 
 
 def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
-    """Keep them; what is in a table is known again."""
+    """Cache the rows of a part; rows in `table` are reused by readers."""
     keep_encoded(part, rows)
     keep_version(part, version)
     if table is not None:
