@@ -1,7 +1,8 @@
 """Check a change of `advertised.listeners` on a running broker, with the errors of Kafka 3.9.1's KafkaConfig.
 
-Rule 1: it may name each of the listeners that are bound, once, and must name those of brokers and of controllers.
-Rule 2: a port of 0 is the one that the listener has. No host would be this machine's name, which only a start asks for.
+Rule 1: Each bound listener may be named once. The inter-broker and control plane listeners must be named.
+Rule 2: Port 0 is replaced by the port of the bound listener. A host is required: an empty host would mean this
+        machine's name, which is looked up only at a start.
 
 Kafka: `DynamicListenerConfig`.
 """
@@ -19,7 +20,14 @@ _ENDPOINT = re.compile(r"(?P<listener>[^:/]+)://\[?(?P<host>[0-9a-zA-Z%._:-]+)\]
 
 
 def advertised_listeners(node: NodeSettings, text: str) -> tuple[Endpoint, ...]:
-    """The endpoints that the node shall advertise. Raises Refused."""
+    """Return the endpoints that the node advertises with this setting.
+
+    Args:
+        text: Value of `advertised.listeners`.
+
+    Raises:
+        Refused: The value is invalid for this node.
+    """
     named = _parsed(node, text)
     names, bound = list(named), {endpoint.listener: endpoint for endpoint in node.listeners}
     if not names:
@@ -42,7 +50,7 @@ def advertised_listeners(node: NodeSettings, text: str) -> tuple[Endpoint, ...]:
 
 
 def _parsed(node: NodeSettings, text: str) -> dict[str, Endpoint]:
-    """The endpoints by the names of their listeners."""
+    """Return the endpoints by listener name."""
     protocols = security_protocols(node.listener_security_protocol_map)
     endpoints = []
     for item in filter(None, map(str.strip, text.split(","))):
@@ -76,7 +84,14 @@ def _unreadable(text: str, why: str) -> Refused:
 
 
 def security_protocols(text: str) -> dict[str, str]:
-    """Security protocol by listener (`listener.security.protocol.map`). ValueError where it is none."""
+    """Return the security protocols by listener name.
+
+    Args:
+        text: Value of `listener.security.protocol.map`.
+
+    Raises:
+        ValueError: An item is not `listener:protocol`.
+    """
     protocols = {}
     for item in filter(None, map(str.strip, text.split(","))):
         listener, colon, protocol = item.rpartition(":")

@@ -1,9 +1,11 @@
 """The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
 
-Rule 1: the brokers' defaults of topics are dynamic as far as we act on them: an override of the broker itself counts
-        before that of all brokers, and that before server.properties.
-Rule 2: advertised.listeners is for one broker alone, and is checked by that broker, for it depends on its settings.
-Rule 3: numbers of threads are taken, as Kafka's brokers may share the override of all brokers, and change nothing here.
+Rule 1: Topic defaults of brokers are dynamic if this node implements them. The broker's own override has precedence
+        over the override of all brokers, and that over server.properties.
+Rule 2: advertised.listeners is accepted for a single broker only, and checked by that broker, because it depends on its
+        settings.
+Rule 3: Thread counts are accepted, because Kafka's brokers may share the override of all brokers, but have no effect
+        here.
 """
 
 from __future__ import annotations
@@ -28,20 +30,20 @@ RETENTION = "log.retention.ms"
 
 
 def field_of(setting: str) -> str:
-    """The field of NodeSettings that has a setting of this name."""
+    """Return the field of NodeSettings for a broker setting."""
     return setting.replace(".", "_")
 
 
 TOPIC_DEFAULTS: dict[str, ConfigType] = {
     server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
 } | {RETENTION: number("LONG", None)}
-"""Defaults of topics that we act on -> how their value is read. Any negative retention is unlimited."""
+"""Topic default that this node implements -> type of its value. Any negative retention is unlimited."""
 
 THREADS = (
     *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
     "num.replica.fetchers",
 )
-"""Numbers of threads, which are fixed here (rule 3)."""
+"""Thread counts, which are fixed here (rule 3)."""
 
 DYNAMIC: dict[str, ConfigType] = {
     ADVERTISED_LISTENERS: TEXT,
@@ -51,18 +53,23 @@ DYNAMIC: dict[str, ConfigType] = {
     **TOPIC_DEFAULTS,
     **dict.fromkeys(THREADS, number("INT", 1)),
 }
-"""Setting -> how its value is read."""
+"""Dynamic setting -> type of its value."""
 
 
 REQUIREMENTS = {
     RETENTION: "unlimited (-1) or, greater than or equal to 1",
     "log.roll.ms": "greater than or equal to 1",
 }
-"""Kafka's words for a number that is out of range."""
+"""Kafka's error text for a number that is out of range."""
 
 
 def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
-    """The settings of a broker with its overrides and those of all brokers (rule 1). Invalid ones are left out."""
+    """Return the settings of a broker after the overrides (rule 1). Invalid overrides are ignored.
+
+    Args:
+        own: The broker's own overrides.
+        of_all: The overrides of all brokers.
+    """
     fields = {}
     for name, kind in TOPIC_DEFAULTS.items():
         said = next(
@@ -74,7 +81,7 @@ def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, 
 
 
 def invalid(entries: Mapping[str, str]) -> list[str]:
-    """Overrides that no broker can take, for the log: znodes are written by anybody."""
+    """Return the invalid overrides as "name=value", for the log. Any client can write them to a znode."""
     return [
         f"{name}={value}" for name, value in entries.items() if name in DYNAMIC and not _is_valid(DYNAMIC[name], value)
     ]
@@ -95,7 +102,15 @@ def _value(kind: ConfigType, text: str) -> object:
 
 
 def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | None) -> None:
-    """Raise Refused unless a running broker may be given this; `of_all`: all may. `node` is the broker, if it asks."""
+    """Check that a running broker accepts this override.
+
+    Args:
+        of_all: Whether the override is for all brokers.
+        node: Settings of the broker that checks its own override; None for any other caller.
+
+    Raises:
+        Refused: The override is invalid or not dynamic.
+    """
     name, value = entry
     kind = DYNAMIC.get(name)
     if kind is None:

@@ -1,8 +1,8 @@
 """Parse and print configs for the command `kafka-actors configs` (ConfigCommand of Kafka 3.9.1).
 
-Rule 1: "a=1,b=[x,y]": commas within brackets belong to a value.
-Rule 2: an override is listed with every source of the setting in ZooKeeper and Kafka's defaults: the values
-        of a broker's server.properties are known to the broker only.
+Rule 1: In "a=1,b=[x,y]", commas within brackets belong to a value.
+Rule 2: An override is listed with all sources of the setting: those in ZooKeeper and Kafka's default. The values of a
+        broker's server.properties are not listed, because only the broker has them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
 
 
 def parse_added(text: str) -> dict[str, str]:
-    """The overrides of --add-config, by name (rule 1). Raises Refused."""
+    """Return the overrides of --add-config by name (rule 1).
+
+    Raises:
+        Refused: The text is invalid.
+    """
     found: dict[str, str] = {}
     for pair in OUTSIDE_BRACKETS.split(text) if text else ():
         name, equals, value = pair.partition("=")
@@ -35,14 +39,18 @@ def parse_added(text: str) -> dict[str, str]:
 
 
 def parse_deleted(text: str) -> list[str]:
-    """The names of --delete-config."""
+    """Return the names of --delete-config."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def overridden(
     entries: Iterable[ConfigEntry], added: Mapping[str, str], deleted: Iterable[str]
 ) -> tuple[ConfigEntry, ...]:
-    """The overrides after that. Raises Refused where one is to be taken away that is not there."""
+    """Return the overrides after additions and deletions.
+
+    Raises:
+        Refused: A deleted override does not exist.
+    """
     values = dict(entries)
     absent = [name for name in deleted if name not in values]
     if absent:
@@ -52,7 +60,7 @@ def overridden(
 
 
 def headline(kind: str, name: str | None) -> str:
-    """The line over the overrides of a topic or broker; no name: of all brokers."""
+    """Return the headline of a topic's or broker's overrides. Without a name, it is about all topics or brokers."""
     return (
         f"Default configs for {kind} in the cluster are:"
         if name is None
@@ -61,7 +69,7 @@ def headline(kind: str, name: str | None) -> str:
 
 
 def updated(kind: str, name: str | None) -> str:
-    """The line that says that it is done."""
+    """Return the line that reports a completed update."""
     if name is None:
         return f"Completed updating default config for {kind} in the cluster."
     return f"Completed updating config for {kind[:-1]} {name}."
@@ -70,7 +78,11 @@ def updated(kind: str, name: str | None) -> str:
 def described(
     kind: str, name: str | None, entries: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry] = ()
 ) -> list[str]:
-    """A line for each override, by name (rule 2). `of_all` are a broker's that all brokers have."""
+    """Return one line per override, sorted by name (rule 2).
+
+    Args:
+        of_all: The overrides of all brokers, for a broker.
+    """
     source = {TOPICS: "DYNAMIC_TOPIC_CONFIG", BROKERS: "DYNAMIC_BROKER_CONFIG"}[kind]
     said_of_all = dict(of_all)
     lines = []

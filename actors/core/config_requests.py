@@ -1,11 +1,12 @@
 """Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
 
-Rule 1: a topic's setting is its override, else what this node's settings say, else Kafka's default; `FROM_SERVER` says
-        under which name. A node does not remember its server.properties: what differs from Kafka's
-        default was said there.
-Rule 2: what is refused raises Refused, with Kafka's words and code.
-Rule 3: a broker's own settings are those we act on. Those of `broker_config.DYNAMIC` can be changed while it runs, for
-        one broker or for all; what else Kafka would let be changed is refused by name, because it would have no effect.
+Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
+        setting to the node's. A node does not store its server.properties: a value that differs from Kafka's default is
+        reported as set there.
+Rule 2: A refused change raises Refused with Kafka's message and error code.
+Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
+        change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused by name,
+        because they would have no effect.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from messages.node import NodeSettings
 from messages.zookeeper import ALL_BROKERS
 
 INSTEAD = {"log.retention.ms": "log.retention.hours", "log.roll.ms": "log.roll.hours"}
-"""Brokers' settings without a default -> the setting that decides then."""
+"""Broker setting without a default -> the setting that applies instead."""
 
 TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
-"""Kafka's numbers for types of values."""
+"""Type of a value -> Kafka's number for it."""
 
 NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_host", "metrics_port")
-"""Fields of a node's settings that are no broker settings of Kafka's, beside those that begin with trace_."""
+"""Fields of a node's settings that are not Kafka broker settings, in addition to those with the prefix trace_."""
 
 
 def describe_topic(
@@ -54,9 +55,13 @@ def describe_topic(
     of_broker: Iterable[ConfigEntry] = (),
     of_all: Iterable[ConfigEntry] = (),
 ) -> tuple[DescribedConfig, ...]:
-    """All settings of a topic with these overrides, by name (rule 1); with `synonyms`, every place that says one.
+    """Return all settings of a topic, sorted by name (rule 1).
 
-    `of_broker` and `of_all` are the overrides of this broker, and of all.
+    Args:
+        overrides: The topic's overrides.
+        synonyms: Include every source of a setting.
+        of_broker: The overrides of this broker.
+        of_all: The overrides of all brokers.
     """
     own = {entry.name: entry.value for entry in overrides}
     dynamic = _of_broker(of_broker, of_all)
@@ -85,7 +90,7 @@ def describe_topic(
 
 
 def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
-    """A node's value for a topic's setting; None if there is no such setting."""
+    """Return a node's value for a topic's setting; None if it has no such setting."""
     if name in ("retention.ms", "segment.ms"):
         default = log_settings(node, "", ())
         return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
@@ -95,7 +100,7 @@ def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
 def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
 ) -> tuple[DescribedConfig, ...]:
-    """What is known of this node's own settings, with its overrides and those of all brokers (rule 3)."""
+    """Return this node's own settings with its overrides and those of all brokers (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
         places[name] += _default_of(INSTEAD[name])
@@ -114,7 +119,7 @@ def describe_broker(
 
 
 def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dict[str, list[ConfigSynonym]]:
-    """What overrides say of a broker's settings, its own first."""
+    """Return the overrides of broker settings by name, the broker's own first."""
     places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
     for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
         places.setdefault(name, []).extend(said)
@@ -122,25 +127,25 @@ def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dic
 
 
 def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
-    """How many of these places are overrides."""
+    """Return the number of overrides among these sources."""
     return sum(each.source in (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG) for each in places)
 
 
 def _default_of(setting: str) -> list[ConfigSynonym]:
-    """Kafka's default of a broker's setting, if it has one."""
+    """Return Kafka's default of a broker setting; empty if it has none."""
     kind: Any = NodeSettings
     default = attrs.fields_dict(kind)[setting.replace(".", "_")].default
     return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]
 
 
 def _said(node: NodeSettings, field: str) -> object:
-    """What is advertised beside nothing but the listeners was not said in the server.properties."""
+    """Return a setting's value; None for advertised listeners equal to the listeners, which were not set separately."""
     value = getattr(node, field)
     return None if field == "advertised_listeners" and value == node.listeners else value
 
 
 def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
-    """What is said of all brokers at once."""
+    """Return the overrides of all brokers."""
     return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 
@@ -149,7 +154,10 @@ def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[Conf
 
 
 def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tuple[DescribedConfig, ...]:
-    """Settings by name, as the first place says. 3.9.1 calls throttles read-only, though it changes them."""
+    """Return the settings sorted by name, each with the value of its first source.
+
+    Throttle rates are read-only, as in 3.9.1, which changes them nevertheless.
+    """
     return tuple(
         DescribedConfig(
             name,
@@ -165,7 +173,7 @@ def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tup
 
 
 def _text(value: object) -> str | None:
-    """A setting's value as its text."""
+    """Return a setting's value as text."""
     match value:
         case None:
             return None
@@ -182,13 +190,13 @@ def _text(value: object) -> str | None:
 
 
 def replaced(changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
-    """The overrides after AlterConfigs, which replaces all of them."""
+    """Return the overrides after AlterConfigs, which replaces all of them."""
     _check_changes(changes)
     return _sorted({change.name: change.value or "" for change in changes})
 
 
 def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
-    """The overrides after these changes (IncrementalAlterConfigs)."""
+    """Return the overrides after IncrementalAlterConfigs."""
     _check_changes(changes)
     entries = {entry.name: entry.value for entry in overrides}
     for change in changes:
@@ -206,7 +214,7 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -
 
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
-    """A list with these items added or taken out."""
+    """Return a list with these items added or removed."""
     if name not in CONFIGS or CONFIGS[name].type != "LIST":
         word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
@@ -230,7 +238,11 @@ def _sorted(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
 
 
 def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
-    """Raise InvalidConfig unless the topic may have these overrides."""
+    """Check the overrides of a topic.
+
+    Raises:
+        InvalidConfig: An override is invalid.
+    """
     for name, value in entries:
         try:
             check_config(ConfigEntry(name, value))
@@ -244,9 +256,14 @@ def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
 def check_broker(
     broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings | None = None
 ) -> None:
-    """Raise Refused unless what is new among a broker's overrides may be changed while it runs (rule 3).
+    """Check the overrides of a broker that are new (rule 3).
 
-    `broker` is its id, or ALL_BROKERS; `node` are its settings where they are known.
+    Args:
+        broker: Broker id as text, or ALL_BROKERS.
+        node: Settings of the broker that checks its own overrides; None for any other caller.
+
+    Raises:
+        Refused: A new override is invalid or not dynamic.
     """
     for entry in new:
         if entry not in old:

@@ -12,14 +12,18 @@ from messages.error_codes import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
 
 
 class ElectionOutcome(NamedTuple):
-    """The result of electing one partition's leader: an error code, and the message of the controller."""
+    """The result of electing one partition's leader: an error code and the controller's message."""
 
     code: int
     message: str | None = None
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """The partitions that a file names, in its order. Raises Refused."""
+    """Return the partitions in a JSON file, in its order.
+
+    Raises:
+        Refused: The file is invalid.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -40,9 +44,11 @@ def parse_partitions(text: str) -> list[TopicPartition]:
 def report(
     kind: str, outcomes: Mapping[TopicPartition, ElectionOutcome], names: Mapping[int, str]
 ) -> tuple[list[str], int]:
-    """The result lines of an election of this kind ("PREFERRED"), and the number of failures.
+    """Return the result lines of an election, and the number of failures.
 
-    `names` are those of codes.
+    Args:
+        kind: The election type, such as "PREFERRED".
+        names: Error code -> name.
     """
     lines = []
     for code, words in (
@@ -60,7 +66,7 @@ def report(
 
 
 def _exception(code: int, names: Mapping[int, str]) -> str:
-    """The class by which Kafka's clients know the code."""
+    """Return the name of the exception class of Kafka's clients for an error code."""
     words = "TIMEOUT" if code == REQUEST_TIMED_OUT else names.get(code, f"UNKNOWN_{code}")
     return f"org.apache.kafka.common.errors.{''.join(word.capitalize() for word in words.split('_'))}Exception"
 

@@ -1,6 +1,6 @@
 """Compute the log settings of a topic from its overrides and the broker's defaults.
 
-Rule: an override that Kafka would not take is ignored with a line in the log; znodes are written by anybody.
+Rule: An override that Kafka would refuse is ignored and logged, because any client can write it to a znode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
-    """Those of `topic`. The finer unit wins where a default time is said in several."""
+    """Return the log settings of `topic`. If a default time is set in several units, the finest unit applies."""
     said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
 
     def number(name: str, default: int) -> int:
@@ -50,7 +50,7 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
 
 
 def log_config(settings: LogSettings) -> tuple[int, ...]:
-    """The fields of storage's LogConfig, in order."""
+    """Return the fields of the storage package's LogConfig, in order."""
     return (
         settings.segment_bytes,
         settings.segment_ms,
@@ -64,7 +64,7 @@ def log_config(settings: LogSettings) -> tuple[int, ...]:
 
 
 def _codec(compression_type: str) -> int:
-    """The number of the codec that batches are stored with; -1 keeps the producer's."""
+    """Return the number of the codec with which batches are stored; -1 keeps the producer's codec."""
     if compression_type == PRODUCER:
         return -1
     return CODECS.index("none" if compression_type == "uncompressed" else compression_type)

@@ -1,10 +1,10 @@
 """Reassignment plans: parse their JSON, generate them, and report their progress (ReassignPartitionsCommand).
 
-Rule 1: a plan names each partition once, with at least one replica and none of them twice. Log directories may be named
-        for each replica, but only "any": moves between the directories of a broker are not supported.
-Rule 2: a plan moves a partition from where it is - without those an unfinished reassignment is only adding - to the
-        replicas of the plan that are not there yet. Who sends and who receives may be throttled, replica by replica.
-Rule 3: everything printed is sorted by topic and partition, as the tool of Kafka 3.9.1 prints it.
+Rule 1: A plan contains each partition once, with at least one replica and no duplicates. Each replica may have a log
+        directory, but only "any": moves between a broker's log directories are not supported.
+Rule 2: A plan moves a partition from its replicas, without those that an unfinished reassignment is adding, to the
+        plan's replicas that do not have it yet. Sources and destinations can be throttled per replica.
+Rule 3: All output is sorted by topic and partition, as in the tool of Kafka 3.9.1.
 """
 
 from __future__ import annotations
@@ -27,16 +27,20 @@ LEADER_THROTTLED, FOLLOWER_THROTTLED = (
     "leader.replication.throttled.replicas",
     "follower.replication.throttled.replicas",
 )
-"""Of a topic: which replicas send, and which receive, no more than their broker's rate."""
+"""Topic configs with the throttled leader replicas and follower replicas."""
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""Of a broker: bytes per second."""
+"""Broker configs with the throttled rates, in bytes per second."""
 
 
 # --------------------------------------------------------------------------------------------------------------- JSON
 
 
 def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
-    """The plan of a file, by topic and partition. Raises Refused."""
+    """Return the plan in a JSON file, sorted by topic and partition.
+
+    Raises:
+        Refused: The file is invalid (rule 1).
+    """
     rows = [
         _planned(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
     ]
@@ -55,7 +59,7 @@ def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
 
 
 def format_plan(plan: Plan) -> str:
-    """The same as text, in Kafka's order of members."""
+    """Return the plan as JSON, with the members in Kafka's order."""
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas), "log_dirs": [ANY] * len(replicas)}
         for tp, replicas in sorted(plan.items())
@@ -64,7 +68,11 @@ def format_plan(plan: Plan) -> str:
 
 
 def parse_topics(text: str) -> list[str]:
-    """The topics of a file of those to be moved, sorted. Raises Refused."""
+    """Return the topics in a JSON file of topics to move, sorted.
+
+    Raises:
+        Refused: The file is invalid.
+    """
     topics = [
         _member(row, "topic", str) for row in _list(_document(text), "topics", "the topics to move are not named")
     ]
@@ -75,7 +83,11 @@ def parse_topics(text: str) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """The brokers of "0,1,2". Raises Refused."""
+    """Return the broker ids in a list such as "0,1,2".
+
+    Raises:
+        Refused: The list is invalid.
+    """
     try:
         ids = [int(each) for each in text.split(",")]
     except ValueError:
@@ -102,7 +114,7 @@ def _planned(row: Any) -> tuple[TopicPartition, Replicas]:
 
 
 def _document(text: str) -> dict[str, Any]:
-    """The JSON object of a file, in the one version there is."""
+    """Return the JSON object in a text, if it has the supported version."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -130,7 +142,7 @@ def _member(row: Any, name: str, kind: type) -> Any:
 
 
 def _twice(values: Iterable[Any]) -> list[Any]:
-    """Those that come more than once, each once."""
+    """Return the duplicates among these values, each once."""
     seen: dict[Any, int] = {}
     for value in values:
         seen[value] = seen.get(value, 0) + 1
@@ -145,9 +157,12 @@ def _joined(values: Iterable[object]) -> str:
 
 
 def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]]) -> dict[TopicPartition, Replicas]:
-    """The partitions of these topics spread anew over these brokers, as many replicas as each topic's first has.
+    """Return a plan that distributes the partitions of these topics over these brokers.
 
-    `draw(n)` gives where a topic begins among n brokers, and at which distance. Raises as `replica_assignment.assign`.
+    Each topic has the replication factor of its first partition. Raises the errors of `replica_assignment.assign`.
+
+    Args:
+        draw: Function from the number of brokers to a topic's `start` and `shift`.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(current):
@@ -163,14 +178,14 @@ def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]])
 
 
 class Move(NamedTuple):
-    """A reassignment of one partition: the brokers that it moves from, and those that it moves to."""
+    """A reassignment of one partition: its source brokers and its destination brokers."""
 
     sources: Replicas
     destinations: Replicas
 
 
 def moves(assignments: Assignments, plan: Plan) -> dict[TopicPartition, Move]:
-    """What a plan moves, together with what is being moved already (rule 2)."""
+    """Return the moves of a plan and of the ongoing reassignments (rule 2)."""
     found = {
         tp: Move(tuple(r for r in each.replicas if r not in each.adding), each.adding)
         for tp, each in assignments.items()
@@ -183,7 +198,7 @@ def moves(assignments: Assignments, plan: Plan) -> dict[TopicPartition, Move]:
 
 
 def topic_throttles(moved: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
-    """Of each topic: the overrides that say which replicas are to be throttled."""
+    """Return, for each topic, the overrides with its throttled replicas."""
     replicas: dict[str, dict[str, set[str]]] = {}
     for (topic, number), move in sorted(moved.items()):
         of_topic = replicas.setdefault(topic, {LEADER_THROTTLED: set(), FOLLOWER_THROTTLED: set()})
@@ -193,7 +208,7 @@ def topic_throttles(moved: Mapping[TopicPartition, Move]) -> dict[str, dict[str,
 
 
 def moving_brokers(moved: Mapping[TopicPartition, Move]) -> list[int]:
-    """The brokers between which records go."""
+    """Return the brokers that send or receive records of these moves, sorted."""
     return sorted({broker for move in moved.values() for broker in (*move.sources, *move.destinations)})
 
 
@@ -201,7 +216,11 @@ def moving_brokers(moved: Mapping[TopicPartition, Move]) -> list[int]:
 
 
 def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment | None) -> str:
-    """How far one partition of a plan is; `now` None: the partition is unknown."""
+    """Return the progress of one partition of a plan.
+
+    Args:
+        now: Current assignment; None for an unknown partition.
+    """
     if now is not None and (now.adding or now.removing):
         return f"Reassignment of partition {partition} is still in progress."
     replicas = () if now is None else now.replicas
@@ -214,7 +233,7 @@ def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment
 
 
 def ongoing(assignments: Assignments) -> list[str]:
-    """A line for each partition that is being reassigned, and the headline; or that there are none."""
+    """Return a headline and one line per ongoing reassignment, or a line that there are none."""
     lines = []
     for tp, each in sorted(assignments.items()):
         if each.adding or each.removing:
@@ -225,6 +244,6 @@ def ongoing(assignments: Assignments) -> list[str]:
 
 
 def named(partitions: Sequence[TopicPartition] | Iterable[TopicPartition]) -> tuple[str, str]:
-    """("s" where there are several, the partitions in order) for a line about them."""
+    """Return the plural suffix ("s" or "") and the sorted partitions, joined by commas."""
     found = sorted(partitions)
     return "" if len(found) == 1 else "s", _joined(found)

@@ -1,12 +1,13 @@
 """Assign replicas of new partitions to brokers, as Kafka's AdminUtils does.
 
-Rule 1: first replicas go round the brokers, beginning at `start`.
-Rule 2: the further replicas of a partition follow its first at a distance that begins at `shift` + 1 and grows by one
-        each time the first replicas have gone round once, so that the same brokers do not always stand together.
-Rule 3: where the brokers have racks, they are gone round rack by rack, and the distance grows by as many as there are
-        racks. A broker is passed over while its rack has a replica that another rack still lacks, or itself has one.
-        Racks of some only are as good as none to count on: that is refused.
-Rule 4: `start` and `shift` are drawn by the caller; partitions that are added to a topic go on from its partition 0.
+Rule 1: First replicas are assigned to the brokers in turn, beginning at `start`.
+Rule 2: The further replicas of a partition follow its first one at a distance. The distance begins at `shift` + 1 and
+        grows by one after each turn of the first replicas, so that the sets of brokers vary.
+Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows by the number of
+        racks. A broker is skipped if its rack has a replica while another rack has none, or if it has a replica itself.
+        If only some brokers have racks, the assignment is refused.
+Rule 4: The caller chooses `start` and `shift` (at random in Kafka). Partitions that are added to a topic continue from
+        its partition 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from messages.error_codes import (
 )
 
 Racks = Mapping[int, str | None]
-"""Brokers, in the order of their ids, and where they stand."""
+"""Broker id -> rack or None, ordered by id."""
 
 
 class InvalidAssignment(Refused):
@@ -35,9 +36,15 @@ class InvalidAssignment(Refused):
 def assign(
     racks: Racks, partitions: int, replication_factor: int, start: int, shift: int, first_partition: int = 0
 ) -> tuple[tuple[int, ...], ...]:
-    """Replicas of each of `partitions` new partitions, the first of them numbered `first_partition`, preferred first.
+    """Return the replicas of each new partition, the preferred replica first.
 
-    InvalidAssignment where there are too few brokers.
+    Args:
+        partitions: Number of new partitions.
+        first_partition: Number of the first new partition.
+
+    Raises:
+        InvalidAssignment: A count is not positive, or too few brokers are alive.
+        Refused: Only some brokers have racks.
     """
     count = len(racks)
     if partitions <= 0:
@@ -63,7 +70,7 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """The brokers after the first replica's, round and round, from that distance on (rule 2)."""
+    """Yield the brokers after the first replica's in turn, starting at a distance (rule 2)."""
     count = len(brokers)
     for step in itertools.count(distance):
         yield brokers[(first + 1 + step % (count - 1)) % count]
@@ -72,7 +79,7 @@ def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[in
 def _one_per_rack(
     racks: Racks, leader: int, candidates: Iterator[int], replication_factor: int, aware: bool
 ) -> tuple[int, ...]:
-    """The leader and as many candidates as are wanted, none of them twice, as many racks as possible (rule 3)."""
+    """Return the leader and further candidates without duplicates, on as many racks as possible (rule 3)."""
     replicas = {leader: None}
     used = {racks[leader]}
     every = len(set(racks.values()))
@@ -86,7 +93,7 @@ def _one_per_rack(
 
 
 def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
-    """The brokers, of each rack one in turn; racks by name. Raises Refused where a broker has none."""
+    """Return the brokers with racks alternating, racks sorted by name; raise Refused if a broker has no rack."""
     by_rack: dict[str, list[int]] = {}
     for broker, rack in racks.items():
         if rack is None:
@@ -101,10 +108,15 @@ def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
 def extend(
     racks: Racks, partition_0: Sequence[int], existing: int, added: int, planned: int = 0
 ) -> tuple[tuple[int, ...], ...]:
-    """Replicas of `added` partitions after the `existing` ones of a topic whose partition 0 has these replicas.
+    """Return the replicas of partitions that are added to a topic.
 
-    They begin at the first broker whose id is not below that of partition 0's preferred replica. Who plans in slices
-    says how many after the existing ones are `planned` already.
+    The first of them begins at the first broker whose id is at least that of partition 0's preferred replica.
+
+    Args:
+        partition_0: Replicas of partition 0.
+        existing: Number of existing partitions.
+        added: Number of partitions to add.
+        planned: Number of partitions after the existing ones that earlier slices planned.
     """
     start = next((at for at, broker in enumerate(racks) if broker >= partition_0[0]), 0)
     first, rounds = existing + planned, max(1, len(racks))

@@ -1,7 +1,8 @@
 """Validate new topics, new partitions and replica assignments (AdminZkClient).
 
-Rule 1: what is refused raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's words and code.
-Rule 2: chance is given in: `start` and `shift` are drawn by the caller.
+Rule 1: A refused request raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's message and error
+        code.
+Rule 2: Nothing here is random: the caller chooses `start` and `shift`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ class TopicRefused(Refused):
 
 
 def check_new_name(topic: str, existing: Collection[str]) -> None:
-    """Raise InvalidTopic or TopicRefused unless a topic can be called so beside those that exist."""
+    """Check the name of a new topic.
+
+    Raises:
+        InvalidTopic: The name is invalid.
+        TopicRefused: The name collides with an existing topic.
+    """
     check_name(topic)
     colliding = collisions(topic, existing)
     if colliding:
@@ -37,7 +43,11 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
 
 
 def check_size(partitions: int) -> None:
-    """Raise TopicRefused for a topic of more partitions than any request may name: its metadata would not fit."""
+    """Check that a topic's metadata fits into a request.
+
+    Raises:
+        TopicRefused: The topic would have more than MAX_ENTRIES partitions.
+    """
     if partitions > MAX_ENTRIES:
         raise TopicRefused(f"Number of partitions must be no larger than {MAX_ENTRIES}.", INVALID_PARTITIONS)
 
@@ -45,7 +55,11 @@ def check_size(partitions: int) -> None:
 def new_replicas(
     racks: Racks, partitions: int, replication_factor: int, start: int, shift: int
 ) -> tuple[Replicas, ...]:
-    """Replicas of each partition of a new topic on these brokers. Raises as `replica_assignment.assign`."""
+    """Return the replicas of each partition of a new topic. Raises the errors of `replica_assignment.assign`.
+
+    Raises:
+        TopicRefused: The topic is too large, or no broker is alive.
+    """
     check_size(partitions)
     if not racks:
         raise TopicRefused(
@@ -55,9 +69,12 @@ def new_replicas(
 
 
 def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
-    """Replicas of a new topic's partitions, as the asker wants them by number. Raises InvalidAssignment.
+    """Return the replicas of a new topic's partitions, as given by the client, ordered by partition number.
 
-    Kafka accepts unknown brokers: their replicas wait for them.
+    Kafka accepts unknown broker ids; their replicas are offline until these brokers start.
+
+    Raises:
+        InvalidAssignment: The assignment is invalid.
     """
     by_number = dict(assignments)
     if len({len(replicas) for replicas in by_number.values()}) != 1:
@@ -73,10 +90,15 @@ def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replica
 def further_replicas(
     described: TopicAssignment, partitions: int, racks: Racks, added: Sequence[Replicas] | None
 ) -> Sequence[Replicas]:
-    """Replicas of the partitions to add to a topic, which is to have `partitions` then.
+    """Return the replicas of the partitions to add to a topic.
 
-    `added` are the replicas as the asker wants them, None to choose them. Raises TopicRefused, and
-    InvalidAssignment.
+    Args:
+        partitions: Number of partitions afterwards.
+        added: Replicas given by the client; None to choose them.
+
+    Raises:
+        TopicRefused: The topic is being reassigned, or the number of partitions is invalid.
+        InvalidAssignment: The given replicas are invalid.
     """
     topic, existing = described
     if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
@@ -127,5 +149,5 @@ def further_replicas(
 
 
 def numbered(replicas: Sequence[Replicas], first: int = 0) -> tuple[PartitionAssignment, ...]:
-    """The assignments of partitions numbered from `first`."""
+    """Return the assignments of partitions numbered from `first`."""
     return tuple(PartitionAssignment(number, ReplicaAssignment(each)) for number, each in enumerate(replicas, first))

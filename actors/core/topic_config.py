@@ -1,5 +1,4 @@
-"""The configs of topics with their types and defaults, and Kafka's errors for invalid values (LogConfig of Kafka
-3.9)."""
+"""The configs of topics with their types and defaults, and Kafka's errors for invalid values (Kafka 3.9 LogConfig)."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ class InvalidConfig(Refused):
 
 
 class ConfigType(NamedTuple):
-    """The type of a config: its name in Kafka's words, and a function that checks values."""
+    """The type of a config: Kafka's name of the type, and a function that returns the problem of a value."""
 
     type: str
     problem: Callable[[str], str | None]
 
 
 def number(kind: str, low: float | None, high: float | None = None) -> ConfigType:
-    """A number between `low` and `high`, where they are given."""
+    """Return the type of a number between `low` and `high`; None for no limit."""
     limit = INT_MAX if kind == "INT" else LONG_MAX
 
     def problem(text: str) -> str | None:
@@ -136,7 +135,7 @@ CONFIGS: dict[str, ConfigType] = {
     "segment.ms": number("LONG", 1),
     "unclean.leader.election.enable": BOOLEAN,
 }
-"""Every override by name."""
+"""Topic config -> type of its value."""
 
 FOREVER = str(2**63 - 1)
 
@@ -178,14 +177,18 @@ FROM_SERVER: dict[str, tuple[str, str]] = {
     "segment.ms": ("log.roll.ms", "604800000"),
     "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
 }
-"""A topic's setting -> the broker's of the same meaning ("": none), and Kafka's default."""
+"""Topic config -> the broker setting with the same meaning ("" for none), and Kafka's default."""
 
 UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
-"""Settings whose counterpart at the broker has no default of its own: others of its settings decide then."""
+"""Topic configs whose broker setting has no default; other broker settings apply then."""
 
 
 def check_config(entry: ConfigEntry) -> None:
-    """Raise InvalidConfig unless a topic can have this override."""
+    """Check an override of a topic.
+
+    Raises:
+        InvalidConfig: The name or the value is invalid.
+    """
     kind = CONFIGS.get(entry.name)
     if kind is None:
         raise InvalidConfig(f"Unknown topic config name: {entry.name}")

@@ -1,6 +1,6 @@
 """Check topic names, with Kafka's errors for invalid ones.
 
-Metric names turn both '.' and '_' into '_': two topics that differ only there would share their metrics, they collide.
+Metric names replace both '.' and '_' by '_'. Two topics that differ only there collide: they would share their metrics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ class InvalidTopic(Refused):
 
 @lru_cache(1024)
 def check_name(topic: str) -> None:
-    """Raise InvalidTopic unless this can be a topic's name. Good ones are remembered: partitions come together."""
+    """Check a topic name. Valid names are cached, because names are checked once per partition.
+
+    Raises:
+        InvalidTopic: The name is invalid.
+    """
     if not topic:
         problem = "the empty string is not allowed"
     elif topic in (".", ".."):
@@ -43,7 +47,7 @@ def check_name(topic: str) -> None:
 
 
 def name_fault(topic: str) -> str | None:
-    """Return the reason why this cannot be a topic's name; None if it can."""
+    """Return the error text of an invalid topic name; None for a valid one."""
     try:
         check_name(topic)
     except InvalidTopic as invalid:
@@ -52,12 +56,12 @@ def name_fault(topic: str) -> str | None:
 
 
 def can_collide(topic: str) -> bool:
-    """Whether the name has a character that metric names do not keep."""
+    """Return whether the name has a character that metric names replace."""
     return "." in topic or "_" in topic
 
 
 def collisions(topic: str, existing: Iterable[str]) -> list[str]:
-    """The existing topics that would share this one's metric names, itself included, sorted."""
+    """Return the existing topics that would share this one's metric names, including itself, sorted."""
     if not can_collide(topic):
         return []
     merged = topic.replace(".", "_")
