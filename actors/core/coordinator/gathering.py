@@ -19,7 +19,7 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
     DescribeGroupsRequest: DescribeGroup,
     DeleteGroupsRequest: DeleteGroup,
 }
-"""What each of several groups is asked."""
+"""Request about several groups -> question that each group receives."""
 
 
 class PendingGroupsRequest:
@@ -32,28 +32,28 @@ class PendingGroupsRequest:
 
     @property
     def question(self) -> Message:
-        """What each group is asked."""
+        """The question that each group receives."""
         return QUESTIONS[type(self._request)]()
 
     @property
     def response(self) -> Message | None:
-        """The answer; None while some group has not answered."""
+        """The merged response; None until all groups have answered."""
         if self._outstanding:
             return None
         response: Message = API_BY_REQUEST[type(self._request)].response(tuple(self._results))
         return response
 
     def answered(self, place: int, result: Message) -> None:
-        """A group has answered."""
+        """Store the result of a group; `place` is the group's index in the request."""
         if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
             result = attrs.evolve(result, authorized_operations=OPERATIONS)
         self._results[place] = result
         self._outstanding -= 1
 
     def refused(self, place: int, code: int) -> None:
-        """A group cannot be asked, or does not answer."""
+        """Store an error as the result of a group that cannot be asked or does not answer."""
         self.answered(place, REFUSED_ENTRY[type(self._request)](self._request.groups[place], code))
 
     def nobodys(self, place: int) -> None:
-        """There is no such group."""
+        """Store the result for a group that does not exist."""
         self.answered(place, NOBODYS_ENTRY[type(self._request)](self._request.groups[place]))

@@ -1,10 +1,10 @@
 """A consumer group: its members, its committed offsets and its admin operations.
 
-Rule 1: offsets are committed by members of the present generation, or by anybody while the group is empty. They count
-        when the log has them. In a transaction a producer that names no member and no generation commits too: older
-        versions of TxnOffsetCommit have neither.
-Rule 2: a group that is empty and has no offsets left is over.
-Rule 3: what the log says is how the group stands after a change of its coordinator: with members it is stable.
+Rule 1: Members of the current generation commit offsets; while the group is empty, any client can. Offsets are
+        committed once their record is in the log. In a transaction, a producer without a member id and generation can
+        commit too, because older versions of TxnOffsetCommit have neither.
+Rule 2: An empty group without offsets is deleted.
+Rule 3: After a change of its coordinator, a group has the state in the log. A group with members is stable.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ COMMIT_CODES = {
     NETWORK_EXCEPTION: COORDINATOR_LOAD_IN_PROGRESS,
     INVALID_PRODUCER_EPOCH: INVALID_PRODUCER_EPOCH,
 }
-"""Error codes for clients if offsets could not be stored; of a fenced producer the log's own."""
+"""Error of the log -> client error code of a failed commit. For a fenced producer it is the log's own code."""
 
 
 @attrs.frozen
 class Committing:
-    """Offsets that are being written to the log; `codes` are the error codes of partitions that are not written."""
+    """Offsets that are being written to the log; `codes` are the error codes of all requested partitions."""
 
     forwarded: Forwarded
     codes: tuple[PartitionError, ...]
@@ -95,7 +95,7 @@ class Group(Membership):
 
     @classmethod
     def loaded(cls, loaded: LoadedGroup, settings: GroupSettings) -> Group:
-        """The group as the log has it."""
+        """Return a group with the state that was loaded from the log."""
         group, record = cls(loaded.group, settings), loaded.record
         group.offsets = Offsets.loaded(loaded.offsets, loaded.pending)
         if record is None:
@@ -119,7 +119,12 @@ class Group(Membership):
     # ------------------------------------------------------------------------------------------------ offsets
 
     def commit(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
-        """An OffsetCommit or TxnOffsetCommit; the `unknown` partitions do not exist."""
+        """Handle an OffsetCommit or TxnOffsetCommit.
+
+        Args:
+            unknown: Requested partitions that do not exist.
+            wall_ms: Wall time in milliseconds.
+        """
         request: OffsetCommitRequest | TxnOffsetCommitRequest = forwarded.request.request
         retention_ms, producer = NO_TIME, None
         if isinstance(request, TxnOffsetCommitRequest):
@@ -146,7 +151,7 @@ class Group(Membership):
         in_transaction = isinstance(request, TxnOffsetCommitRequest)
         names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
         if in_transaction and self.state is EMPTY and request.generation_id < 0:
-            pass  # a producer that remembers its member may commit when the group has none left
+            pass  # a producer with the id of a former member may commit after the last member left
         elif self.state is not DEAD:
             if request.generation_id >= 0 or names_member:
                 code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
@@ -165,16 +170,16 @@ class Group(Membership):
         self._reply(done.forwarded, _committed_response(done.forwarded, codes))
 
     def end_transaction(self, ended: TransactionEnded) -> None:
-        """A transaction with offsets of the group has ended."""
+        """End a transaction that has offsets of the group."""
         self.offsets.end_transaction(ended)
 
     def fetch(self, forwarded: Forwarded) -> None:
-        """An OffsetFetch."""
+        """Handle an OffsetFetch."""
         request: OffsetFetchRequest = forwarded.request.request
         self._reply(forwarded, fetched(request, Offsets() if self.state is DEAD else self.offsets))
 
     def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
-        """An OffsetDelete."""
+        """Handle an OffsetDelete; the `unknown` partitions do not exist."""
         request: OffsetDeleteRequest = forwarded.request.request
         cell = DELETE_OFFSETS[self.state]
         if cell is GroupAction.UNSUBSCRIBED and self.protocol_type != CONSUMERS:
@@ -197,18 +202,18 @@ class Group(Membership):
         return self.subscribed is None or topic in self.subscribed
 
     def expire_offsets(self, wall_ms: int) -> None:
-        """Forget what is over, and the group if nothing is left of it."""
+        """Delete expired offsets, and the group if it is empty and has no other offsets."""
         over = self.offsets.over(
             self.state, self.protocol_type, self.subscribed, self.since_ms, wall_ms, self._settings.retention_ms
         )
         self.forget(over, wall_ms)
 
     def forget(self, partitions: Iterable[TopicPartition], wall_ms: int) -> None:
-        """Forget these offsets, and an empty group with the last of them."""
+        """Delete these offsets, and the group if it is empty and has no other offsets."""
         records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
         if self.state is EMPTY and not (self.offsets or self.pending):
             self._enter(DEAD, wall_ms)
-            if self.generation > 0:  # generation 0 had no member and no record in the log
+            if self.generation > 0:  # a group of generation 0 never had a member and has no record in the log
                 records.append(GroupRecord(self.name, None))
         if records:
             self._store(None, *records)
@@ -216,7 +221,7 @@ class Group(Membership):
     # ------------------------------------------------------------------------------------------------ admin
 
     def describe(self) -> DescribedGroup:
-        """How the group stands."""
+        """Return the group's description for DescribeGroups."""
         stable = self.state is STABLE
         members = [
             DescribedMember(
@@ -229,7 +234,7 @@ class Group(Membership):
         return DescribedGroup(NONE, self.name, self.state.value, self.protocol_type or "", protocol, tuple(members))
 
     def delete(self, wall_ms: int) -> int:
-        """Delete the group with its offsets if it is empty; return the code."""
+        """Delete the group with its offsets if it is empty; return the error code."""
         cell = DELETE_GROUP[self.state]
         if isinstance(cell, int):
             return cell
@@ -239,14 +244,19 @@ class Group(Membership):
     # ------------------------------------------------------------------------------------------------ the log
 
     def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int = NO_OFFSET) -> None:
-        """The log has answered the append of this number; `log_offset` is the base offset of its batch."""
+        """Handle the result of the append with this number.
+
+        Args:
+            error_code: The log's error code.
+            log_offset: Base offset of the batch.
+        """
         if isinstance(self._under_way.get(number), Committing):
             self._committed(number, error_code, log_offset)
         else:
             super().stored(number, error_code, wall_ms, log_offset)
 
     def unload(self) -> None:
-        """Another broker coordinates the group now: fail all waiting requests."""
+        """Fail all waiting requests, because another broker is now the group's coordinator."""
         for member in self.members.values():
             self._end_join(member, NOT_COORDINATOR, member.id)
             self._answer_sync(member, NOT_COORDINATOR)
@@ -259,6 +269,6 @@ class Group(Membership):
 
 
 def _committed_response(forwarded: Forwarded, codes: Sequence[PartitionError]) -> Message:
-    """The response to a commit of either kind."""
+    """Return the response to an OffsetCommit or TxnOffsetCommit."""
     response: Message = API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))
     return response

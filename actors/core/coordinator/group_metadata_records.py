@@ -1,11 +1,11 @@
 """Encode and decode the records of __consumer_offsets in Kafka's format (broker.md 5.7).
 
-Rule 1: a record's key begins with its version: 0 and 1 are offsets, 2 are groups. Anything else is unknown,
-        and passed over.
-Rule 2: a value begins with its version too; all that Kafka ever wrote are read. Which are written is a matter of
-        inter.broker.protocol.version, since an older broker may have to read them. An offset with a time of its own to
-        expire has no other version than 1.
-Rule 3: no value says that what the key names is forgotten.
+Rule 1: A record's key begins with its version: 0 and 1 are offsets, 2 are groups. Records with other versions are
+        skipped.
+Rule 2: A value begins with its version too. All versions of Kafka are read. inter.broker.protocol.version determines
+        the written version, because an older broker may have to read it. An offset with its own expiry time is always
+        written in version 1.
+Rule 3: A record without a value deletes what its key identifies.
 
 Kafka: `GroupMetadataManager`.
 """
@@ -33,10 +33,10 @@ OFFSET_KEY, GROUP_KEY = 1, 2
 WITH_EXPIRY = 1
 
 FORMATS = (((2, 3), (3, 3)), ((2, 1), (3, 2)), ((0, 10, 1), (1, 1)), ((0, 0), (1, 0)))
-"""(first protocol version, (offset version, group version)), the newest first."""
+"""(first protocol version, (offset version, group version)), newest first."""
 
 DAMAGED = (struct.error, UnicodeDecodeError, IndexError)
-"""What reading raises where bytes are cut or damaged."""
+"""Exceptions that decoding raises for truncated or damaged bytes."""
 
 
 class DamagedRecord(ValueError):
@@ -44,12 +44,16 @@ class DamagedRecord(ValueError):
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
-    """The versions of offsets and groups that a cluster of this protocol version reads."""
+    """Return the versions of offsets and groups that a cluster of this protocol version can read."""
     return next(versions for first, versions in FORMATS if protocol >= first)
 
 
 def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
-    """The record's bytes."""
+    """Return the record's key and value.
+
+    Args:
+        versions: Versions of offset values and group values.
+    """
     match record:
         case OffsetRecord(group, partition, value):
             key = _ValueWriter(OFFSET_KEY).text(group).text(partition.topic).number("i", partition.partition)
@@ -60,7 +64,11 @@ def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
 
 
 def read_record(key: bytes, value: bytes | None) -> Record | None:
-    """Decode a record; None if it is not about groups. Raises DamagedRecord."""
+    """Decode a record; return None if its key has an unknown version.
+
+    Raises:
+        DamagedRecord: The record cannot be decoded.
+    """
     try:
         reader = ValueReader(key)
         if reader.version in OFFSET_KEYS:
@@ -170,7 +178,11 @@ class ValueReader:
         self.version = self.number("h")
 
     def known(self, newest: int, what: str) -> int:
-        """The version. Raises DamagedRecord for an unknown one."""
+        """Return the version.
+
+        Raises:
+            DamagedRecord: The version is newer than `newest` or negative.
+        """
         if not 0 <= self.version <= newest:
             raise DamagedRecord(f"{what} of version {self.version}, of which nothing is known")
         return self.version
@@ -195,7 +207,11 @@ class ValueReader:
         return None if length < 0 else self.take(length)
 
     def take(self, length: int) -> bytes:
-        """The next bytes. Raises IndexError if there are not as many."""
+        """Return the next `length` bytes.
+
+        Raises:
+            IndexError: Fewer bytes are left.
+        """
         end = self._at + length
         if length < 0 or end > len(self._data):
             raise IndexError(
@@ -206,9 +222,9 @@ class ValueReader:
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
-    """The topics that the subscriptions of consumers name, sorted; None if one is malformed.
+    """Return the topics of consumer subscriptions, sorted; None if a subscription is malformed.
 
-    A consumer's subscription begins with a version and its topics; what follows is for its assignor.
+    A subscription begins with a version and the topics. The rest is for the assignor and is not read.
     """
     topics: set[str] = set()
     try:
@@ -221,7 +237,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> tuple[str, ...] | None:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """The partitions of a consumer's assignment; empty if it is malformed."""
+    """Return the partitions of a consumer's assignment; empty if it is malformed."""
     found: list[TopicPartition] = []
     try:
         reader = ValueReader(assignment)

@@ -1,8 +1,8 @@
-"""The states of a consumer group, and tables of what each state does with a request (broker.md 6.5).
+"""The states of a consumer group, and tables of how each state handles a request (broker.md 6.5).
 
-Rule 1: a state is entered only from those that `PREVIOUS` names.
-Rule 2: what a state says to a request that passed the gates - the group is ours, the member is known, the generation is
-        the present one - is a cell of one of the tables: a code that answers it, or what is done, by name.
+Rule 1: A state is entered only from the states that `PREVIOUS` contains.
+Rule 2: A request is checked first: the group is coordinated here, the member is known, the generation is current. Its
+        handling then is a table cell: an error code for the response, or the name of an action.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
     STABLE: (COMPLETING,),
     DEAD: (EMPTY, PREPARING, COMPLETING, STABLE, DEAD),
 }
-"""State -> those that it is entered from."""
+"""State -> states from which it can be entered."""
 
 
 class GroupAction(enum.Enum):
-    """What a group does with a request that passed all checks; the value is its description for the documentation."""
+    """The handling of a request that passed all checks; the value is its description for the documentation."""
 
     ADMIT = "taken in"
     REBALANCE = "joins the rebalance"
@@ -174,4 +174,4 @@ TABLES: Mapping[str, Table] = {
         *(DELETE_OFFSETS, DELETE_GROUP),
     )
 }
-"""Every table by what it answers; the documentation shows them."""
+"""Request name -> table, as shown in the documentation."""

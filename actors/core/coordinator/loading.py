@@ -1,10 +1,10 @@
 """Load groups and offsets from a partition of __consumer_offsets (broker.md 1.6, 5.7).
 
-Rule 1: of every key the last record counts; a record without a value takes away what was there.
-Rule 2: offsets follow the rules of `actors.core.coordinator.offsets`, as they did when they were written: what a
-        transaction wrote is pending until its marker, and what was deleted is deleted with what was pending.
-Rule 3: offsets of which no group says anything belong to a group that is empty, pending ones too. A group whose record
-        was taken away is none, unless it has offsets.
+Rule 1: The last record of each key applies. A record without a value deletes the entry.
+Rule 2: Offsets follow the rules of `actors.core.coordinator.offsets`, as when they were written: a transaction's values
+        are pending until its marker, and a deletion also deletes pending values.
+Rule 3: Offsets without a group record, including pending ones, belong to an empty group. A group whose record was
+        deleted exists only if it has offsets.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MARKER = struct.Struct(">hh")
 Row = tuple[int, bool, str, str | None, int]
 """(producer id or NO_TRANSACTION, whether it is a marker, key, value, base offset of the batch).
 
-Bytes are characters of one byte each.
+Keys and values have one character per byte.
 """
 
 
 class Loading:
-    """What has been loaded from one partition of __consumer_offsets so far."""
+    """The groups and offsets loaded so far from one partition of __consumer_offsets."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -46,10 +46,10 @@ class Loading:
         self._groups: dict[str, RecordedGroup] = {}
         self._offsets: dict[str, Offsets] = {}
         self._open: dict[int, dict[str, None]] = {}
-        """By producer: the groups of whose offsets its transaction has some."""
+        """Producer id -> groups with offsets in its open transaction."""
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Take in some more records."""
+        """Process the next records."""
         self.records += len(rows)
         for producer, is_marker, key, value, log_offset in rows:
             try:
@@ -73,7 +73,7 @@ class Loading:
                         self._open.setdefault(producer, {})[group] = None
 
     def _end_transaction(self, producer: int, key: bytes, log_offset: int) -> None:
-        """End a producer's transaction (rule 2). Raises DamagedRecord if the marker has no type."""
+        """End a producer's transaction (rule 2); raise DamagedRecord if the marker has no type."""
         if len(key) < _MARKER.size:
             raise DamagedRecord(f"a marker with the key {key.hex()!r} is cut")
         _, kind = _MARKER.unpack_from(key)
@@ -82,7 +82,7 @@ class Loading:
             self._offsets[group].end_transaction(ended)
 
     def groups(self) -> list[LoadedGroup]:
-        """The groups that there are (rule 3)."""
+        """Return the loaded groups (rule 3)."""
         names = dict.fromkeys([*self._groups, *(name for name, known in self._offsets.items() if known)])
         return [self._loaded(name, self._offsets.get(name, Offsets())) for name in names]
 

@@ -21,4 +21,4 @@ COMMON_CODES: Mapping[int, int] = {
     NOT_LEADER_OR_FOLLOWER: NOT_COORDINATOR,
     KAFKA_STORAGE_ERROR: NOT_COORDINATOR,
 }
-"""Error of the log -> code for the client, whatever the request; each kind of request adds its own."""
+"""Error of the log -> client error code for all requests. Each kind of request adds its own."""

@@ -1,27 +1,28 @@
 """The members and generations of a consumer group, and how they change by join, sync, heartbeat and leave (broker.md
 6.5).
 
-Rule 1 (states): what a request meets is a cell of `group_states`, after the gates that every request passes: a static
-        member is who its instance id says (82), a member is known (25), the generation is the present one (22).
-Rule 2 (joining): a rebalance ends when every member has joined and each new member id has been used, or when
-        the longest of the members' rebalance timeouts is over. Who has not joined by then is out, but for static
-        members; if no member has joined, it continues. The first rebalance of an empty group waits for the initial
-        delay in any case, and again as long as new members come, up to the rebalance timeout.
-Rule 3 (ids): a member that can (version 4 and later) is given its id first, and has its session timeout to come back
-        with it.
-Rule 4 (choosing): the protocol of a generation is that which most members like best among those that all know; its
-        leader is who led before, if it has joined, else the first member that has.
-Rule 5 (assigning): members wait until the leader's assignment is in the log. Who has not asked for its part within the
-        rebalance timeout is out, and all are to join again.
-Rule 6 (sessions): of a member something is to be heard within its session timeout, unless it waits here for an answer.
-        A new member that waits has five minutes: it cannot be heard of.
-Rule 7 (static members): a member that returns with its instance id takes over the former member's state. A stable group
-        whose protocol stays notes that in its log, sends it the generation, and continues.
-Rule 8 (log): what is to be remembered is written first, and counts when the log says so; an answer of the log to
-        something that is over counts for nothing.
+No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting instructions in order.
+Wall times are in ms.
 
-Nothing here waits, asks or looks at a clock: every method takes what happened; `take()` gives what is to be done about
-it, in order. Wall times are in ms.
+Rule 1 (states): A request is handled as its cell of `group_states` defines, after the checks of every request: a static
+        member has the member id of its instance id (82), the member is known (25), the generation is current (22).
+Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used, or after the
+        longest rebalance timeout of the members. Members that have not joined by then are removed, except static
+        members. If no member has joined, the rebalance continues. The first rebalance of an empty group always waits
+        for the initial delay. The wait is repeated while new members join, up to the rebalance timeout.
+Rule 3 (ids): A new member whose JoinGroup has version 4 or later first receives its member id. It must join with this
+        id within its session timeout.
+Rule 4 (choosing): The protocol of a generation has the most votes of members among the protocols that all support. The
+        previous leader stays if it has joined, else the first member that has joined leads.
+Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
+        rebalance timeout are removed, and all others rejoin.
+Rule 6 (sessions): A member is removed after its session timeout without a request, unless it waits here for a response.
+        A new member in JoinGroup has five minutes, because it cannot send heartbeats.
+Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
+        stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
+        not rebalance.
+Rule 8 (log): State that must survive is appended first and applies when the append succeeds. The result of an append
+        whose purpose has ended is ignored.
 
 Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
 """
@@ -99,14 +100,14 @@ from messages.probes import probe
 from messages.vocabulary import Message
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
-"""How long a new member's JoinGroup may wait (rule 6)."""
+"""Milliseconds that a new member's JoinGroup may wait (rule 6)."""
 
 ID_FIRST_SINCE = 4
-"""The JoinGroup version from which members are given their id first (rule 3)."""
+"""First JoinGroup version in which a new member receives its id first (rule 3)."""
 PROTOCOL_NAME_SINCE = 7
-"""The JoinGroup version whose answer may name no protocol."""
+"""First JoinGroup version whose response may have no protocol name."""
 EACH_MEMBER_SINCE = 3
-"""The LeaveGroup version that has a code for each member."""
+"""First LeaveGroup version with an error code per member."""
 
 JOIN_TIMER, SYNC_TIMER = "rebalance", "sync"
 
@@ -116,7 +117,7 @@ GROUP_CODES = {
     MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
     RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
 }
-"""Error codes for clients if a generation could not be stored."""
+"""Error of the log -> client error code of a generation that could not be stored."""
 
 
 # -------------------------------------------------------------------------------------------------------- to do
@@ -142,7 +143,7 @@ class Reply:
 class AppendRecords:
     """An instruction to append records to the group's log; `number` identifies the result, 0 if none is needed.
 
-    `producer`: the producer of the transaction that the records belong to.
+    `producer` is the producer of the records' transaction.
     """
 
     number: int
@@ -190,11 +191,11 @@ class Member:
 
     @property
     def is_static(self) -> bool:
-        """Does it have an instance id?"""
+        """Whether the member has an instance id."""
         return self.instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription under a protocol."""
+        """Return the member's subscription under a protocol; empty if it does not support it."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
 
@@ -228,33 +229,33 @@ class Membership:
         self.generation = 0
         self.leader: str | None = None
         self.since_ms = NO_TIME
-        """When the group entered its state."""
+        """Wall time in ms at which the group entered its state."""
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending: dict[str, None] = {}
-        """Ids that were given and have not been used yet (rule 3)."""
+        """Member ids that were sent to new members and not used yet (rule 3)."""
         self.unsynced: dict[str, None] = {}
-        """Members that have not asked for their part of this generation."""
+        """Members without a SyncGroup in this generation."""
         self.subscribed: tuple[str, ...] | None = None
-        """The topics that consumers subscribe to; None if unknown."""
+        """Topics to which consumers subscribe; None if unknown."""
         self._settings = settings
         self._delays: tuple[int, int] | None = None
-        """While the first joins are waited for: (the wait that is running, how much longer it may take)."""
+        """Waits of the first rebalance in ms: (the current wait, the remaining time after it); None otherwise."""
         self._more_came = False
         self._stores = 0
         self._under_way: dict[int, Any] = {}
         self._to_do: list[ToDo] = []
 
     def take(self) -> list[ToDo]:
-        """What is to be done since it was last asked, in order."""
+        """Return the instructions since the last call, in order, and clear them."""
         taken, self._to_do = self._to_do, []
         return taken
 
     # ------------------------------------------------------------------------------------------------ joining
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        """A JoinGroup; `fresh_id` is for a member without an id."""
+        """Handle a JoinGroup; `fresh_id` is the id for a member without one."""
         request: JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
         if code == GROUP_MAX_SIZE_REACHED:
@@ -288,14 +289,14 @@ class Membership:
         return self._member_verdict(request.member_id, request.group_instance_id)
 
     def _supports(self, request: JoinGroupRequest) -> bool:
-        """Whether it can live with the others' protocols."""
+        """Return whether the request has the group's protocol type and a protocol that all members support."""
         if self.state is EMPTY:
             return bool(request.protocol_type and request.protocols)
         common, names = self._common_protocols(), [each.name for each in request.protocols]
         return request.protocol_type == self.protocol_type and any(name in common or not self.members for name in names)
 
     def _member_verdict(self, member_id: str, instance_id: str | None) -> int:
-        """Whether the request's member id and instance id are valid (rule 1)."""
+        """Return an error code if the request's member id or instance id is invalid (rule 1)."""
         if instance_id is not None:
             current = self.static.get(instance_id)
             if current is None:
@@ -355,14 +356,14 @@ class Membership:
         self._rebalance(wall_ms)
 
     def _update(self, member: Member, forwarded: Forwarded) -> None:
-        """It wants what its newest JoinGroup says."""
+        """Update the member from its newest JoinGroup."""
         wanted: JoinGroupRequest = forwarded.request.request
         member.protocols = wanted.protocols
         member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout(wanted), wanted.session_timeout_ms
         member.joining = forwarded
 
     def _replace(self, forwarded: Forwarded, before_id: str, member_id: str, wall_ms: int) -> None:
-        """A static member has come back (rule 7)."""
+        """Replace a static member that rejoins without its member id (rule 7)."""
         cell = JOIN_STATIC[self.state]
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell)
@@ -381,7 +382,7 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _rename(self, member_id: str, member: Member) -> None:
-        """In the place of a static member stands this one: leader where that was, and in its order."""
+        """Replace a static member in all tables; the order and the leader's role stay."""
         self.members = {member.id if id == member_id else id: each for id, each in self.members.items()}
         self.members[member.id] = member
         if member_id in self.unsynced:
@@ -394,7 +395,7 @@ class Membership:
         self._to_do.append(Disarm(_session(member_id)))
 
     def _replaced(self, done: Replacing, error_code: int) -> None:
-        """The log knows of the static member, or does not: then all is as before."""
+        """Handle the result of storing a replaced static member; on an error the former member is restored."""
         member = self.members.get(done.member_id)
         if member is None or member.joining is None or self.state is not STABLE:
             return
@@ -427,7 +428,7 @@ class Membership:
         self._enter(PREPARING, wall_ms)
 
     def rebalance_due(self, wall_ms: int) -> None:
-        """The rebalance has taken long enough (rule 2)."""
+        """Complete the join phase after its delay, or extend the initial delay (rule 2)."""
         if self.state is not PREPARING:
             return
         if self._delays is not None and self._more_came and self._delays[1] != 0:
@@ -474,7 +475,7 @@ class Membership:
         self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
-        """Whether there is a leader among those who have joined; chosen anew if need be (rule 4)."""
+        """Return whether a leader has joined; choose another one if the previous leader has not (rule 4)."""
         leader = self.members.get(self.leader or NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
@@ -484,7 +485,7 @@ class Membership:
         return True
 
     def _choose_protocol(self) -> str:
-        """Rule 4; among equals the first that was voted for."""
+        """Return the protocol with the most votes (rule 4); among equals, the one that was voted for first."""
         common = self._common_protocols()
         votes = Counter(
             next(each.name for each in member.protocols if each.name in common) for member in self.members.values()
@@ -510,7 +511,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ assigning
 
     def sync(self, forwarded: Forwarded) -> None:
-        """A SyncGroup."""
+        """Handle a SyncGroup."""
         request: SyncGroupRequest = forwarded.request.request
         code = self._sync_verdict(request)
         cell: int | GroupAction = SYNC[self.state] if code == NONE else code
@@ -565,7 +566,7 @@ class Membership:
         return SyncGroupResponse(NONE, member.assignment, self.protocol_type, self.protocol)
 
     def sync_due(self, generation: int, wall_ms: int) -> None:
-        """Who has not asked for its part is out (rule 5)."""
+        """Remove the members without a SyncGroup in this generation (rule 5)."""
         if generation == self.generation and self.state in (COMPLETING, STABLE) and self.unsynced:
             probe("a member does not ask for its assignment in time")
             for member_id in list(self.unsynced):
@@ -576,7 +577,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ living, leaving
 
     def heartbeat(self, forwarded: Forwarded) -> None:
-        """A Heartbeat."""
+        """Handle a Heartbeat."""
         request: HeartbeatRequest = forwarded.request.request
         code = HEARTBEAT[self.state]
         if self.state is not DEAD:
@@ -588,7 +589,7 @@ class Membership:
         self._reply(forwarded, HeartbeatResponse(code))
 
     def leave(self, forwarded: Forwarded, wall_ms: int) -> None:
-        """A LeaveGroup."""
+        """Handle a LeaveGroup."""
         request: LeaveGroupRequest = forwarded.request.request
         if self.state is DEAD:
             self._reply(forwarded, LeaveGroupResponse(COORDINATOR_NOT_AVAILABLE))
@@ -613,7 +614,7 @@ class Membership:
         return code
 
     def member_expired(self, member_id: str, wall_ms: int) -> None:
-        """Nothing was heard of it for its time (rules 3, 6)."""
+        """Remove a member after its session timeout, or a new member id that was not used (rules 3, 6)."""
         member = self.members.get(member_id)
         if member_id in self.pending:
             self._forget_pending(member_id, wall_ms)
@@ -626,7 +627,7 @@ class Membership:
         self._complete_if_all_joined(wall_ms)
 
     def _remove(self, member: Member, wall_ms: int) -> None:
-        """It is out, and the others are to join again."""
+        """Remove a member and start a rebalance."""
         self._end_join(member, UNKNOWN_MEMBER_ID)
         self._answer_sync(member, UNKNOWN_MEMBER_ID)
         self._drop(member.id)
@@ -645,7 +646,7 @@ class Membership:
     # ------------------------------------------------------------------------------------------------ the log
 
     def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int) -> None:
-        """The log has answered the append of this number (rule 8)."""
+        """Handle the result of the append with this number (rule 8)."""
         code = GROUP_CODES.get(error_code, error_code)
         match self._under_way.pop(number, None):
             case Assigning() as done:
@@ -654,7 +655,7 @@ class Membership:
                 self._replaced(done, code)
 
     def _store(self, wanted: Any, *records: Record, producer: Producer | None = None) -> int:
-        """Append records; `wanted` is for the result. Return the number of the append, 0 without `wanted`."""
+        """Append records; `wanted` is kept for the result. Return the number of the append, 0 without `wanted`."""
         if wanted is None:
             self._to_do.append(AppendRecords(0, records))
             return 0
@@ -664,7 +665,7 @@ class Membership:
         return self._stores
 
     def _record(self, assignments: dict[str, bytes]) -> GroupRecord:
-        """The group as it shall be remembered, with these assignments."""
+        """Return the group's record with these assignments."""
         members = [
             RecordedMember(
                 *(each.id, each.instance_id, each.client_id, each.client_host),
@@ -687,7 +688,7 @@ class Membership:
         self.state, self.since_ms = state, wall_ms
 
     def note_topics(self) -> None:
-        """What consumers subscribe in this generation."""
+        """Store the topics to which consumers subscribe in this generation."""
         self.subscribed = () if not self.members else None
         if self.members and self.protocol_type == CONSUMERS and self.protocol is not None:
             self.subscribed = subscribed_topics([each.metadata(self.protocol) for each in self.members.values()])
@@ -699,7 +700,7 @@ class Membership:
         self._to_do.append(ArmTimer(JOIN_TIMER, delay_ms, RebalanceDue()))
 
     def _expect(self, member: Member) -> None:
-        """Something is to be heard of it within its session timeout."""
+        """Restart the member's session timeout."""
         self._arm_session(member.id, member.session_timeout_ms)
 
     def _arm_session(self, member_id: str, delay_ms: int) -> None:
@@ -712,13 +713,13 @@ class Membership:
         self._reply(forwarded, _refusal(forwarded, code, member_id))
 
     def _end_join(self, member: Member, code: int, member_id: str = NO_MEMBER) -> None:
-        """Refuse its JoinGroup that waits, if there is one."""
+        """Refuse the member's waiting JoinGroup, if it has one."""
         waiting, member.joining = member.joining, None
         if waiting is not None:
             self._refuse_join(waiting, code, member_id)
 
     def _answer_sync(self, member: Member, error_code: int) -> bool:
-        """Answer its SyncGroup with its part or the code; whether there was one."""
+        """Respond to the member's waiting SyncGroup with its assignment or the error; return whether it had one."""
         waiting, member.syncing = member.syncing, None
         if waiting is not None:
             self._reply(waiting, self._part_of(member) if error_code == NONE else SyncGroupResponse(error_code))
@@ -726,20 +727,20 @@ class Membership:
 
 
 def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> LeaveGroupResponse:
-    """What became of those who leave: each of them, or, before version 3, the one."""
+    """Return the response to a LeaveGroup: a code per member, or one code before version 3."""
     if request.version >= EACH_MEMBER_SINCE:
         return LeaveGroupResponse(NONE, tuple(left))
     return LeaveGroupResponse(left[0].error_code)
 
 
 def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
-    """A JoinGroup refused, as its version says "no protocol"."""
+    """Return the response to a refused JoinGroup; without a protocol name, it has the version's null or empty name."""
     name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 
 
 def _rebalance_timeout(request: JoinGroupRequest) -> int:
-    """Version 0 has none of its own."""
+    """Return the rebalance timeout in ms; version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 
 

@@ -1,18 +1,20 @@
 """The committed offsets of a consumer group: how they are written, fetched and expired (broker.md 6.5, KIP-98, 447).
 
-Rule 1: an offset counts when its record is committed, not before. Of one partition the value that is later in the log
-        counts, whichever commit the log answers first.
-Rule 2: an offset of a transaction is pending until the marker of its transaction: with a commit it counts from there,
-        unless a later record of its partition is in the log; with an abort it is dropped. A marker ends what is before
-        it in the log. A value that the log has not answered yet meets its marker with that answer.
-Rule 3: a commit that the log refuses leaves what its producer has pending (Kafka drops it).
-Rule 4: what is deleted is deleted with the values that are pending or being appended, and each gets a tombstone: a
-        load of the log must not bring one back when its transaction is committed later.
-Rule 5: an offset is over when its group has been empty for the retention time; in a stable group of consumers, when
-        its topic has no subscriber and its commit is that old; in a group without a former member, when its commit is
-        that old. A time that its client gave is decisive instead. Nothing expires while a commit of it is under way or
+Rule 1: An offset is committed once its record is committed. The value later in the log applies to a partition, in
+        whatever order the appends complete.
+Rule 2: An offset of a transaction is pending until the transaction's marker. A commit marker makes it the committed
+        value, unless a later record of its partition is in the log; an abort marker drops it. A marker applies only to
+        records before it in the log. If the marker arrives before the result of an append, it is applied with that
+        result.
+Rule 3: A failed append leaves its producer's pending values unchanged (Kafka drops them).
+Rule 4: A deletion also deletes the values that are pending or being appended, and writes a tombstone for each
+        partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
+Rule 5: An offset expires after the retention time: in an empty group, since it became empty; in a stable group of
+        consumers, since its commit, if its topic has no subscriber; in a group that never had a member, since its
+        commit. An expiry time from the client replaces this. An offset does not expire while a commit of it is being
+        appended or pending.
+Rule 6: A stable fetch returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is being appended or
         pending.
-Rule 6: a stable fetch gets no offset of a partition of which a value is under way or pending (88).
 """
 
 from __future__ import annotations
@@ -36,18 +38,18 @@ from messages.probes import probe
 from messages.requests import PartitionError
 
 LAST_TIME = 2**63 - 1
-"""Milliseconds: a record has no later time. Kafka's sum overflows, and the offset expires at once."""
+"""Largest expiry time, in milliseconds. In Kafka the sum overflows, and the offset expires at once."""
 CONSUMERS = "consumer"
-"""The protocol type of consumers' groups."""
+"""Protocol type of consumer groups."""
 NO_TRANSACTION = -1
-"""The producer id of a plain commit."""
+"""Producer id of a commit outside a transaction."""
 
 
 @attrs.define
 class Writing:
     """An offset commit that is being appended to the log.
 
-    `ends` are ends of its producer's transactions before the log's answer.
+    `ends` are the ends of its producer's transactions that arrived before the result of the append.
     """
 
     producer_id: int
@@ -57,17 +59,17 @@ class Writing:
 
 @attrs.define
 class Offsets:
-    """The offsets of a group: those committed, those pending in transactions, and those being written to the log."""
+    """The offsets of a group: committed, pending in transactions, and being appended to the log."""
 
     committed: dict[TopicPartition, CommittedOffset] = attrs.field(factory=dict)
     pending: dict[int, dict[TopicPartition, CommittedOffset]] = attrs.field(factory=dict)
-    """By producer id; the log has all of them."""
+    """Producer id -> its pending values, which are in the log."""
     under_way: dict[int, Writing] = attrs.field(factory=dict)
-    """By the number of the append."""
+    """Number of an append -> its values."""
 
     @classmethod
     def loaded(cls, committed: Iterable[OffsetEntry], pending: Iterable[PendingOffset]) -> Offsets:
-        """The offsets as the log has them."""
+        """Return offsets with the values loaded from the log."""
         offsets = cls(dict(committed))
         for producer_id, partition, value in pending:
             offsets.pending.setdefault(producer_id, {})[partition] = value
@@ -78,12 +80,12 @@ class Offsets:
 
     @property
     def producer_ids(self) -> tuple[int, ...]:
-        """The producers whose transactions have offsets here, ascending."""
+        """Producers whose open transactions have offsets here, ascending."""
         writing = {each.producer_id for each in self.under_way.values()}
         return tuple(sorted((writing | self.pending.keys()) - {NO_TRANSACTION}))
 
     def open_entries(self) -> tuple[PendingOffset, ...]:
-        """All pending offsets."""
+        """Return all pending offsets."""
         return tuple(
             [
                 PendingOffset(producer_id, *entry)
@@ -93,11 +95,16 @@ class Offsets:
         )
 
     def begin(self, number: int, producer_id: int, entries: Iterable[OffsetEntry]) -> None:
-        """These are on their way to the log."""
+        """Store values that are being appended to the log.
+
+        Args:
+            number: Number of the append.
+            producer_id: The transaction's producer, or NO_TRANSACTION.
+        """
         self.under_way[number] = Writing(producer_id, dict(entries))
 
     def end(self, number: int, error_code: int, log_offset: int) -> None:
-        """The log has answered (rules 1 to 3)."""
+        """Handle the result of an append (rules 1 to 3)."""
         done = self.under_way.pop(number)
         if error_code != NONE:
             return
@@ -112,14 +119,14 @@ class Offsets:
             self.write(producer_id, partition, placed(value, log_offset))
 
     def write(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """The log has this value."""
+        """Store a value that is in the log."""
         if producer_id == NO_TRANSACTION:
             _put(self.committed, partition, value)
         else:
             _put(self.pending.setdefault(producer_id, {}), partition, value)
 
     def end_transaction(self, ended: TransactionEnded) -> None:
-        """A marker is committed to the log (rule 2)."""
+        """Handle a transaction's marker that is committed to the log (rule 2)."""
         for each in self.under_way.values():
             if each.producer_id == ended.producer_id:
                 each.ends.append(ended)
@@ -134,7 +141,7 @@ class Offsets:
             self.pending[ended.producer_id] = later
 
     def forget(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these (rule 4); those that there were."""
+        """Delete the values of these partitions (rule 4); return the partitions that had one."""
         values = [self.committed, *self.pending.values(), *(each.values for each in self.under_way.values())]
         gone = list(dict.fromkeys(each for each in partitions if any(each in some for some in values)))
         for some in values:
@@ -144,11 +151,11 @@ class Offsets:
         return gone
 
     def all_partitions(self) -> list[TopicPartition]:
-        """Those of which there is any value."""
+        """Return the partitions with any value."""
         return list(dict.fromkeys([*self.committed, *self.unstable()]))
 
     def unstable(self) -> dict[TopicPartition, None]:
-        """Those of which a value is pending or being appended, in order."""
+        """Return the partitions with a value that is pending or being appended, in order."""
         values = [*self.pending.values(), *(each.values for each in self.under_way.values())]
         return dict.fromkeys(partition for some in values for partition in some)
 
@@ -161,7 +168,13 @@ class Offsets:
         wall_ms: int,
         retention_ms: int,
     ) -> list[TopicPartition]:
-        """The partitions whose offset is over, for a group that is so since `since_ms` (rule 5)."""
+        """Return the partitions whose offsets have expired (rule 5).
+
+        Args:
+            subscribed: Topics to which consumers of the group subscribe; None if unknown.
+            since_ms: Wall time in ms at which the group entered its state.
+            wall_ms: Current wall time in ms.
+        """
         base: Callable[[CommittedOffset], int]
         kept: tuple[str, ...] = ()
         if protocol_type is None:
@@ -187,14 +200,14 @@ class Offsets:
 
 
 def _put(values: dict[TopicPartition, CommittedOffset], partition: TopicPartition, value: CommittedOffset) -> None:
-    """Take the value, unless one that is later in the log is there (rule 1)."""
+    """Store the value unless a value later in the log is present (rule 1)."""
     current = values.get(partition)
     if current is None or current.log_offset <= value.log_offset:
         values[partition] = value
 
 
 def placed(value: CommittedOffset, log_offset: int) -> CommittedOffset:
-    """The value as the log has it, with the base offset of its batch."""
+    """Return the value with the base offset of its batch in the log."""
     return CommittedOffset(
         value.offset, value.leader_epoch, value.metadata, value.committed_at_ms, value.expires_at_ms, log_offset
     )
@@ -211,9 +224,14 @@ def to_commit(
     wall_ms: int,
     retention_ms: int = NO_TIME,
 ) -> tuple[list[PartitionError], list[OffsetEntry]]:
-    """Each partition's code as far as the request alone says it, and the offsets that may be stored.
+    """Check the offsets of a request.
 
-    `retention_ms`: the client's time to keep them, negative if it gave none.
+    Args:
+        unknown: Partitions that do not exist.
+        retention_ms: The client's retention time in ms; negative if it sent none.
+
+    Returns:
+        An error code per requested partition, and the offsets without an error.
     """
     nowhere = frozenset(unknown)
     expires = NO_TIME if retention_ms < 0 else min(wall_ms + retention_ms, LAST_TIME)
@@ -237,7 +255,7 @@ def _verdict(each: CommittedPartition, nowhere: frozenset[TopicPartition], metad
 
 
 def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
-    """The answer to OffsetFetch: of what is asked, or of all there is (rule 6)."""
+    """Return the response to OffsetFetch for the requested partitions, or for all (rule 6)."""
     wanted = (
         list(offsets.committed)
         if request.topics is None

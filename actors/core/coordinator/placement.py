@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 def slot(group: str) -> int:
-    """The group's hash as a number of 0 and more; the remainder by the number of partitions is the group's."""
+    """Return the absolute hash of a group's name.
+
+    The remainder by the partition count of __consumer_offsets is the group's partition.
+    """
     units = group.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

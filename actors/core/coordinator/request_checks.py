@@ -1,10 +1,10 @@
 """Check group requests before they reach a group, and answer those for unknown groups (broker.md 6.5).
 
-Rule 1: the gates, in order: a group has a name (24), but for four APIs, which take the empty one; its partition is not
-        being loaded (14); it is led here (16). A JoinGroup's session timeout is one that the broker allows (26). Before
-        all, a SyncGroup that can name its protocol does (23).
-Rule 2: while a group is being loaded, a member that syncs is to join again (27), and a heartbeat is good: clients know
-        no better.
+Rule 1: The checks, in order: the group id is not empty (24), except for four APIs that accept it; the group's partition
+        is not being loaded (14); this broker leads it (16). The session timeout of a JoinGroup is within the broker's
+        limits (26). Before all of them, a SyncGroup whose version has the protocol's name must name it (23).
+Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27), so that the member rejoins, and
+        Heartbeat succeeds, because clients do not expect the error 14 for them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from messages.vocabulary import Message
 
 MAY_BE_NAMELESS = frozenset({OffsetCommitRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest})
 WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
-"""Rule 2."""
+"""Request class -> error code while its group is being loaded (rule 2)."""
 
 
 @attrs.define
@@ -63,23 +63,23 @@ class LedPartitions:
     serving: set[int] = attrs.field(factory=set)
 
     def partition_of(self, group: str) -> int:
-        """The partition of a group; -1 while their number is unknown."""
+        """Return the partition of a group; -1 while the partition count is unknown."""
         return slot(group) % self.count if self.count else -1
 
 
 PROTOCOL_NAMED_SINCE = 5
-"""The SyncGroup version that names type and protocol of the group."""
+"""First SyncGroup version with the group's protocol type and name."""
 
 
 def is_nameless_sync(request: Message) -> bool:
-    """Does a SyncGroup not name its protocol, though it can?"""
+    """Return whether a SyncGroup lacks the protocol type or name that its version has."""
     if not isinstance(request, SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None
 
 
 def verdict(kind: type, group: str, places: LedPartitions) -> int | None:
-    """None, or the code that answers a request of this kind about the group (rules 1 and 2)."""
+    """Return the error code for a request of this kind about the group (rules 1 and 2); None if it is accepted."""
     if not group and kind not in MAY_BE_NAMELESS:
         return INVALID_GROUP_ID
     partition = places.partition_of(group)
@@ -89,7 +89,7 @@ def verdict(kind: type, group: str, places: LedPartitions) -> int | None:
 
 
 def session_verdict(request: Message, settings: GroupSettings) -> int | None:
-    """None, or the code for a session timeout that is not allowed."""
+    """Return the error code for a session timeout outside the limits; None if it is accepted."""
     if not isinstance(request, JoinGroupRequest):
         return None
     allowed = settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
@@ -97,7 +97,7 @@ def session_verdict(request: Message, settings: GroupSettings) -> int | None:
 
 
 def makes_group(request: Message) -> bool:
-    """Does this request make the group where there is none?"""
+    """Return whether this request creates a group that does not exist."""
     match request:
         case JoinGroupRequest():
             return request.member_id == NO_MEMBER
@@ -124,16 +124,16 @@ NOBODYS: Mapping[type, Callable[[Message], Message]] = {
     OffsetFetchRequest: lambda request: fetched(request, Offsets()),
     OffsetDeleteRequest: _refused(GROUP_ID_NOT_FOUND),
 }
-"""What is answered where there is no such group."""
+"""Request class -> response if the group does not exist."""
 
 NOBODYS_ENTRY: Mapping[type, Callable[[str], Message]] = {
     DescribeGroupsRequest: lambda group: DescribedGroup(NONE, group, "Dead"),
     DeleteGroupsRequest: lambda group: DeletedGroup(group, GROUP_ID_NOT_FOUND),
 }
-"""The same for one of several groups that a request names."""
+"""Request class -> entry of its response for a group that does not exist."""
 
 REFUSED_ENTRY: Mapping[type, Callable[[str, int], Message]] = {
     DescribeGroupsRequest: lambda group, code: DescribedGroup(code, group),
     DeleteGroupsRequest: DeletedGroup,
 }
-"""One of several groups that is refused with a code."""
+"""Request class -> entry of its response for a group that is refused with an error code."""
