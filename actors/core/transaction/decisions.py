@@ -1,12 +1,12 @@
 """Decide how to react to a request for one transactional id: by an error code, or by a state change.
 
-Rule 1 (order): the producer id (49), the epoch (47), a pending move (51), then the tables of `transaction_states`.
-        InitProducerId asks for the pending move first.
-Rule 2 (InitProducerId with a producer id and epoch): the id must be the present one, or the one before with its last
-        epoch. The epoch must be the present one; that before gets the same answer again. An epoch that is older than
-        both is refused also while a transaction is open: Kafka aborts the transaction of the live producer then.
-Rule 3 (fences): an InitProducerId in an open transaction aborts it with a raised epoch, and is answered 51.
-Rule 4 (epochs): EndTxn and AddPartitionsToTxn need the very epoch: a higher one than ours is refused too.
+Rule 1 (order): The producer id is checked first (49), then the epoch (47), a pending move (51), and the tables of
+        `transaction_states`. InitProducerId checks the pending move first.
+Rule 2 (InitProducerId with a producer id and epoch): The id must be the current one, or the previous one with its last
+epoch. The epoch must be the current one; the previous epoch gets the same response again. An epoch older than both is
+refused also while a transaction is open, where Kafka aborts the transaction of the current producer.
+Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response is 51.
+Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
 
 Kafka: `TransactionCoordinator`; KIP-360.
 """
@@ -52,12 +52,12 @@ from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsT
 from messages.vocabulary import Message
 
 Verdict = int | Transaction
-"""The code that answers at once, or the target of the move whose success answers."""
+"""An error code for an immediate response, or the target of the move after whose success the response is sent."""
 
 NO_PAIR = -1
-"""The producer id and epoch of an InitProducerId that names none."""
+"""Producer id and epoch of an InitProducerId without them."""
 MAX_ID_BYTES = 2**15 - 1
-"""The longest transactional id that a record can hold."""
+"""Maximum number of bytes of a transactional id in a record."""
 
 FENCED_SINCE: Mapping[type, int] = {
     InitProducerIdRequest: 4,
@@ -65,31 +65,31 @@ FENCED_SINCE: Mapping[type, int] = {
     AddOffsetsToTxnRequest: 2,
     EndTxnRequest: 2,
 }
-"""The version of each request from which a wrong epoch is PRODUCER_FENCED (90), before INVALID_PRODUCER_EPOCH (47)."""
+"""Request -> first version in which a wrong epoch is PRODUCER_FENCED (90); before it is INVALID_PRODUCER_EPOCH (47)."""
 
 ABORTABLE_SINCE = 5
-"""The AddPartitionsToTxn version from which a partition that was not added is TRANSACTION_ABORTABLE (120)."""
+"""First AddPartitionsToTxn version in which a partition that was not added is TRANSACTION_ABORTABLE (120)."""
 
 
 def epoch_error(request: Message) -> int:
-    """The code for a wrong epoch in the request's version."""
+    """Return the error code for a wrong epoch in the request's version."""
     return PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else INVALID_PRODUCER_EPOCH
 
 
 def is_valid_id(transactional_id: str) -> bool:
-    """Whether a transactional id is neither empty nor too long for a record."""
+    """Return whether a transactional id is neither empty nor too long for a record."""
     return 0 < len(transactional_id.encode()) <= MAX_ID_BYTES
 
 
 def init_verdict(request: InitProducerIdRequest, max_timeout_ms: int) -> int:
-    """NONE, or the code for an InitProducerId with this transactional id."""
+    """Return the error code for the id or the timeout of an InitProducerId; NONE if both are valid."""
     if request.transactional_id is not None and not is_valid_id(request.transactional_id):
         return INVALID_REQUEST
     return NONE if 0 < request.transaction_timeout_ms <= max_timeout_ms else INVALID_TRANSACTION_TIMEOUT
 
 
 def is_half_pair(request: InitProducerIdRequest) -> bool:
-    """Whether an InitProducerId has a producer id without an epoch, or the other way round."""
+    """Return whether an InitProducerId has a producer id without an epoch, or an epoch without a producer id."""
     return (request.producer_id == NO_PAIR) != (request.producer_epoch == NO_PAIR)
 
 
@@ -97,7 +97,7 @@ def is_half_pair(request: InitProducerIdRequest) -> bool:
 
 
 def needs_producer_id(txn: Transaction | None, request: InitProducerIdRequest) -> bool:
-    """Whether a new producer id is needed to answer: for a new transactional id, or for an exhausted epoch."""
+    """Return whether a new producer id is needed: for a new transactional id, or for an exhausted epoch."""
     if txn is None:
         return True
     takes_it = request.producer_id == NO_PAIR or request.producer_epoch == txn.producer_epoch
@@ -105,7 +105,12 @@ def needs_producer_id(txn: Transaction | None, request: InitProducerIdRequest) -
 
 
 def initialize(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
-    """An InitProducerId; `fresh` is a new producer id where one is needed."""
+    """Decide an InitProducerId.
+
+    Args:
+        fresh: A new producer id, if `needs_producer_id` requires it.
+        now: Wall time in ms.
+    """
     if txn.pending is not None:
         return CONCURRENT_TRANSACTIONS
     has_pair = request.producer_id != NO_PAIR
@@ -150,7 +155,7 @@ def _initialized(txn: Transaction, request: InitProducerIdRequest, fresh: int, n
 
 
 def _producer_verdict(txn: Transaction | None, request: Message) -> int:
-    """Whether the request comes from the present producer of the id."""
+    """Return an error code unless the request has the producer id and epoch of the transactional id."""
     if txn is None or txn.producer_id != request.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if txn.producer_epoch != request.producer_epoch:
@@ -161,7 +166,7 @@ def _producer_verdict(txn: Transaction | None, request: Message) -> int:
 def add_partitions(
     txn: Transaction | None, request: Message, partitions: tuple[TopicPartition, ...], now: int
 ) -> Verdict:
-    """An AddPartitionsToTxn or AddOffsetsToTxn of these partitions. NONE: all are in the transaction already."""
+    """Decide an AddPartitionsToTxn or AddOffsetsToTxn; NONE if all partitions are already in the transaction."""
     code = _producer_verdict(txn, request)
     if txn is None or code != NONE:
         return code
@@ -176,7 +181,7 @@ def add_partitions(
 
 
 def end(txn: Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
-    """An EndTxn of a client. NONE: it has ended so already."""
+    """Decide a client's EndTxn; NONE if the transaction has already ended in the same way."""
     code = _producer_verdict(txn, request)
     if txn is None or code != NONE:
         return code
@@ -193,7 +198,12 @@ def verify(
     partitions: Collection[TopicPartition],
     version: int = ABORTABLE_SINCE,
 ) -> dict[TopicPartition, int]:
-    """Whether these partitions are in the open transaction (AddPartitionsToTxn that only verifies), by partition."""
+    """Return an error code for each partition; NONE if the partition is in the open transaction.
+
+    Args:
+        version: Version of the verifying AddPartitionsToTxn; before ABORTABLE_SINCE, absent partitions are
+            INVALID_TXN_STATE.
+    """
     code = NONE
     if txn is None or txn.producer_id != producer_id:
         code = INVALID_PRODUCER_ID_MAPPING
@@ -211,5 +221,5 @@ def verify(
 
 
 def is_timed_out(txn: Transaction, now: int) -> bool:
-    """Whether the coordinator is to abort the transaction."""
+    """Return whether the transaction has timed out, so that the coordinator aborts it."""
     return txn.state is ONGOING and txn.pending is None and txn.start_ms + txn.timeout_ms < now

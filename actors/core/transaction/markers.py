@@ -1,10 +1,10 @@
 """Build the WriteTxnMarkers requests to one broker, and evaluate the responses.
 
-Rule 1: a request has what is queued, up to MARKERS_AT_ONCE transactions. Receivers keep one result per producer id, so
-        a request has markers of one transaction of each.
-Rule 2: the code of a partition says that it has the marker, that it is to be tried again with its leader of then, or
-        that a newer coordinator writes the markers: then all markers of the transaction are cancelled. Any other code
-        ends the sending to that partition.
+Rule 1: A request contains the queued markers of up to MARKERS_AT_ONCE transactions. Brokers keep one result per
+        producer id, so a request has markers of at most one transaction of each producer.
+Rule 2: The error code of a partition has one of four effects: the marker is written; the marker is sent again to the
+        partition's new leader; a newer producer or coordinator exists, and all markers of the transaction are
+        cancelled; any other code ends the attempts for this partition.
 
 Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
 """
@@ -37,7 +37,7 @@ REQUEST_VERSION = 0
 MARKERS_AT_ONCE = 1000
 
 DONE = frozenset({NONE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION})
-"""The partition has the marker, or its format has none."""
+"""Codes of partitions that have the marker or whose record format has no markers."""
 RETRIED = frozenset(
     {
         UNKNOWN_TOPIC_OR_PARTITION,
@@ -54,8 +54,8 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 class Outcome(NamedTuple):
     """The result of sending a marker: the partitions that contain it, and those for which it is sent again.
 
-    `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with codes that no
-    broker should send.
+    `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with unexpected
+    codes.
     """
 
     marker: Marker
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 def take(queue: deque[Marker]) -> list[Marker]:
-    """Take the markers of the next request out of the queue (rule 1)."""
+    """Remove the markers of the next request from the queue (rule 1) and return them."""
     producers: set[int] = set()
 
     def is_first(marker: Marker) -> bool:
@@ -78,7 +78,7 @@ def take(queue: deque[Marker]) -> list[Marker]:
 
 
 def request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
-    """The request that sends these."""
+    """Return the request that sends these markers."""
     return WriteTxnMarkersRequest(
         REQUEST_VERSION,
         tuple(
@@ -93,7 +93,7 @@ def request_of(markers: Iterable[Marker]) -> WriteTxnMarkersRequest:
 
 
 def outcomes(markers: Iterable[Marker], response: WriteTxnMarkersResponse) -> list[Outcome]:
-    """What the response says of each marker; partitions that it leaves out are tried again."""
+    """Return the outcome of each marker; partitions that are not in the response are tried again."""
     codes = {
         (result.producer_id, each.partition): each.error_code
         for result in response.markers

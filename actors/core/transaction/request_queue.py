@@ -10,7 +10,11 @@ _T = TypeVar("_T")
 
 
 def take_fitting(queue: deque[_T], most: int, fits: Callable[[_T], bool]) -> list[_T]:
-    """Take up to `most` entries that fit into one request out of the queue. The others stay, in their order."""
+    """Remove up to `most` entries that fit into one request from the queue; the others keep their order.
+
+    Args:
+        fits: Function that returns whether an entry fits; it is called once per entry, in order.
+    """
     taken: list[_T] = []
     later: list[_T] = []
     while queue and len(taken) < most:

@@ -1,10 +1,10 @@
 """The metadata of one transactional id, and its state transitions.
 
-Rule 1: a move is prepared (`pending` is its state), appended to the log, and completed when the log has it. An id has
-        one pending move. Its target is the whole next value.
-Rule 2: `completed` checks that the target follows from the present value; else nothing changes.
-Rule 3: the epoch of a producer rises by one with each InitProducerId of a known id, with a fence and with a timeout.
-        From MAX_EPOCH - 1 on, InitProducerId gives another producer id; a fence may use MAX_EPOCH.
+Rule 1: A move is prepared (`pending` is its state), appended to the log, and completed when the append succeeds. An id
+        has at most one pending move. The move's target is the complete new metadata.
+Rule 2: `completed` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
+Rule 3: The producer epoch rises by one with each InitProducerId of a known id, with a fence, and with a timeout. From
+        MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use MAX_EPOCH.
 
 Kafka: `TransactionMetadata`.
 """
@@ -36,11 +36,9 @@ MAX_EPOCH = 2**15 - 1
 class Transaction:
     """The metadata of a transactional id; times are in ms since 1970.
 
-    `partitions` are sorted.
-
-    `last_producer_id` and `last_producer_epoch` are those before the last InitProducerId that named them: who repeats
-    that request gets the same answer. `pending`: the state of the move that is being appended. `failed_fence`: a fence
-    raised the epoch but was not stored, so the next one does not raise it.
+    `partitions` are sorted. `last_producer_id` and `last_producer_epoch` are the values before the last InitProducerId
+    that contained them; a repetition of that request gets the same response. `pending` is the state of the move that is
+    being appended. `failed_fence`: a fence raised the epoch but was not stored, so the next fence does not raise it.
     """
 
     transactional_id: str
@@ -58,22 +56,22 @@ class Transaction:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether InitProducerId cannot raise the epoch any more."""
+        """Whether InitProducerId can no longer raise the epoch."""
         return is_exhausted(self.producer_epoch)
 
     @property
     def is_commit(self) -> bool:
-        """Whether the decision is to commit."""
+        """Whether the transaction is decided as a commit."""
         return self.state is PREPARE_COMMIT
 
     @property
     def is_completing(self) -> bool:
-        """Whether the decision is stored and markers are missing."""
+        """Whether the decision is stored and some partitions lack their marker."""
         return self.state in COMPLETION and self.pending is COMPLETION[self.state]
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether an epoch is the last that InitProducerId gives (rule 3)."""
+    """Return whether an epoch is the last one that InitProducerId assigns (rule 3)."""
     return epoch >= MAX_EPOCH - 1
 
 
@@ -81,12 +79,12 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def initialized(txn: Transaction, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
-    """The target of an InitProducerId that keeps the producer id."""
+    """Return the target of an InitProducerId that keeps the producer id."""
     return attrs.evolve(_at_rest(txn, timeout_ms, now), producer_epoch=epoch, last_producer_epoch=last_epoch)
 
 
 def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
-    """The target of an InitProducerId that gives another producer id."""
+    """Return the target of an InitProducerId that assigns another producer id."""
     return attrs.evolve(
         _at_rest(txn, timeout_ms, now),
         producer_id=producer_id,
@@ -103,26 +101,26 @@ def _at_rest(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
 
 
 def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
-    """The target of an added partition; the transaction begins with the first."""
+    """Return the target of added partitions; the first ones start the transaction."""
     start = txn.start_ms if txn.state is ONGOING else now
     union = tuple(sorted({*txn.partitions, *partitions}))
     return attrs.evolve(txn, state=ONGOING, partitions=union, start_ms=start, updated_ms=now, pending=None)
 
 
 def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
-    """The target of an EndTxn."""
+    """Return the target of an EndTxn."""
     return attrs.evolve(txn, state=PREPARE_COMMIT if commit else PREPARE_ABORT, updated_ms=now, pending=None)
 
 
 def fenced(txn: Transaction, now: int) -> Transaction:
-    """The target of an abort by the coordinator: the epoch is raised, so that the producer is refused."""
+    """Return the target of an abort by the coordinator: the raised epoch fences the producer."""
     epoch = txn.producer_epoch if txn.failed_fence else txn.producer_epoch + 1
     raised = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
     return decided(raised, False, now)
 
 
 def finished(txn: Transaction, now: int) -> Transaction:
-    """The target after the last marker."""
+    """Return the target after the last marker."""
     state = COMPLETION[txn.state]
     return attrs.evolve(txn, state=state, partitions=(), updated_ms=now, pending=None, failed_fence=False)
 
@@ -131,7 +129,11 @@ def finished(txn: Transaction, now: int) -> Transaction:
 
 
 def prepared(txn: Transaction, target: TransactionState) -> Transaction:
-    """The id with its move pending (rule 1). Raises IllegalTransition."""
+    """Return the metadata with a pending move (rule 1).
+
+    Raises:
+        IllegalTransition: Another move is pending, or the state has no such move.
+    """
     if txn.pending is not None and txn.pending is not target:
         raise IllegalTransition(f"{txn.transactional_id}: to {target.value} while {txn.pending.value} is pending")
     if txn.state not in PREVIOUS[target]:
@@ -140,7 +142,11 @@ def prepared(txn: Transaction, target: TransactionState) -> Transaction:
 
 
 def completed(txn: Transaction, target: Transaction) -> Transaction:
-    """The id after its move (rule 2). Raises IllegalTransition."""
+    """Return the metadata after its move (rule 2).
+
+    Raises:
+        IllegalTransition: The target is not a valid successor.
+    """
     fault = _fault(txn, target)
     if fault:
         raise IllegalTransition(
@@ -151,7 +157,7 @@ def completed(txn: Transaction, target: Transaction) -> Transaction:
 
 
 def _fault(txn: Transaction, target: Transaction) -> str:
-    """What is wrong with a move; "" if nothing is."""
+    """Return the fault of a move; empty if it is valid."""
     if txn.pending is not target.state:
         return f"pending is {txn.pending.value if txn.pending else None}"
     match target.state:

@@ -1,7 +1,7 @@
 """Load transactional ids from a partition of __transaction_state.
 
-Rule 1: the last record of an id counts; a tombstone removes it.
-Rule 2: a key of an unknown version is skipped with a warning. A value that cannot be read makes loading fail.
+Rule 1: The last record of an id applies; a tombstone removes the id.
+Rule 2: A key of an unknown version is skipped with a warning. A value that cannot be read makes loading fail.
 
 Kafka: `TransactionStateManager.loadTransactionMetadata`.
 """
@@ -19,7 +19,7 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
 
 class TransactionLoading:
-    """What has been loaded from one partition of __transaction_state so far."""
+    """The transactional ids loaded so far from one partition of __transaction_state."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -27,7 +27,11 @@ class TransactionLoading:
         self.ids: dict[str, Transaction] = {}
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Take in some more records. Raises DamagedRecord (rule 2)."""
+        """Process the next records.
+
+        Raises:
+            DamagedRecord: A record cannot be decoded (rule 2).
+        """
         self.records += len(rows)
         for _, is_marker, key, value, _ in rows:
             if is_marker:

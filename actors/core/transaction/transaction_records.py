@@ -1,9 +1,9 @@
 """Encode and decode the records of __transaction_state in Kafka's format.
 
-Rule 1: a key is its version (0) and the transactional id; other versions are skipped.
-Rule 2: values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths and
-        tagged fields, of which none matters here.
-Rule 3: a null value says that the id is forgotten.
+Rule 1: A key is its version (0) and the transactional id; other versions are skipped.
+Rule 2: Values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths and
+        tagged fields, which are skipped.
+Rule 3: A null value deletes the id.
 
 Kafka: `TransactionLog`, TransactionLogKey.json, TransactionLogValue.json.
 """
@@ -24,7 +24,7 @@ _TIMES = struct.Struct(">qq")
 
 
 def key_value(transactional_id: str, txn: Transaction | None) -> KeyValue:
-    """The record of an id; None: its tombstone."""
+    """Return the record of an id; None as metadata gives its tombstone."""
     key = struct.pack(">h", KEY_VERSION) + _text(transactional_id)
     return key, None if txn is None else _value(txn)
 
@@ -53,7 +53,11 @@ def _text(text: str) -> bytes:
 
 
 def read_key(key: bytes) -> str | None:
-    """The transactional id; None of a key of another version (rule 1). Raises DamagedRecord."""
+    """Return the transactional id; None for a key of another version (rule 1).
+
+    Raises:
+        DamagedRecord: The key cannot be decoded.
+    """
     try:
         reader = ValueReader(key)
         return reader.text() if reader.version == KEY_VERSION else None
@@ -62,7 +66,11 @@ def read_key(key: bytes) -> str | None:
 
 
 def read_value(transactional_id: str, value: bytes) -> Transaction:
-    """The id as its record has it. Raises DamagedRecord."""
+    """Return the metadata in a record's value.
+
+    Raises:
+        DamagedRecord: The value cannot be decoded.
+    """
     try:
         reader = ValueReader(value)
         version = reader.known(FLEXIBLE_VERSION, "a transaction")
@@ -84,7 +92,7 @@ class _Fields:
         self._flexible = flexible
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """The partitions, sorted; null reads as none."""
+        """Return the partitions, sorted; a null array is read as empty."""
         found: list[TopicPartition] = []
         for _ in range(self._count()):
             topic = self._text()

@@ -1,8 +1,8 @@
-"""The states of a transactional id, and tables of what each state does with a request.
+"""The states of a transactional id, and tables of how each state handles a request.
 
-Rule 1: a state is entered only from those that `PREVIOUS` names.
-Rule 2: the reaction to a request whose producer id and epoch match, while no transition is pending, is a cell of one of
-        the tables: an error code, or an action.
+Rule 1: A state is entered only from the states that `PREVIOUS` contains.
+Rule 2: If a request has the right producer id and epoch, and no move is pending, a table cell defines its handling: an
+        error code or an action.
 
 Kafka: `TransactionState`, `TransactionMetadata.validPreviousStates`, `TransactionCoordinator`.
 """
@@ -59,7 +59,7 @@ PREVIOUS: Mapping[TransactionState, tuple[TransactionState, ...]] = {
     DEAD: (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT),
     PREPARE_EPOCH_FENCE: (ONGOING,),
 }
-"""State -> those that it is entered from."""
+"""State -> states from which it can be entered."""
 
 COMPLETION: Mapping[TransactionState, TransactionState] = {
     PREPARE_COMMIT: COMPLETE_COMMIT,
@@ -68,11 +68,11 @@ COMPLETION: Mapping[TransactionState, TransactionState] = {
 """Decision -> the state after its last marker."""
 
 AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
-"""The states from which an id expires."""
+"""States in which an id can expire."""
 
 
 class TransactionAction(enum.Enum):
-    """What the coordinator does with a request that has no immediate result; the value is its description for the
+    """The coordinator's action for a request without an immediate result; the value is its description for the
     documentation.
     """
 
@@ -148,4 +148,4 @@ ABORT: Table = RequestTable(
 )
 
 TABLES: Mapping[str, Table] = {table.name: table for table in (INIT_PRODUCER_ID, ADD_PARTITIONS, COMMIT, ABORT, VERIFY)}
-"""Every table by what it answers; the documentation shows them."""
+"""Request name -> table, as shown in the documentation."""

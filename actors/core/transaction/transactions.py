@@ -1,15 +1,15 @@
 """The transactional ids of one partition of __transaction_state, and the decisions about their requests.
 
-Rule 1: a move counts when the log has it; until then every other request of its id is answered 51. If the log refuses
-        it, the id is as before. A fence keeps the raised epoch in memory.
-Rule 2: once a decision (PrepareCommit, PrepareAbort) is in the log, it is answered, and its markers are sent. When
-        the last partition has its marker, the completion is appended, and again until the log takes it.
-Rule 3: news of markers count only for the producer id and epoch that they were sent for.
-Rule 4: what is loaded as decided is completed: its markers are sent again to all partitions.
-Rule 5: only ids in an open transaction are looked at when transactions time out.
+No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting steps in order.
 
-Nothing here waits, asks or looks at a clock: every method takes what happened; `take()` gives what is to be done about
-it, in order.
+Rule 1: A move applies when its append succeeds. Until then, every other request of its id fails with
+        CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata; a fence keeps the raised epoch
+        in memory.
+Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response is sent and its markers are sent.
+        After the last partition has its marker, the completion is appended, repeatedly until the append succeeds.
+Rule 3: Results of markers apply only to the producer id and epoch for which the markers were sent.
+Rule 4: A transaction that is loaded as decided is completed: its markers are sent again to all partitions.
+Rule 5: The check for timeouts reads only ids with an open transaction.
 
 Kafka: `TransactionCoordinator`, `TransactionStateManager`.
 """
@@ -79,7 +79,7 @@ LOG_CODES: Mapping[int, int] = {
     MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
     RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
 }
-"""Error of the log -> code for the client."""
+"""Error of the log -> error code for the client."""
 
 TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 """Maximum number of tombstones in a batch, and of bytes of their ids."""
@@ -89,7 +89,7 @@ TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 class Append:
     """An instruction to append the metadata of these transactional ids to the log; None is a tombstone.
 
-    The result is reported by the number.
+    `number` identifies the result.
     """
 
     number: int
@@ -118,7 +118,7 @@ Step = Reply | Append | Mark | TakeId
 class _Appending:
     """A state change that is being appended to the log; `answer` is sent to the client afterwards.
 
-    There is none if no client asked for it.
+    `forwarded` and `answer` are None if no client requested the change.
     """
 
     target: Transaction
@@ -133,13 +133,13 @@ class TransactionalIds:
         self._ids = dict(loaded)
         self._request_timeout_ms = request_timeout_ms
         self._open = dict.fromkeys(name for name, txn in self._ids.items() if txn.state is ONGOING)
-        """The ids in an open transaction."""
+        """Ids with an open transaction."""
         self._appending: dict[int, _Appending] = {}
         self._expiring: dict[int, tuple[str, ...]] = {}
         self._waiting: dict[int, Forwarded] = {}
-        """InitProducerId requests that wait for a producer id."""
+        """InitProducerId requests that wait for a new producer id."""
         self._to_retry: dict[str, None] = {}
-        """Completions that the log refused."""
+        """Ids whose completion could not be appended."""
         self._numbers = 0
         self._steps: list[Step] = []
 
@@ -147,37 +147,37 @@ class TransactionalIds:
         return len(self._ids)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The metadata of an id."""
+        """Return the metadata of an id; None if it is unknown."""
         return self._ids.get(transactional_id)
 
     @property
     def has_open(self) -> bool:
-        """Whether a transaction may time out."""
+        """Whether some transaction is open, so that it can time out."""
         return bool(self._open)
 
     @property
     def to_retry(self) -> int:
-        """The number of completions that wait for another append."""
+        """Number of completions that have to be appended again."""
         return len(self._to_retry)
 
     def take(self) -> list[Step]:
-        """What is to be done now, in order."""
+        """Return the steps since the last call, in order, and clear them."""
         steps, self._steps = self._steps, []
         return steps
 
     def begin(self, now: int) -> None:
-        """The partition is loaded: complete what is decided (rule 4)."""
+        """Complete the decided transactions after the partition was loaded (rule 4)."""
         for txn in [txn for txn in self._ids.values() if txn.state in COMPLETION]:
             self._complete(txn, now)
 
     # ------------------------------------------------------------------------------------------------ requests
 
     def init_producer_id(self, forwarded: Forwarded, now: int) -> None:
-        """A client's InitProducerId with a transactional id."""
+        """Handle an InitProducerId with a transactional id."""
         self._initialize(forwarded, NO_PRODUCER, now)
 
     def producer_id_taken(self, number: int, producer_id: int, now: int) -> None:
-        """The new producer id for a waiting InitProducerId, or none."""
+        """Resume a waiting InitProducerId with its new producer id, or fail it without one."""
         forwarded = self._waiting.pop(number, None)
         if forwarded is None:
             return
@@ -207,17 +207,17 @@ class TransactionalIds:
             self._refuse(forwarded, verdict)
 
     def add(self, forwarded: Forwarded, partitions: tuple[TopicPartition, ...], now: int) -> None:
-        """A client's AddPartitionsToTxn or AddOffsetsToTxn."""
+        """Handle an AddPartitionsToTxn or AddOffsetsToTxn."""
         request = forwarded.request.request
         self._answer(forwarded, add_partitions(self._ids.get(request.transactional_id), request, partitions, now))
 
     def end(self, forwarded: Forwarded, now: int) -> None:
-        """A client's EndTxn."""
+        """Handle an EndTxn."""
         request = forwarded.request.request
         self._answer(forwarded, end(self._ids.get(request.transactional_id), request, now))
 
     def _answer(self, forwarded: Forwarded, verdict: Verdict) -> None:
-        """Answer with the code, or move and answer NONE then."""
+        """Respond with the code, or start the move and respond with NONE after it."""
         if isinstance(verdict, Transaction):
             self._move(verdict, forwarded, self._response(forwarded, NONE))
         else:
@@ -241,7 +241,7 @@ class TransactionalIds:
         self._steps.append(Append(self._numbers, ((name, target),), target.timeout_ms))
 
     def stored(self, number: int, error_code: int, now: int) -> None:
-        """The log's answer to the Append with this number."""
+        """Handle the result of the Append with this number."""
         if number in self._expiring:
             self._expired(self._expiring.pop(number), error_code)
             return
@@ -261,7 +261,7 @@ class TransactionalIds:
             self._complete(self._ids[appending.target.transactional_id], now)
 
     def _completed(self, appending: _Appending, now: int) -> int:
-        """The log has a move: the code for the client."""
+        """Complete a move that is in the log; return the error code for the client."""
         name = appending.target.transactional_id
         try:
             txn = self._ids[name] = completed(self._ids[name], appending.target)
@@ -277,7 +277,7 @@ class TransactionalIds:
         return NONE
 
     def _not_stored(self, target: Transaction, code: int) -> None:
-        """The log refused a move: the id is as before, but for a fence and a completion (rules 1 and 2)."""
+        """Handle a failed append: the metadata stays unchanged, except for a fence and a completion (rules 1 and 2)."""
         name = target.transactional_id
         txn = self._ids[name]
         if target.state in COMPLETION.values():
@@ -304,7 +304,11 @@ class TransactionalIds:
     def marked(
         self, transactional_id: str, producer: tuple[int, int], partitions: Iterable[TopicPartition], now: int
     ) -> None:
-        """These partitions have the marker of this (producer id, epoch), or need none."""
+        """Record that these partitions have the marker, or need none.
+
+        Args:
+            producer: Producer id and epoch for which the marker was sent.
+        """
         txn = self._ids.get(transactional_id)
         if txn is None or not txn.is_completing or (txn.producer_id, txn.producer_epoch) != producer:
             probe("news of a marker of an older transaction")
@@ -321,7 +325,7 @@ class TransactionalIds:
         self._move(finished(txn, now))
 
     def retry(self, now: int) -> None:
-        """Append the completions again that the log refused."""
+        """Append the completions again whose append failed."""
         names, self._to_retry = list(self._to_retry), {}
         for name in names:
             self._finish(self._ids[name], now)
@@ -341,7 +345,7 @@ class TransactionalIds:
                 self._move(fenced(txn, now))
 
     def expire(self, now: int, expiration_ms: int) -> None:
-        """Forget the ids that are at rest and were not used for long, with tombstones."""
+        """Delete ids without a transaction that were not used for `expiration_ms`, with tombstones."""
         names: list[str] = []
         size = 0
         for name, txn in list(self._ids.items()):
@@ -374,13 +378,13 @@ class TransactionalIds:
     # ------------------------------------------------------------------------------------------------ admin
 
     def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
-        """Whether partitions are in the open transaction of an id: error codes in the order of the request."""
+        """Return the error code of each requested partition, in order; NONE if it is in the open transaction."""
         txn = self._ids.get(asked.transactional_id)
         codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions, asked.version)
         return tuple([codes[each] for each in asked.partitions])
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        """The id for DescribeTransactions."""
+        """Return the id's description for DescribeTransactions."""
         txn = self._ids.get(transactional_id)
         if txn is None:
             return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
@@ -390,7 +394,7 @@ class TransactionalIds:
         )
 
     def listed(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
-        """The ids that pass the filters of ListTransactions."""
+        """Return the ids that match the filters of ListTransactions."""
         states = {BY_NAME[name] for name in asked.states if name in BY_NAME}
         return tuple(
             [
@@ -403,7 +407,7 @@ class TransactionalIds:
         )
 
     def unload(self) -> None:
-        """Another broker coordinates the ids now: fail all waiting requests."""
+        """Fail all waiting requests, because another broker now coordinates the ids."""
         waiting = [each.forwarded for each in self._appending.values() if each.forwarded is not None]
         for forwarded in [*waiting, *self._waiting.values()]:
             probe("a transactional id is unloaded while a request is pending")
@@ -413,5 +417,5 @@ class TransactionalIds:
 
 
 def unknown_states(names: Iterable[str]) -> tuple[str, ...]:
-    """Names in a filter of ListTransactions that are no states."""
+    """Return the names in a ListTransactions filter that are not states."""
     return tuple([name for name in names if name not in BY_NAME])

@@ -1,7 +1,8 @@
 """Build the AddPartitionsToTxn requests that verify transactions, and read the responses (transactions.md 1.3 rule 7).
 
-Rule 1: a request has what is queued, up to VERIFICATIONS_AT_ONCE questions. The results are by transactional id, so a
-        request has questions of one producer of each; those of another producer id or epoch wait for the next.
+Rule 1: A request contains up to VERIFICATIONS_AT_ONCE queued questions. Its results are by transactional id, so it has
+        the questions of one producer id and epoch per transactional id. Questions of another producer wait for the next
+        request.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
@@ -23,18 +24,18 @@ from messages.transaction_requests import (
 from messages.transactions import VerificationRequest
 
 VERSION = 4
-"""The AddPartitionsToTxn version from which brokers send it, and which ours send."""
+"""First AddPartitionsToTxn version that brokers send, and the version sent here."""
 VERIFICATIONS_AT_ONCE = 1000
 
 
 def supports_verification(response: ApiVersionsResponse) -> bool:
-    """Whether a broker with these versions verifies transactions."""
+    """Return whether a broker with these API versions verifies transactions."""
     key = API_BY_REQUEST[AddPartitionsToTxnRequest].key
     return any(each.api_key == key and each.max_version >= VERSION for each in response.api_keys)
 
 
 def take(queue: deque[VerificationRequest]) -> list[VerificationRequest]:
-    """Take the questions of the next request out of the queue (rule 1)."""
+    """Remove the questions of the next request from the queue (rule 1) and return them."""
     producers: dict[str, tuple[int, int]] = {}
 
     def is_of_first_producer(each: VerificationRequest) -> bool:
@@ -45,7 +46,7 @@ def take(queue: deque[VerificationRequest]) -> list[VerificationRequest]:
 
 
 def request_of(verifications: Iterable[VerificationRequest]) -> AddPartitionsToTxnRequest:
-    """The request that asks these."""
+    """Return the request with these questions."""
     transactions: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
     for each in verifications:
         producer = each.transactional_id, each.producer_id, each.producer_epoch
@@ -62,7 +63,7 @@ def request_of(verifications: Iterable[VerificationRequest]) -> AddPartitionsToT
 
 
 def error_codes(response: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartition], int]:
-    """The error codes by transactional id and partition."""
+    """Return the error codes by transactional id and partition."""
     return {
         (result.transactional_id, each.partition): each.error_code
         for result in response.transactions
