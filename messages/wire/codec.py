@@ -101,7 +101,7 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
     Raises:
         UnknownApi: The API key is unknown.
         UnsupportedVersion: The API does not have this version.
-        Unencodable: The message is no response of that API, or has a value that this version cannot encode.
+        Unencodable: The message has a wrong type, or a value that this version cannot encode.
     """
     return all_at_once(encoding_response(header, response))
 
