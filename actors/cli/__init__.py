@@ -10,7 +10,9 @@ from typing import NoReturn
 __all__ = ["main"]
 
 YOUNG = 50_000
-"""Objects made before the collector of garbage looks: what is imported is none, and looks take a tenth of a start."""
+"""Threshold of Python's garbage collector: a collection during the imports frees nothing, and takes a tenth of the
+start time.
+"""
 
 
 def main() -> NoReturn:

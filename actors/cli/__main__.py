@@ -1,7 +1,8 @@
 """This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which needs a file.
 
-What Python itself put in front of sys.path, the current folder or a script's, is removed: a `messages.py` or `click.py`
-there is not imported. `multiprocessing` imports this module in its processes, whose path needs no change.
+The entry that Python adds to the start of sys.path, the current folder or the script's folder, is removed, so that a
+`messages.py` or `click.py` there is not imported. `multiprocessing` imports this module in its processes; their path
+needs no change.
 """
 
 import sys

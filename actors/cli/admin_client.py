@@ -1,7 +1,7 @@
 """AdminClient sends the requests of a command to the brokers of a cluster, one request at a time.
 
-Rule: what cannot be asked for now (a controller or coordinator that is being elected, groups that are being loaded) is
-asked again until the time is up.
+Rule: A request that fails for now (a controller or coordinator is being elected, groups are being loaded) is retried
+      until the timeout.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAY_BE_MOVING = frozenset(
         UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Codes of a partition that another leader may not return."""
+"""Error codes of a partition for which another leader may respond without an error."""
 
 R = TypeVar("R", bound=Message)
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,9 +73,13 @@ class AdminClient:
             link.close()
 
     def metadata(self, topics: Sequence[str] | None = ()) -> MetadataResponse:
-        """Brokers, and these topics (None: all), from the first bootstrap server that responds.
+        """Return the brokers and topics from the first bootstrap server that responds.
 
-        Raises CommandFailed if none does.
+        Args:
+            topics: Topics to return; None for all.
+
+        Raises:
+            CommandFailed: No bootstrap server responds.
         """
         request = MetadataRequest(METADATA_VERSION, None if topics is None else tuple(topics), False)
         reasons = []
@@ -90,7 +94,11 @@ class AdminClient:
         raise CommandFailed(f"no bootstrap server responds: {'; '.join(reasons)}")
 
     def topics(self, names: Sequence[str]) -> dict[str, MetadataTopic]:
-        """The topics of these names. CommandFailed where one does not exist."""
+        """Return the topics with these names.
+
+        Raises:
+            CommandFailed: A topic does not exist.
+        """
         found = {topic.name: topic for topic in self.metadata(names).topics}
         for name in names:
             if found[name].error_code != NONE:
@@ -100,7 +108,7 @@ class AdminClient:
     def by_leader(
         self, partitions: Collection[TopicPartition]
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, int]]:
-        """Group partitions by their leaders; the others with the code that says why they have none."""
+        """Return the partitions by leader, and the error codes of the partitions without a leader."""
         led: dict[int, list[TopicPartition]] = {}
         missing = dict.fromkeys(partitions, UNKNOWN_TOPIC_OR_PARTITION)
         for topic in self.metadata(sorted({partition.topic for partition in partitions})).topics:
@@ -118,15 +126,15 @@ class AdminClient:
     def ask_leaders(
         self, partitions: Collection[TopicPartition], request: Callable[[list[TopicPartition]], Message]
     ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, int]]:
-        """Send each leader a request for its partitions, again while a leader may be moving and time is left.
+        """Send each leader a request for its partitions; retry until the timeout while a leader may be moving.
 
         Args:
             partitions: The partitions.
-            request: Makes the request for partitions of one leader. Its response has `partitions`, each with its
-                `partition` and `error_code`.
+            request: Function that returns the request for the partitions of one leader. The response has `partitions`,
+                each with its `partition` and `error_code`.
 
         Returns:
-            (The results without an error by partition, the codes of the other partitions).
+            (The results without an error by partition, the error codes of the other partitions).
         """
         results: dict[TopicPartition, Any] = {}
         refused: dict[TopicPartition, int] = {}
@@ -150,13 +158,17 @@ class AdminClient:
         return results, refused
 
     def ids(self) -> list[int]:
-        """The live brokers."""
+        """Return the ids of the live brokers."""
         if not self._brokers:
             self.metadata()
         return list(self._brokers)
 
     def ask(self, broker: int, request: Message) -> Message:
-        """What a broker answers. CommandFailed where it does not."""
+        """Return a broker's response.
+
+        Raises:
+            CommandFailed: The broker is not alive or does not respond.
+        """
         place = self._brokers.get(broker)
         if place is None:
             self.metadata()
@@ -171,7 +183,11 @@ class AdminClient:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
 
     def ask_controller(self, request: Message) -> Message:
-        """What the controller answers. CommandFailed where there is none in time, or it refuses the whole."""
+        """Return the controller's response.
+
+        Raises:
+            CommandFailed: No controller responds before the timeout, or it refuses the whole request.
+        """
 
         def ask() -> Message:
             controller = self.metadata().controller_id
@@ -184,7 +200,11 @@ class AdminClient:
         return self.in_time(ask)
 
     def coordinator(self, group: str) -> MetadataBroker:
-        """The coordinator of a group. Raises CommandFailed if there is none in time."""
+        """Return the coordinator of a group.
+
+        Raises:
+            CommandFailed: No coordinator is found before the timeout.
+        """
 
         def find() -> MetadataBroker:
             found = self.ask(self.ids()[0], FindCoordinatorRequest(FIND_VERSION, group))
@@ -194,7 +214,11 @@ class AdminClient:
         return self.in_time(find)
 
     def ask_coordinator(self, group: str, request: Message, code: Callable[[Message], int]) -> Message:
-        """What a group's coordinator answers; `code` is where the answer says how it went."""
+        """Return the response of a group's coordinator.
+
+        Args:
+            code: Function that returns the error code in a response.
+        """
 
         def ask() -> Message:
             answer = self.ask(self.coordinator(group).id, request)
@@ -205,14 +229,23 @@ class AdminClient:
         return self.in_time(ask)
 
     def check(self, code: int, what: str) -> None:
-        """RetriableError or CommandFailed unless the code is NONE."""
+        """Check an error code; `what` is the start of the error text.
+
+        Raises:
+            RetriableError: The request can be retried.
+            CommandFailed: The code is another error.
+        """
         if code in TO_BE_ASKED_AGAIN:
             raise RetriableError(f"{what}: {name_of(code)}")
         if code != NONE:
             raise CommandFailed(f"{what}: {name_of(code)}")
 
     def in_time(self, work: Callable[[], R]) -> R:
-        """What `work` returns when it can. CommandFailed where it cannot in time."""
+        """Call `work` until it raises no RetriableError, and return its result.
+
+        Raises:
+            CommandFailed: The timeout is over.
+        """
         until = time.monotonic() + self._timeout
         while True:
             try:
@@ -232,7 +265,11 @@ class AdminClient:
 
 
 def places_of(text: str) -> list[tuple[str, int]]:
-    """The places of "host:port,host:port". ValueError where it is none."""
+    """Return the addresses in "host:port,host:port".
+
+    Raises:
+        ValueError: An address is invalid.
+    """
     places = []
     for each in text.split(","):
         host, colon, port = each.strip().rpartition(":")
@@ -244,7 +281,7 @@ def places_of(text: str) -> list[tuple[str, int]]:
 
 @contextmanager
 def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[AdminClient]:
-    """The cluster of these bootstrap servers, as long as the context."""
+    """Yield a client of the cluster with these bootstrap servers, and close it afterwards."""
     cluster = AdminClient(bootstrap, timeout)
     try:
         yield cluster
@@ -253,7 +290,9 @@ def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Ad
 
 
 def bootstrap_options(command: Command) -> Command:
-    """The options of a command that connects to brokers: `bootstrap_server`, a list of places, and `timeout` in ms."""
+    """Add the options of a command that connects to brokers: `bootstrap_server`, a list of addresses, and `timeout` in
+    ms.
+    """
     for option in (
         click.option(
             "--timeout",

@@ -1,6 +1,6 @@
 """The entry point of the command line: it runs the command, and turns errors into a message and an exit code.
 
-Exit codes: 0 done, 1 failed, 2 wrong use (options, settings), 130 interrupted. No traceback reaches a user, unless the
+Exit codes: 0 success, 1 failure, 2 wrong use (options, settings), 130 interrupted. No traceback is printed, unless the
 environment has KAFKA_ACTORS_DEBUG.
 """
 
@@ -43,7 +43,7 @@ COMMANDS = {
     "up": "Run a cluster on this machine.",
     "why": "Explain the state of a partition, topic, broker or controller from traces.",
 }
-"""Each command and its help; the function `command` in the module of the same name (a dash is an underscore)."""
+"""Command -> its help; the function `command` is in the module of the same name (with _ for -)."""
 
 
 class CommandFailed(click.ClickException):
@@ -53,7 +53,11 @@ class CommandFailed(click.ClickException):
 
 
 def text_of(path: Path) -> str:
-    """A file's text. Raises CommandFailed."""
+    """Return a file's text.
+
+    Raises:
+        CommandFailed: The file cannot be read, or is not UTF-8.
+    """
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
@@ -63,22 +67,21 @@ def text_of(path: Path) -> str:
 
 
 class Commands(click.Group):
-    """The commands by name; a command's module is imported only when it runs, because importing Spark takes a
-    second."""
+    """The commands by name. A command's module is imported when it runs, because importing Spark takes a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names."""
+        """Return all names."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported; None for a name that is none."""
+        """Return the command and import its module; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"{_PACKAGE}.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in --help, from the table alone."""
+        """Write the list in --help from the table, without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -90,14 +93,14 @@ def commands() -> None:
 
 
 def fill_standard_streams() -> None:
-    """Put the null device in place of streams that were closed (`>&-`): their output is discarded."""
+    """Open the null device for closed standard streams (`>&-`), so their output is discarded."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the lowest free number is its own
+        if getattr(sys, name) is None:  # open() returns the lowest free number, the stream's own
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line (this process's own by default); its exit code."""
+    """Run a command line, by default this process's own, and return its exit code."""
     try:
         result = commands.main(
             args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False
@@ -111,8 +114,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failure(error: BaseException) -> int:
-    """Say what went wrong, on standard error; the exit code."""
-    from actors.node.settings import SettingsError  # who does not fail need not know them
+    """Print the error on standard error and return the exit code."""
+    from actors.node.settings import SettingsError  # only failures need these imports
     from messages.conversation import AskFailed
 
     match error:
@@ -129,7 +132,7 @@ def _failure(error: BaseException) -> int:
         case BrokenPipeError():
             os.dup2(
                 os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # the reader is gone; the flush at exit must not fail
+            )  # the reader has closed the pipe; the flush at exit must not fail
         case AskFailed():
             _print_line(f"ZooKeeper: {type(error).__name__}: {error}")
         case OSError(strerror=str(reason)):

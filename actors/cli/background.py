@@ -10,12 +10,12 @@ from actors.cli.app import CommandFailed
 
 
 def in_background(log: Path) -> str | None:
-    """Fork. None in the child, which goes on; in the parent the first line that the child prints.
+    """Fork. Return None in the child, and the first line that the child prints in the parent.
 
-    The child has a session of its own, no input, and its errors go to `log`. An interrupt ends it.
+    The child has its own session and no input, and writes errors to `log`. An interrupt ends it.
 
     Raises:
-        CommandFailed: The child ended without a line; the text is what it wrote to `log`.
+        CommandFailed: The child ended without a line; the text is its output in `log`.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

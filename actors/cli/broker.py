@@ -1,4 +1,6 @@
-"""`kafka-actors broker server.properties [--override name=value]...`: one node, as kafka-server-start runs a broker."""
+"""`kafka-actors broker server.properties [--override name=value]...`: run one node, as kafka-server-start runs a
+broker.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 def parse_overrides(
     context: click.Context | None, parameter: click.Parameter | None, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """name=value, each; the last of a name counts."""
+    """Return the overrides by name; the last value of a name applies."""
     overrides = {}
     for value in values:
         name, equals, text = value.partition("=")
@@ -29,7 +31,7 @@ def parse_overrides(
 
 
 def override_option(help: str) -> Callable[[Command], Command]:
-    """The option --override NAME=VALUE, with what a setting means where it is given."""
+    """Return the option --override NAME=VALUE with this help text."""
     return click.option(
         *("--override", "overrides"), metavar="NAME=VALUE", multiple=True, callback=parse_overrides, help=help
     )
@@ -43,7 +45,7 @@ metrics_host_option = click.option(
 
 
 def of_metrics(host: str | None) -> dict[str, str]:
-    """What --metrics-host sets."""
+    """Return the override that --metrics-host sets."""
     return {} if host is None else {"metrics.host": host}
 
 
@@ -92,7 +94,7 @@ def command(
 
 
 def _report(loaded: LoadedSettings) -> int:
-    """Print what a start would warn of, at length."""
+    """Print the detailed warnings of a start with these settings."""
     for name in loaded.ignored:
         click.echo(f"{name} has no effect" + (": security is not supported" if name in loaded.insecure else ""))
     for sentence in loaded.unknown:

@@ -3,10 +3,10 @@
     {"zookeeper": "127.0.0.1:41077", "dir": "/...", "pid": 700,
      "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}
 
-`pid` is the process that started the cluster; a broker's is null while that node is dead. It is written by that process
-alone, whole, whenever a node died or was started again. It stays when the cluster is stopped: data and addresses are
-what the next `up` there continues. `zookeeper` is "memory" for a ZooKeeper in memory, which other processes cannot
-reach.
+`pid` is the process that started the cluster; a broker's pid is null while that node is dead. Only that process writes
+the file, atomically, whenever a node dies or is started again. The file stays when the cluster is stopped: the next
+`up` in the folder continues its data and addresses. `zookeeper` is "memory" for a ZooKeeper in memory, which other
+processes cannot reach.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ from actors.cli.whole_file import write_whole
 
 NAME = "cluster.json"
 IN_MEMORY = "memory"
-"""In place of a ZooKeeper's address: it is in the memory of the process that runs the nodes."""
+"""Value of `zookeeper` for a ZooKeeper in the memory of the process that runs the nodes."""
 
 
 def write_cluster(directory: Path, description: dict[str, Any]) -> None:
-    """Put the description in place of the earlier one; who reads meanwhile sees one of the two."""
+    """Replace the description of the cluster atomically."""
     write_whole(directory / NAME, json.dumps(description) + "\n")
 
 
 def read_cluster(directory: Path) -> dict[str, Any]:
-    """Read the description of the cluster. Raises CommandFailed if the folder has none, or an unreadable one."""
+    """Return the description of the cluster.
+
+    Raises:
+        CommandFailed: The folder has no description, or it cannot be read.
+    """
     file = directory / NAME
     try:
         description = json.loads(file.read_text())

@@ -31,12 +31,13 @@ from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
 
 ACTIONS = ("describe", "alter")
 SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": (BROKERS, ALL_BROKERS)}
-"""Options that name an entity by themselves: its kind, and its name where the option has no value."""
+"""Option that names an entity -> the entity's kind, and its name if the option has no value."""
 
 
 class Entity(NamedTuple):
-    """The entity of a configs command; `name` is None for all entities of the type, ALL_BROKERS for the cluster-wide
-    default.
+    """The entity of a configs command.
+
+    `name` is None for all entities of the type, ALL_BROKERS for the cluster-wide default.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Entity(NamedTuple):
 
     @property
     def shown(self) -> str | None:
-        """The name as it is printed."""
+        """Name to print; None for the cluster-wide default."""
         return None if self.name == ALL_BROKERS else self.name
 
 
@@ -87,7 +88,7 @@ def command(**parameters: Any) -> int:
 
 
 def _entity(options: dict[str, Any]) -> Entity:
-    """The entity of the options. click.UsageError, in Kafka's words, for a missing or invalid one."""
+    """Return the entity of the options; raise click.UsageError with Kafka's text if it is missing or invalid."""
     short = [name for name in SHORT if options[name]]
     if short:
         if options["entity-type"] or options["entity-name"] or options["entity-default"]:
@@ -143,7 +144,7 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
 
 
 def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
-    """The overrides of one topic or broker. Raises CommandFailed for an unknown topic or unreadable overrides."""
+    """Return the overrides of a topic or broker; raise CommandFailed if the topic is unknown or they are unreadable."""
     assert entity.name is not None
     if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
         raise CommandFailed(f"The topic '{entity.name}' does not exist.")

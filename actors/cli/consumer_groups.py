@@ -142,7 +142,7 @@ def _one_of(names: Sequence[str], options: dict[str, Any], what: str) -> str:
 
 
 def _check_use(action: str, options: dict[str, Any]) -> None:
-    """Which options go together. Raises click.UsageError."""
+    """Check the combination of options; raise click.UsageError for a wrong one."""
     if action != "list" and bool(options["group"]) == options["all_groups"]:
         raise click.UsageError(f"Option {_said(action)} takes one of these options: --group, --all-groups")
     if action == "describe" and len(_given(VIEWS, options)) > 1:
@@ -159,7 +159,7 @@ def _check_use(action: str, options: dict[str, Any]) -> None:
 
 
 def _target(options: dict[str, Any]) -> Target:
-    """Where to go on. Raises click.UsageError."""
+    """Return the function for the new offsets; raise click.UsageError for an invalid value."""
     scenario = _one_of(SCENARIOS, options, "Option --reset-offsets requires one of these options")
     value = options[scenario]
     try:
@@ -182,7 +182,7 @@ def _target(options: dict[str, Any]) -> Target:
 
 
 def _duration(text: str) -> timedelta:
-    """ValueError where the text is none."""
+    """Return the duration; raise ValueError for an invalid text."""
     match = _DURATION.fullmatch(text)
     if match is None or text[-1] in "PT":
         raise ValueError("expected a duration such as P1DT2H30M (PnDTnHnMnS)")

@@ -68,7 +68,7 @@ class DebugCommandError(Exception):
 
 
 class DebugCommand(NamedTuple):
-    """A command of the prompt: its arguments and help, and the method that does it."""
+    """A command of the prompt: its arguments and help, and the method that executes it."""
 
     form: str
     help: str
@@ -76,7 +76,7 @@ class DebugCommand(NamedTuple):
 
 
 class DebugPrompt:
-    """The commands, on a position in a run."""
+    """The commands of the prompt, and the current position in a run."""
 
     def __init__(self, trace: Trace, debugger: Debugger) -> None:
         self.debugger = debugger
@@ -84,7 +84,11 @@ class DebugPrompt:
         self._breaks: list[str] = []
 
     def begin(self) -> None:
-        """Go to the end. Raises TraceError."""
+        """Go to the end of the run.
+
+        Raises:
+            TraceError: The run is damaged or diverges.
+        """
         debugger = self.debugger
         debugger.to_end()
         self._notes()
@@ -92,7 +96,12 @@ class DebugPrompt:
         self._here()
 
     def do(self, line: str) -> bool:
-        """Do a line; False for `quit`. Raises DebugCommandError, TraceError."""
+        """Execute a line; return False for `quit`.
+
+        Raises:
+            DebugCommandError: The line is not a command.
+            TraceError: The run is damaged or diverges.
+        """
         name, _, argument = line.strip().partition(" ")
         if not name or name.startswith("#"):
             return True
@@ -128,7 +137,7 @@ class DebugPrompt:
         self._here()
 
     def until(self, argument: str) -> None:
-        """Go on to the next delivery of a class of messages or actors, or to the next break."""
+        """Go to the next delivery of a class of messages or actors, or to the next break."""
         wanted = [argument] if argument else self._breaks
         if not wanted:
             raise DebugCommandError("until what? Name a message, an actor or an address, or set a break")
@@ -176,7 +185,7 @@ class DebugPrompt:
             self._print(each, node=True)
 
     def effects(self, argument: str) -> None:
-        """Print what a delivery led to."""
+        """Print the effects of a delivery."""
         count = 0
         for count, (each, _) in enumerate(linked_effects(self._trace, [self._place(argument)], polls=False), 1):
             if count > SHOWN:
@@ -242,7 +251,7 @@ COMMANDS = {
     "effects": DebugCommand("effects [N]", "print what this delivery, or N, led to", DebugPrompt.effects),
     "help": DebugCommand("help", "list the commands", DebugPrompt.help),
 }
-"""The commands by name; a beginning of a name is enough."""
+"""Command name -> command; `do` also accepts a prefix and takes the first match."""
 
 
 def _number(text: str, default: int | None = None) -> int:

@@ -53,7 +53,11 @@ def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_f
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:
-    """The partitions of the JSON file with their offsets. Raises CommandFailed."""
+    """Return the offsets in the JSON file by partition.
+
+    Raises:
+        CommandFailed: The file is invalid.
+    """
     try:
         document = json.loads(text_of(file))
     except ValueError as error:

@@ -1,6 +1,6 @@
 """Print text and tables on the terminal; control characters in text from ZooKeeper and traces are escaped.
 
-Where output goes to a file or pipe, tables are as wide as necessary, because files do not wrap.
+If the output goes to a file or pipe, tables are as wide as necessary, because files do not wrap.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ PIPE_WIDTH = 240
 
 
 def printable(text: str) -> str:
-    """The text with escapes in place of characters that would steer a terminal; a tab and a line's end stay."""
+    """Return the text with control characters escaped, except tabs and line ends."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\t\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def console(stderr: bool = False) -> Console:
-    """Standard output, or the other one."""
+    """Return a console for standard output, or for standard error."""
     out = Console(highlight=False, soft_wrap=True, markup=False, stderr=stderr)
     if not out.is_terminal:
         out.width = PIPE_WIDTH
@@ -29,9 +29,9 @@ def console(stderr: bool = False) -> Console:
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table; columns whose cells are all numbers stand to the right, and are never folded.
+    """Return a table. Columns with only numbers are aligned right and never folded.
 
-    Where it would not fit otherwise, as into 80 columns, it does without blanks beside its lines.
+    If the table would not fit, for example into 80 columns, the padding is omitted.
     """
     cells = [tuple(printable(str(cell)) for cell in row) for row in rows]
     widest = [max(len(line[number]) for line in (columns, *cells)) for number in range(len(columns))]

@@ -15,7 +15,7 @@ from actors.cli.local_cluster import LOOK_SECONDS, runner
 from actors.cli.zookeeper import of_cluster
 
 PATIENCE_SECONDS = 120.0
-"""Longer than `up` itself waits for its nodes before it kills them."""
+"""Maximum time to wait, longer than `up` waits for its nodes before it kills them."""
 
 
 @click.command("down")
@@ -25,7 +25,7 @@ def command(directory: Path) -> int:
     process = runner(directory)
     if process is None:
         raise CommandFailed(f"no cluster is running in {directory}")
-    with suppress(ProcessLookupError):  # just gone
+    with suppress(ProcessLookupError):  # the process has just ended
         os.kill(process, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while runner(directory) == process:

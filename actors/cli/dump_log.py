@@ -1,5 +1,6 @@
-"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log; it reads log files of Kafka and
-of kafka-actors."""
+"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log, for files of Kafka and
+kafka-actors.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def command(
         max_message_size,
         max_bytes,
     )
-    # click.echo flushes each line: half of the time of a dump into a file
+    # _write does not flush: click.echo flushes each line, half of the time of a dump into a file
     dump = LogDump(options, lambda line: _write(printable(line)), lambda line: click.echo(printable(line), err=True))
     for name in files.split(","):
         try:

@@ -14,7 +14,7 @@ EXTRAS = {
     "spark": ("pyspark", "pyarrow", "plotly", "jinja2"),
     "zookeeper": ("pyspark",),
 }
-"""The libraries of each extra, which are also their import names. ZooKeeper's jars are part of pyspark."""
+"""Extra -> its libraries, which are also their import names. ZooKeeper's jars are part of pyspark."""
 
 
 def need(extra: str, what: str, alternative: str = "") -> None:
@@ -39,7 +39,7 @@ def need(extra: str, what: str, alternative: str = "") -> None:
 
 
 def _requirement(library: str) -> str:
-    """The library with the versions that the package declares."""
+    """Return the library with the versions that the package declares."""
     try:
         declared = requires(PROGRAM) or []
     except PackageNotFoundError:
@@ -48,5 +48,5 @@ def _requirement(library: str) -> str:
 
 
 def name_of(requirement: str) -> str:
-    """The distribution that a requirement names."""
+    """Return the distribution name in a requirement."""
     return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower()

@@ -4,9 +4,9 @@
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"failed": "broker 1 is not running; ..."}
 
-Rule 1: one line in, one line out, in order. The end of the input ends everything; so does a signal.
-Rule 2: one cluster at a time; after a `stop` the next may start, in this same process, which is warm then.
-Rule 3: nodes log to `cluster.log` in the cluster's directory.
+Rule 1: Each input line has one output line, in order. The end of the input or a signal ends everything.
+Rule 2: One cluster runs at a time. After a `stop` another one can start in the same process, which is faster then.
+Rule 3: Nodes log to `cluster.log` in the cluster's directory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def command() -> int:
     docs/how-to/cluster-for-tests.md.
     """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not garble the answers
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other output must not mix with the responses
     asyncio.run(_serve(lambda line: print(line, file=answers)))
     return 0
 
@@ -65,7 +65,9 @@ class FixtureCluster:
         self._open = ExitStack()
 
     async def answered(self, line: bytes) -> dict[str, object]:
-        """The answer to a line: {"done": result}, or {"failed": why}, with the error's "kind" where callers wait."""
+        """Return the response to a line: {"done": result} or {"failed": reason}, with the error's "kind" if callers
+        depend on it.
+        """
         try:
             asked = json.loads(line)
             action, options = ACTIONS[asked["do"]], asked.get("with", {})
@@ -85,7 +87,11 @@ class FixtureCluster:
 
     @property
     def cluster(self) -> MemoryCluster:
-        """The one that runs. Raises ClusterError where none does."""
+        """The running cluster.
+
+        Raises:
+            ClusterError: No cluster is running.
+        """
         if self._running is None:
             raise ClusterError("no cluster is running; start one first")
         return self._running
@@ -99,7 +105,7 @@ class FixtureCluster:
         host: str = HOST,
         advertised_host: str | None = None,
     ) -> dict[str, object]:
-        """A new cluster in `directory`, which is made; its ports, and the folder of its traces."""
+        """Start a cluster in `directory`, which is created; return its ports and the folder of its traces."""
         if self._running is not None:
             raise ClusterError("a cluster is already running; stop it first, or start another process")
         place = Path(directory).absolute()
@@ -120,15 +126,15 @@ class FixtureCluster:
         return {"host": cluster.host, "ports": cluster.ports, "trace_dir": str(cluster.trace_dir)}
 
     async def add_broker(self) -> dict[str, object]:
-        """Start one more broker: its id, and where the cluster is now."""
+        """Start one more broker; return its id and the cluster's addresses."""
         return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
 
     async def faults_never_met(self) -> list[str]:
-        """The faults without hits, in words."""
+        """Return the descriptions of the faults without hits."""
         return self.cluster.faults_never_met()
 
     async def flush_traces(self) -> None:
-        """Write what the brokers have handled so far to their traces, which are otherwise up to 0.25 s behind."""
+        """Write all handled messages of the brokers to their traces, which are otherwise up to 0.25 s late."""
         self.cluster.flush_traces()
 
     async def restart(self, broker_id: int) -> None:
@@ -137,19 +143,21 @@ class FixtureCluster:
         await self.cluster.start_broker(broker_id)
 
     async def stop(self) -> None:
-        """End the cluster, if one runs."""
+        """Stop the cluster, if one is running."""
         cluster, self._running = self._running, None
         if cluster is not None:
             await cluster.stop()
         self._open.close()
 
     async def state_of(self, topic: str, partition: int) -> dict[str, Any]:
-        """A partition as ZooKeeper has it: `leader` (-1: none) and `isr`."""
+        """Return the state of a partition in ZooKeeper: `leader` (-1 for none) and `isr`."""
         leader, isr = self.cluster.state_of(topic, partition)
         return {"leader": leader, "isr": isr}
 
     async def sight(self) -> dict[str, Any]:
-        """The controller's id (null: none), the running brokers, the topics, and the partitions without leader."""
+        """Return the controller's id (null for none), the running brokers, the topics, and the partitions without a
+        leader.
+        """
         return {
             "controller_id": self.cluster.controller_id,
             "live_brokers": self.cluster.live_brokers,
@@ -185,4 +193,4 @@ ACTIONS: dict[str, Action] = {
     "partition_network": lambda self, a, b: self.cluster.partition_network(a, b),
     "heal_network": lambda self: self.cluster.heal_network(),
 }
-"""What a line may ask for, and what it takes."""
+"""Action of a line -> its method and options."""

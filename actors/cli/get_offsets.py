@@ -18,7 +18,7 @@ from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQ
 OFFSETS_VERSION = 5
 TIMES = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
 NEEDED_VERSIONS = {-3: 7, -4: 8, -5: 9}
-"""Times that need a later version of ListOffsets than our brokers serve."""
+"""Special time -> the ListOffsets version that it needs, later than this project's brokers support."""
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 
 Filter = Callable[[TopicPartition], bool]
@@ -88,7 +88,11 @@ def command(
 
 
 def time_of(text: str) -> int:
-    """The time that --time names, as ListOffsets has it. Raises click.UsageError."""
+    """Return the value of --time as a ListOffsets timestamp.
+
+    Raises:
+        click.UsageError: The text is not a time.
+    """
     if text in TIMES:
         return TIMES[text]
     if re.fullmatch(r"[+-]?[0-9]{1,19}", text) and -(2**63) <= int(text) < 2**63:
@@ -110,7 +114,7 @@ def _matching(cluster: AdminClient, matches: Filter, exclude_internal: bool) -> 
 
 
 def _partitions(topic: str | None, partitions: str | None) -> Filter:
-    """The filter of --topic and --partitions. Raises click.UsageError."""
+    """Return the filter of --topic and --partitions; raise click.UsageError for an invalid value."""
     names = _pattern(topic or ".*")
     try:
         numbers = {int(each) for each in partitions.split(",")} if partitions else set()
@@ -122,7 +126,7 @@ def _partitions(topic: str | None, partitions: str | None) -> Filter:
 
 
 def _rules(text: str) -> Filter:
-    """The filter of --topic-partitions. Raises click.UsageError."""
+    """Return the filter of --topic-partitions; raise click.UsageError for an invalid value."""
     rules = [_rule(each) for each in text.split(",")]
     return lambda partition: any(rule(partition) for rule in rules)
 
@@ -138,7 +142,7 @@ def _rule(text: str) -> Filter:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """A topic's regular expression as Kafka's tools read it: a comma means "or", blanks and quotes are ignored."""
+    """Return a topic pattern as Kafka's tools read it: a comma means "or", blanks and quotes are ignored."""
     try:
         return java_regex(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
     except re.error as error:

@@ -1,7 +1,7 @@
 """The actions of `kafka-actors consumer-groups`: list, describe and delete consumer groups, and reset their offsets.
 
-Rule 1: the tables are Kafka's, column for column.
-Rule 2: offsets are reset of inactive groups alone, and only looked at unless --execute says so.
+Rule 1: The tables have the columns of Kafka's tool.
+Rule 2: Only offsets of inactive groups are reset. Without --execute, the new offsets are only printed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NONE_TEXT = "-"
 
 Offsets = Mapping[TopicPartition, int]
 Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
-"""(admin, what is committed, partitions) -> where they are to begin."""
+"""Function from (admin, committed offsets, partitions) to new offsets."""
 
 
 class GroupPartition(NamedTuple):
@@ -61,7 +61,7 @@ class GroupAdmin:
     # ------------------------------------------------------------------------------------------------ what there is
 
     def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
-        """All groups of all brokers, by name."""
+        """Return all groups of all brokers, sorted by name."""
 
         def of(broker: int) -> list[ListedGroup]:
             answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
@@ -72,7 +72,7 @@ class GroupAdmin:
         return sorted(found, key=lambda group: group.group_id)
 
     def group(self, name: str) -> DescribedGroup:
-        """How one group stands."""
+        """Return the description of a group."""
         answer = self._cluster.ask_coordinator(
             name, DescribeGroupsRequest(DESCRIBE_VERSION, (name,)), lambda answer: answer.groups[0].error_code
         )
@@ -82,7 +82,7 @@ class GroupAdmin:
         return group
 
     def committed(self, name: str) -> dict[TopicPartition, int]:
-        """The offsets that a group has committed."""
+        """Return the committed offsets of a group."""
         answer = self._cluster.ask_coordinator(
             name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
         )
@@ -91,7 +91,11 @@ class GroupAdmin:
         return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """Where partitions reach a time (ms), begin (EARLIEST) or end (LATEST); those without a leader are left out."""
+        """Return the offsets of partitions at a timestamp, without partitions that have no leader.
+
+        Args:
+            timestamp: Time in ms, EARLIEST or LATEST.
+        """
         by_leader, _ = self._cluster.by_leader(list(partitions))
         found = {}
         for leader, led in by_leader.items():
@@ -104,7 +108,11 @@ class GroupAdmin:
     # ------------------------------------------------------------------------------------------------ list, describe
 
     def list_groups(self, states: Sequence[str] | None) -> None:
-        """The groups' names; with their states where `states` are asked for, of those states or of all."""
+        """Print the names of the groups, and their states unless `states` is None.
+
+        Args:
+            states: States of the groups to list; empty for all.
+        """
         groups = self.groups(states or ())
         if states is None:
             for group in groups:
@@ -115,7 +123,7 @@ class GroupAdmin:
         )
 
     def describe_offsets(self, name: str) -> None:
-        """A group's partitions: where it is, and how far behind."""
+        """Print a group's partitions with their offsets and lags."""
         group = self._existing(name)
         committed = self.committed(name)
         if not group.members and committed:
@@ -145,7 +153,7 @@ class GroupAdmin:
         return rows
 
     def describe_members(self, name: str, verbose: bool) -> None:
-        """A group's members."""
+        """Print a group's members."""
         group = self._existing(name)
         if not group.members:
             self._print_line(f"\nConsumer group '{name}' has no active members.")
@@ -168,7 +176,7 @@ class GroupAdmin:
         self._table(columns, rows)
 
     def describe_state(self, name: str) -> None:
-        """A group's state, and who coordinates it."""
+        """Print a group's state and its coordinator."""
         group, coordinator = self._existing(name), self._cluster.coordinator(name)
         columns = (("GROUP", 25), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 15), ("#MEMBERS", 0))
         place = f"{coordinator.host}:{coordinator.port}  ({coordinator.id})"
@@ -184,7 +192,11 @@ class GroupAdmin:
     # ------------------------------------------------------------------------------------------------ delete, reset
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete groups. CommandFailed where one cannot be."""
+        """Delete groups.
+
+        Raises:
+            CommandFailed: A group cannot be deleted.
+        """
         done, failed = [], []
         for name in names:
             answer = self._cluster.ask_coordinator(
@@ -203,7 +215,11 @@ class GroupAdmin:
         self._print_line(f"Deletion of requested consumer groups ({quoted}) was successful.")
 
     def reset(self, name: str, topics: Sequence[str] | None, target: Target, execute: bool, export: bool) -> None:
-        """Where a group shall go on in these topics ("t" or "t:0,1"; None: wherever it has offsets)."""
+        """Print the new offsets of a group, and commit them if `execute`.
+
+        Args:
+            topics: Topics ("t") or partitions ("t:0,1"); None for all partitions with committed offsets.
+        """
         group = self.group(name)
         if group.group_state not in INACTIVE:
             raise CommandFailed(
@@ -249,7 +265,7 @@ class GroupAdmin:
     # ------------------------------------------------------------------------------------------------ tables
 
     def _table(self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]], ahead: bool = True) -> None:
-        """A table with at least these widths (0: the last, as it comes)."""
+        """Print a table with at least these column widths (0 for a last column without padding)."""
         widths = [
             width and max(width, *(len(row[place]) for row in rows), len(title)) if rows else width
             for place, (title, width) in enumerate(columns)
@@ -281,23 +297,23 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> str:
 
 
 def to_earliest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """The beginnings."""
+    """Return the first offsets."""
     return admin.offsets(partitions, EARLIEST)
 
 
 def to_latest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """The ends."""
+    """Return the end offsets."""
     return admin.offsets(partitions, LATEST)
 
 
 def to_current(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """What is committed, else the end."""
+    """Return the committed offsets, or the end offsets without a commit."""
     ends = admin.offsets([tp for tp in partitions if tp not in committed], LATEST)
     return {tp: committed.get(tp, ends.get(tp, 0)) for tp in partitions}
 
 
 def to_offsets(wanted: Offsets) -> Target:
-    """These offsets, as far as there are records."""
+    """Return a target with these offsets, limited to the existing records."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         return _within(admin, {tp: wanted[tp] for tp in partitions if tp in wanted})
@@ -306,12 +322,12 @@ def to_offsets(wanted: Offsets) -> Target:
 
 
 def to_offset(offset: int) -> Target:
-    """This offset everywhere, as far as there are records."""
+    """Return a target with this offset for all partitions, limited to the existing records."""
     return lambda admin, committed, partitions: _within(admin, dict.fromkeys(partitions, offset))
 
 
 def shift_by(count: int) -> Target:
-    """A number of records forward (negative: back)."""
+    """Return a target that moves the offsets by a number of records; a negative number moves backwards."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         missing = [str(tp) for tp in partitions if tp not in committed]
@@ -325,7 +341,7 @@ def shift_by(count: int) -> Target:
 
 
 def to_time(moment: datetime) -> Target:
-    """The first records of a moment or later, else the end."""
+    """Return a target with the first records at or after a time, or the end offsets."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         found = admin.offsets(partitions, int(moment.timestamp() * 1000))
@@ -341,17 +357,25 @@ def _within(admin: GroupAdmin, wanted: Offsets) -> Offsets:
 
 
 def read_offsets(file: Path) -> dict[TopicPartition, int]:
-    """Lines of topic,partition,offset, as --export writes them. ValueError where one is none."""
+    """Return the offsets in a file of lines "topic,partition,offset", as --export writes them.
+
+    Raises:
+        ValueError: A line is invalid.
+    """
     with file.open(newline="", encoding="utf-8") as lines:
         return {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in csv.reader(lines)}
 
 
 def moment_of(text: str) -> datetime:
-    """YYYY-MM-DDTHH:mm:SS.sss, of UTC unless it says otherwise. ValueError where it is none."""
+    """Return the time in a text YYYY-MM-DDTHH:mm:SS.sss, in UTC unless it has a zone.
+
+    Raises:
+        ValueError: The text is not a time.
+    """
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def ago(duration: timedelta) -> datetime:
-    """The moment that lies so long back."""
+    """Return the time that is this duration before now."""
     return datetime.now(UTC) - duration

@@ -39,10 +39,10 @@ _EXCEPTIONS: dict[int, tuple[str, str]] = {
 
 
 def class_of(code: int) -> str:
-    """The exception's class; the code's name if it is not in the table."""
+    """Return the class of the exception; the code's name if the table does not contain it."""
     return PACKAGE + _EXCEPTIONS[code][0] if code in _EXCEPTIONS else name_of(code)
 
 
 def message_of(code: int) -> str:
-    """The class and its text, as an exception's cause is printed."""
+    """Return the class and its message, as Java prints the cause of an exception."""
     return f"{class_of(code)}: {_EXCEPTIONS[code][1]}" if code in _EXCEPTIONS else name_of(code)

@@ -1,7 +1,7 @@
 """Translate Java regular expressions, which `kafka-topics --topic` accepts, to Python.
 
-Only what the two write differently is translated: Java's named classes, which are of ASCII as topic names are, and
-quotation. What Python cannot say so shortly is refused by name, never read as something else.
+Only syntax that differs is translated: Java's named classes, for ASCII characters as in topic names, and quotation.
+Syntax without a short Python equivalent is refused by name, and never interpreted differently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLASSES = {
     "IsUppercase": "A-Z",
     "IsDigit": "0-9",
 }
-"""Java's named classes, \\p{Name}: their equivalents in a Python class."""
+"""Name of a Java class, \\p{Name} -> the equivalent content of a Python class."""
 
 _TOKEN = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)"
@@ -46,7 +46,11 @@ _TOKEN = re.compile(
 
 
 def java_regex(text: str) -> re.Pattern[str]:
-    """The pattern that matches what Java's would. re.error where it is none, or one thatis not supported."""
+    """Return the Python pattern for a Java pattern.
+
+    Raises:
+        re.error: The pattern is invalid or not supported.
+    """
     made: list[str] = []
     inside = False
     for token in _TOKEN.finditer(text):

@@ -1,7 +1,7 @@
 """`kafka-actors leader-election`, which has the options of Kafka's kafka-leader-election: send ElectLeaders.
 
-Kafka's old tool wrote /admin/preferred_replica_election, which only the preferred leaders can be requested by, and no
-node hears whether they were elected. The controller is found through ZooKeeper, or through a broker.
+Kafka's old tool wrote /admin/preferred_replica_election, which only supports preferred elections and reports no
+results. The controller is found through ZooKeeper, or through a broker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from messages.error_names import NAMES
 ELECT_VERSION = 2
 TYPES = {"preferred": PREFERRED, "unclean": UNCLEAN}
 WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
-"""The options that say which partitions: one of them."""
+"""Options that select partitions, of which exactly one is required."""
 
 
 @click.command("leader-election", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
@@ -74,7 +74,7 @@ def command(**parameters: Any) -> int:
 
 
 def _wanted(options: dict[str, Any]) -> list[TopicPartition] | None:
-    """The partitions that are asked for; None: all. click.UsageError, in Kafka's words, and Failed."""
+    """Return the selected partitions, None for all; raise click.UsageError or CommandFailed with Kafka's text."""
     said = given(options)
     if "election-type" not in said:
         raise wrong_use("Missing required option(s): election-type")

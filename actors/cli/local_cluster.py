@@ -1,11 +1,12 @@
 """Run a cluster on this machine: a process for each node, and a ZooKeeper server unless the user names one.
 
-Rule 1: a node is `kafka-actors broker DIR/node-N/server.properties`, and says what it does in DIR/node-N/node.log.
-Rule 2: nothing outlives us, however we end (zk_bridge.guardian); a Ctrl-C at the terminal reaches only us, and we stop
-        the others in order: first the nodes that are not controller, then the controller, then ZooKeeper.
-Rule 3: an existing DIR is continued: its data and what its properties files say, but for the addresses.
-Rule 4: DIR/lock is held by the process that runs the cluster, and holds its id; DIR/cluster.json says what runs, and is
-        written again whenever that changes; a file DIR/node-N/start asks for a dead node N to be started.
+Rule 1: A node is `kafka-actors broker DIR/node-N/server.properties`, and logs to DIR/node-N/node.log.
+Rule 2: No child process outlives this process, however it ends (zk_bridge.guardian). A Ctrl-C at the terminal reaches
+        only this process, which stops the others in order: first the nodes that are not controller, then the
+        controller, then ZooKeeper.
+Rule 3: An existing DIR is continued: its data and its properties files are kept, except for the addresses.
+Rule 4: The process that runs the cluster holds DIR/lock, which contains its process id. DIR/cluster.json describes the
+        running processes and is rewritten after each change. A file DIR/node-N/start requests the start of dead node N.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
 COMMAND = [sys.executable, "-P", "-m", __name__.rpartition(".")[0]]
-"""The command line of `kafka-actors`, whatever the PATH."""
-"""What a process of ours runs, from any location."""
+"""Command line of `kafka-actors`, independent of the PATH."""
+"""Start of the command line of each child process, valid in any folder."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
@@ -53,10 +54,10 @@ DEFAULTS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "controlled.shutdown.retry.backoff.ms": "500",  # the last node of a cluster cannot move its leaders
 }
-"""What a node of ours is set to unless its file says otherwise."""
+"""Defaults of a node's settings, which its properties file can replace."""
 
 OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "zookeeper.connect")
-"""What is set for each node, and cannot be overridden for all of them."""
+"""Settings that are set per node, and cannot be overridden for all nodes."""
 
 _GUARD = "signal" if sys.platform == "linux" else "pipe"
 
@@ -70,21 +71,21 @@ class BrokerProcess:
         self.directory = directory
         self.log = directory / "node.log"
         self.request = directory / "start"
-        """A file that requests the start of a dead node."""
+        """File that requests the start of a dead node."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int | None:
-        """The process's id while it runs (of its guardian, where that stays)."""
+        """Process id while the process runs, or its guardian's id where a guardian stays."""
         return self._process.pid if self._process is not None and self.ended is None else None
 
     @property
     def ended(self) -> int | None:
-        """The exit code, None while it runs."""
+        """Exit code; None while the process runs."""
         return self._process.poll() if self._process is not None else None
 
     def configure(self, zookeeper_connect: str, defaults: Mapping[str, str], overrides: Mapping[str, str]) -> None:
-        """Write server.properties, keeping what an earlier one says about anything but addresses and overrides."""
+        """Write server.properties. An earlier file's settings are kept, except for addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
         said = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
@@ -97,7 +98,7 @@ class BrokerProcess:
         file.write_text(format_properties({**defaults, **said, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
-        """Start the process; call it from a thread that lives as long as we do."""
+        """Start the process. The calling thread must live as long as this process."""
         self.request.unlink(missing_ok=True)
         node = [*COMMAND, "broker", str(self.directory / "server.properties")]
         node += ["--logs", str(self.directory)]
@@ -111,13 +112,13 @@ class BrokerProcess:
             )
 
     def terminate(self) -> None:
-        """Ask it to stop."""
+        """Send SIGTERM to the process."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
     def wait(self, deadline: float) -> bool:
-        """Whether it has ended by the deadline (of time.monotonic)."""
+        """Wait for the end of the process until the deadline (of time.monotonic); return whether it has ended."""
         try:
             if self._process is not None:
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -126,13 +127,13 @@ class BrokerProcess:
             return False
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of its log."""
+        """Return the last lines of the process's log."""
         with suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""
@@ -141,7 +142,7 @@ class BrokerProcess:
 class LocalCluster:
     """A cluster with its files below `directory`; the context manager `running` starts and stops it.
 
-    `overrides` are settings for all nodes, and go into their properties files.
+    `overrides` are settings for all nodes, which are written to their properties files.
     """
 
     def __init__(
@@ -165,7 +166,10 @@ class LocalCluster:
     def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:
         """Start all processes and wait until they serve; stop them at the end, and print the nodes that must be killed.
 
-        Failed if something does not start; returns early, not ready, once `stopping` holds.
+        If `stopping` returns true, the wait ends before the processes serve.
+
+        Raises:
+            CommandFailed: A process does not start.
         """
         with ExitStack() as stack:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -189,16 +193,20 @@ class LocalCluster:
             yield
 
     def description(self, pid: int | None) -> dict[str, Any]:
-        """What --json prints and cluster.json holds (actors.cli.cluster_file); `pid` is ours, None when all is over."""
+        """Return the content of cluster.json and of --json (actors.cli.cluster_file).
+
+        Args:
+            pid: Id of this process; None after the cluster has stopped.
+        """
         brokers = [{"id": node.id, "host": HOST, "port": node.port, "pid": node.pid} for node in self.nodes]
         return {"zookeeper": self.zookeeper, "dir": str(self.directory), "pid": pid, "brokers": brokers}
 
     def write_down(self, pid: int | None) -> None:
-        """Bring cluster.json up to date."""
+        """Update cluster.json."""
         write_cluster(self.directory, self.description(pid))
 
     def not_recording(self) -> dict[int, str]:
-        """Why nodes record nothing, by id, of those that do not; nothing while ZooKeeper does not answer."""
+        """Return the reason for each node that does not record a trace; empty while ZooKeeper does not respond."""
         with suppress(AskFailed):
             brokers = self._ask(GetBrokers(watch=False)).brokers
             found = {node.id: scrape(node, brokers).not_recording for node in self._ask(GetNodes()).nodes}
@@ -206,13 +214,15 @@ class LocalCluster:
         return {}
 
     def registered(self, node: BrokerProcess) -> bool:
-        """Whether the node's registration is in ZooKeeper; after a kill it stays until the session expires."""
+        """Return whether ZooKeeper has the node's registration; after a kill it stays until the session expires."""
         return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
 
     # ------------------------------------------------------------------------------------------------- details
 
     def _earlier_zookeeper_port(self) -> int:
-        """The port of the embedded ZooKeeper when the directory was last used, if it is free; else 0, any."""
+        """Return the port of the embedded ZooKeeper at the last use of the directory if it is free; else 0 for any
+        port.
+        """
         try:
             port = int(read_cluster(self.directory)["zookeeper"].rpartition(":")[2])
         except (CommandFailed, OSError, ValueError):
@@ -220,7 +230,7 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait for the sessions of nodes that were killed to expire: until then their ids are taken."""
+        """Wait until the sessions of killed nodes have expired; until then their ids are in use."""
         deadline = time.monotonic() + VACANCY_SECONDS
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
@@ -229,7 +239,7 @@ class LocalCluster:
             time.sleep(LOOK_SECONDS)
 
     def _await_ready(self, stopping: Callable[[], bool]) -> None:
-        """Wait until all nodes are registered, one is controller, and each one's Metadata says so."""
+        """Wait until all nodes are registered and their Metadata responses contain a controller and all brokers."""
         deadline = time.monotonic() + START_SECONDS
         while not stopping():
             for node in self.nodes:
@@ -258,25 +268,25 @@ class LocalCluster:
         return True
 
     def _stop_nodes(self, print_line: Callable[[str], None]) -> None:
-        """Stop the nodes, the controller last, so that it can hand on the others' leaderships."""
+        """Stop the nodes, the controller last, so that it can move the leaderships of the others."""
         running = [node for node in self.nodes if node.ended is None]
-        if self.server is not None and self.server.pid is None:  # there is no other process to notify
+        if self.server is not None and self.server.pid is None:  # without ZooKeeper, no controller can move leaderships
             _stop(running, 1.0, print_line)
             return
-        with suppress(AskFailed):  # without an answer there is no order to keep
+        with suppress(AskFailed):  # without a response, the order is irrelevant
             controller = self._ask(GetController(watch=False)).broker_id
             _stop([node for node in running if node.id != controller], STOP_SECONDS, print_line)
         _stop([node for node in running if node.ended is None], STOP_SECONDS, print_line)
 
 
 def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[[str], None]) -> None:
-    """Ask the nodes to stop, after `patience` seconds to stop at once, and after HASTE_SECONDS kill them."""
+    """Send SIGTERM to the nodes, again after `patience` seconds, and kill them after HASTE_SECONDS."""
     for node in nodes:
         node.terminate()
     deadline = time.monotonic() + patience
     late = [node for node in nodes if not node.wait(deadline)]
     for node in late:
-        node.terminate()  # the second SIGTERM: do not wait for the controller
+        node.terminate()  # a node ends at the second SIGTERM without waiting for the controller
     deadline = time.monotonic() + HASTE_SECONDS
     for node in late:
         if not node.wait(deadline):
@@ -285,7 +295,7 @@ def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[
 
 
 def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
-    """What the node on that port answers to Metadata (brokers and controller only); None if it does not answer."""
+    """Return a node's Metadata response with brokers and controller only; None without a response."""
     request = MetadataRequest(version=5, topics=(), allow_auto_topic_creation=False)
     reader = FrameReader()
     try:
@@ -301,13 +311,17 @@ def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code in words."""
+    """Return the description of an exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 @contextmanager
 def only_user_of(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock; Failed if another process does."""
+    """Hold the directory's lock.
+
+    Raises:
+        CommandFailed: Another process holds the lock.
+    """
     with (directory / LOCK).open("a+") as lock:
         if not _locked(lock):
             raise CommandFailed(f"{directory} is in use by another kafka-actors up")
@@ -318,9 +332,10 @@ def only_user_of(directory: Path) -> Iterator[None]:
 
 
 def runner(directory: Path) -> int | None:
-    """Return the id of the process that runs the cluster in this folder, None if there is none.
+    """Return the id of the process that runs the cluster in this folder; None if no process does.
 
-    Raises CommandFailed for another folder.
+    Raises:
+        CommandFailed: The folder is not a cluster folder.
     """
     try:
         with (directory / LOCK).open("r") as lock:
@@ -336,7 +351,7 @@ def runner(directory: Path) -> int | None:
 
 
 def _locked(lock: IO[str]) -> bool:
-    """Take the lock until the file is closed; whether that was possible."""
+    """Take the lock until the file is closed; return whether it was free."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -52,7 +52,7 @@ def command(
 
 
 def _items(text: str) -> list[str]:
-    """The parts of "a,b" that are not empty."""
+    """Return the non-empty items of "a,b"."""
     return [each for each in text.split(",") if each]
 
 

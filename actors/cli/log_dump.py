@@ -1,8 +1,8 @@
 """The output of `kafka-actors dump-log`, which equals that of Kafka 3.9.1's DumpLogSegments.
 
-Rule 1: contents of a file are printed with `print_line`. Differences between a segment and its indexes are printed
-        with `warn` at the end, as in Kafka.
-Rule 2: checkpoint files, which Kafka's tool does not read, are printed in the same form.
+Rule 1: Contents of a file are printed with `print_line`. Differences between a segment and its indexes are printed with
+        `warn` at the end, as in Kafka.
+Rule 2: Checkpoint files, which Kafka's tool does not read, are printed in the same form.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ CHECKPOINTS = {
     ),
     "cleaner-offset-checkpoint": PARTITIONS,
 }
-"""Checkpoint files: the columns that are names, and those that are numbers."""
+"""Checkpoint file -> its text columns and its number columns."""
 
 
 class DumpOptions(NamedTuple):
-    """The options that select what to print of each file."""
+    """The options that select the output for each file."""
 
     deep: bool = False
     contents: Decoder | None = None
@@ -80,7 +80,12 @@ class LogDump:
         }
 
     def file(self, file: Path) -> None:
-        """Print one file. Raises CommandFailed, OSError."""
+        """Print one file.
+
+        Raises:
+            CommandFailed: The file is invalid.
+            OSError: The file cannot be read.
+        """
         self._print_line(f"Dumping {file}")
         if file.name in CHECKPOINTS:
             self._checkpoint(file)
@@ -90,7 +95,7 @@ class LogDump:
             self._warn(f"Ignoring unknown file {file}")
 
     def differences(self) -> None:
-        """Print what was found wrong in all files."""
+        """Print the differences found in all files."""
         for file, pairs in self._mismatches.items():
             self._warn(f"Mismatches in :{file}")
             for index, log in reversed(pairs):
@@ -131,7 +136,7 @@ class LogDump:
             self._print_line(f"Found {rest} invalid bytes at the end of {file.name}")
 
     def _records(self, file: Path, batch: DefaultRecordBatch | LegacyRecordBatch, last: int) -> int:
-        """Print the records of a batch that follows the offset `last`; the last of its offsets."""
+        """Print the records of a batch after the offset `last`; return the last offset."""
         lines = _record_lines(batch) if isinstance(batch, DefaultRecordBatch) else _message_lines(batch)
         is_control = isinstance(batch, DefaultRecordBatch) and batch.header.is_control
         for record, line in lines:
@@ -256,7 +261,7 @@ def _times(batch: DefaultRecordBatch | LegacyRecordBatch) -> list[int]:
 
 
 def _optional(value: int) -> str:
-    """A number as Java prints it where it may be missing."""
+    """Return a number as Java prints an OptionalLong; empty if negative."""
     return "OptionalLong.empty" if value < 0 else f"OptionalLong[{value}]"
 
 
@@ -296,7 +301,7 @@ def _codec(number: int) -> str:
 
 
 def _record_lines(batch: DefaultRecordBatch) -> list[tuple[Record, str]]:
-    """The records with what is printed of each, but for key and value."""
+    """Return the records with their printed lines, without key and value."""
     header, time_type = batch.header, _timestamp_type(batch)
     found = []
     for record in batch.records():

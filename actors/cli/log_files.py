@@ -1,8 +1,9 @@
 """Read the files of a log directory for `dump-log`: segments and their indexes.
 
-Rule 1: files of Apache's brokers are read, too: messages of formats 0 and 1, and indexes with zeros behind their
-        entries, which a running broker preallocates.
-Rule 2: nothing is repaired or skipped. What cannot be read raises CommandFailed, which names file, position and reason.
+Rule 1: Files of Apache's brokers are supported: messages of formats 0 and 1, and indexes with trailing zeros, which a
+        running broker preallocates.
+Rule 2: Nothing is repaired or skipped. An unreadable file raises CommandFailed with its name, the position and the
+        reason.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from messages.wire.errors import MalformedFrame
 from messages.wire.record_batch import MAGIC, has_valid_crc, read_header
 
 DELETE_HORIZON_BIT = 0x40
-"""The attribute of a batch that the log cleaner has seen: its first timestamp is the time to delete it (ms)."""
+"""Attribute bit of a batch that the log cleaner has processed: its first timestamp is the delete horizon in ms."""
 LIMIT = 2**31 - 1
-"""Maximum number of decompressed bytes of a batch, and of bytes of a file: Kafka's tool has no lower bound."""
+"""Maximum number of decompressed bytes of a batch, and of bytes of a file: Kafka's tool has no lower limit."""
 
 _FRAME = struct.Struct(">qi")
 _UP_TO_MAGIC = 17
 _MAGIC_AT = 16
 _MIN_SIZE = 14
-"""Bytes of a message of format 0 without key and value, after its length."""
+"""Number of bytes of a message of format 0 without key and value, after its length field."""
 _LEGACY_HEAD = struct.Struct(">Ibb")
 _TIMESTAMP = struct.Struct(">q")
 _SIZE = struct.Struct(">i")
@@ -48,26 +49,30 @@ class DefaultRecordBatch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record."""
+        """Offset of the last record."""
         return self.header.last_offset
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Number of bytes."""
         return self.header.size
 
     @property
     def is_valid(self) -> bool:
-        """Whether its checksum is right."""
+        """Whether the checksum is valid."""
         return has_valid_crc(self.data, 0, self.header)
 
     @property
     def has_append_time(self) -> bool:
-        """Whether its records carry the time of their append."""
+        """Whether the records have the time of their append as timestamp."""
         return bool(self.header.attributes & LOG_APPEND_TIME_BIT)
 
     def records(self) -> Iterator[Record]:
-        """Its records with their headers. Raises ValueError."""
+        """Yield the records with their headers.
+
+        Raises:
+            ValueError: The records cannot be decoded.
+        """
         for record in records(self.data, self.header, LIMIT, with_headers=True):
             yield record._replace(timestamp=self.header.max_timestamp) if self.has_append_time else record
 
@@ -88,21 +93,26 @@ class LegacyRecordBatch(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record."""
+        """Offset of the last record."""
         return self.offset
 
     @property
     def codec(self) -> int:
-        """The number of its codec."""
+        """Number of the codec."""
         return self.attributes & CODEC_MASK
 
     @property
     def has_append_time(self) -> bool:
-        """Whether its timestamp is the time of its append."""
+        """Whether the timestamp is the time of the append."""
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     def messages(self) -> list[LegacyRecordBatch]:
-        """The messages in it (in format 1 their offsets are relative), or itself. Raises ValueError."""
+        """Return the messages in a compressed set with their absolute offsets (format 1 stores relative ones), or this
+        message.
+
+        Raises:
+            ValueError: The set cannot be decoded.
+        """
         if not self.codec:
             return [self]
         inner = list(_messages(memoryview(decompressed(self.value or b"", self.codec, LIMIT))))
@@ -129,7 +139,11 @@ class TimeIndexEntry(NamedTuple):
 
 
 def batches(file: Path, start: int = 0, size: int = LIMIT) -> Iterator[DefaultRecordBatch | LegacyRecordBatch]:
-    """Read the batches of `size` bytes of a segment from `start` on, up to one that is cut. Raises CommandFailed."""
+    """Yield the batches in `size` bytes of a segment from `start` on, up to a truncated one.
+
+    Raises:
+        CommandFailed: A batch is malformed.
+    """
     data = _mapped(file)[start:][:size]
     try:
         yield from _batches(data, start)
@@ -140,12 +154,20 @@ def batches(file: Path, start: int = 0, size: int = LIMIT) -> Iterator[DefaultRe
 
 
 def file_size(file: Path) -> int:
-    """The bytes of a file. Raises OSError."""
+    """Return the number of bytes of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     return file.stat().st_size
 
 
 def base_offset(file: Path) -> int:
-    """The offset in a file's name. Raises CommandFailed."""
+    """Return the offset in a file's name.
+
+    Raises:
+        CommandFailed: The name does not begin with an offset.
+    """
     name = file.name.split(".")[0]
     if not name.isdecimal():
         raise CommandFailed(f"{file}: the name does not begin with an offset, as in 00000000000000000000{file.suffix}")
@@ -207,7 +229,12 @@ def _bytes(data: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def offset_index(file: Path) -> list[IndexEntry]:
-    """All entries of an offset index, also zeros behind them. Raises OSError, CommandFailed."""
+    """Return all entries of an offset index, including trailing zeros.
+
+    Raises:
+        OSError: The file cannot be read.
+        CommandFailed: The file's name has no offset.
+    """
     base = base_offset(file)
     return [
         IndexEntry(base + offset, position)
@@ -216,7 +243,7 @@ def offset_index(file: Path) -> list[IndexEntry]:
 
 
 def time_index(file: Path) -> list[TimeIndexEntry]:
-    """The same of a time index."""
+    """Return all entries of a time index, including trailing zeros; raise the errors of `offset_index`."""
     base = base_offset(file)
     return [
         TimeIndexEntry(time, base + offset) for time, offset in TIME_ENTRY.iter_unpack(_whole(file, TIME_ENTRY.size))
@@ -224,7 +251,7 @@ def time_index(file: Path) -> list[TimeIndexEntry]:
 
 
 def written(entries: Sequence[IndexEntry | TimeIndexEntry], base: int) -> int:
-    """How many entries come before the zeros that a broker preallocates."""
+    """Return the number of entries before the zeros that a broker preallocates."""
     return next((n for n, entry in enumerate(entries) if n and entry.offset == base), len(entries))
 
 
@@ -234,7 +261,11 @@ def _whole(file: Path, size: int) -> bytes:
 
 
 def check_index(file: Path, entries: list[IndexEntry]) -> None:
-    """Raise CommandFailed if a broker would build this offset index anew."""
+    """Check an offset index as a broker does before it rebuilds it.
+
+    Raises:
+        CommandFailed: A broker would rebuild the index.
+    """
     base, size = base_offset(file), file_size(file)
     if entries and entries[-1].offset < base:
         raise CommandFailed(
@@ -245,7 +276,11 @@ def check_index(file: Path, entries: list[IndexEntry]) -> None:
 
 
 def check_time_index(file: Path, entries: list[TimeIndexEntry]) -> None:
-    """Raise CommandFailed if a broker would build this time index anew."""
+    """Check a time index as a broker does before it rebuilds it.
+
+    Raises:
+        CommandFailed: A broker would rebuild the index.
+    """
     base, size = base_offset(file), file_size(file)
     found = f"Corrupt time index found, time index file ({file.absolute()}) has non-zero size but the last"
     if entries and entries[-1].timestamp < entries[0].timestamp:
@@ -267,5 +302,10 @@ def _check_size(what: str, file: Path, size: int, entry: int) -> None:
 
 
 def transaction_index(file: Path) -> list[AbortedTxn]:
-    """The entries of a transaction index. Raises OSError, CommandFailed."""
+    """Return the entries of a transaction index.
+
+    Raises:
+        OSError: The file cannot be read.
+        CommandFailed: The file is invalid.
+    """
     return read_entries(file.read_bytes())

@@ -1,6 +1,6 @@
 """The log format of nodes, which prints each log record on one line, to standard error or to a file.
 
-Names, ids and metadata in a message may come from any client. The formatter, and no caller, makes them harmless.
+Names, ids and metadata in a message can come from any client. The formatter escapes them, so callers do not.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ FILES = {
     "kafka.server": "server.log",
     "kafka.cluster": "server.log",
 }
-"""Logger -> the file that operators know it by (Kafka's log4j.properties). The log has it all as well."""
+"""Logger -> Kafka's file for it (Kafka's log4j.properties). The node's log contains the same records."""
 
 STATE_CHANGES = "state.change.logger"
-"""The logger whose file has a line for each partition that changes: INFO in Kafka, DEBUG here."""
+"""Logger whose file has a line per changed partition: INFO in Kafka, DEBUG here."""
 
 CLUSTER_LOG = "cluster.log"
-"""Where the nodes of a cluster that is one process say what they have to say, in its folder."""
+"""Log file in the cluster's folder, if all nodes run in one process."""
 
 LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 MAX_WORD = 1_000
-"""Maximum number of characters without a space or comma. Kafka's names have 249; a list of them has separators."""
+"""Maximum number of characters without a space or comma. Kafka's names have at most 249; a list of names has
+separators.
+"""
 MAX_LINE = 250_000
-"""Maximum number of characters of a message. It holds Kafka's lists of thousands of partitions."""
+"""Maximum number of characters of a message, enough for Kafka's lists of thousands of partitions."""
 CONTINUED = "    "
-"""Begins each further line of a traceback, so that no text in it can look like a message of its own."""
+"""Prefix of each further line of a traceback, so that no text in it looks like a separate message."""
 
 _LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
 
@@ -46,8 +48,8 @@ class LineFormatter(logging.Formatter):
         super().__init__(LOG_FORMAT)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and the lines of its traceback: a traceback may quote what a client sent."""
-        copy = logging.makeLogRecord(vars(record))  # other handlers' formatters keep their texts in the record
+        """Return the line and its traceback's lines, escaped, because a traceback can contain a client's text."""
+        copy = logging.makeLogRecord(vars(record))  # formatters of other handlers store their text in the record
         copy.msg, copy.args = one_line(record.getMessage()), None
         copy.exc_info = copy.exc_text = copy.stack_info = None
         details = [self.formatException(record.exc_info)] if record.exc_info else []
@@ -72,7 +74,7 @@ def _cut(text: str, most: int) -> str:
 
 @contextmanager
 def logging_to(file: Path) -> Iterator[None]:
-    """Let this process's nodes say what they have to say in `file`, after what is in it."""
+    """Append the log of this process's nodes to `file`."""
     log = logging.FileHandler(file)
     log.setFormatter(LineFormatter())
     root = logging.getLogger()
@@ -88,8 +90,10 @@ def logging_to(file: Path) -> Iterator[None]:
 def log_into(folder: Path) -> None:
     """Also write the logs of controller, states and server to Kafka's files in `folder`.
 
-    Changes of each partition are only in state-change.log: no other handler takes DEBUG. OSError where they cannot be
-    written.
+    Only state-change.log has the changes of each partition: no other handler accepts DEBUG.
+
+    Raises:
+        OSError: The files cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for handler in logging.getLogger().handlers:

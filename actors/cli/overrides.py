@@ -14,7 +14,11 @@ Overrides = tuple[ConfigEntry, ...]
 
 
 def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
-    """The overrides of a topic or a broker (TOPICS, BROKERS). Raises CommandFailed if they are unreadable."""
+    """Return the overrides of a topic or broker (kind TOPICS or BROKERS).
+
+    Raises:
+        CommandFailed: The overrides are unreadable.
+    """
     if kind == TOPICS:
         (config,) = ask(GetTopicConfigs((name,))).topics
     else:
@@ -26,5 +30,5 @@ def read(ask: Callable[[Any], Any], kind: str, name: str) -> Overrides:
 
 
 def write(ask: Callable[[Any], Any], kind: str, name: str, overrides: Overrides) -> None:
-    """Put these in the place of what there is; every node is notified."""
+    """Replace the overrides of a topic or broker; every node is notified."""
     ask({TOPICS: SetTopicConfig, BROKERS: SetBrokerConfig}[kind](name, overrides))

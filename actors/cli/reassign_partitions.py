@@ -1,6 +1,6 @@
 """`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions, over ZooKeeper.
 
-Which options go with which action, and which an action must have, is a table.
+A table defines the options that each action requires and permits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The actions of `kafka-actors reassign-partitions`, which send requests to ZooKeeper and to the controller.
 
-Rule 1: a plan is handed over as Kafka 2's tool did, in /admin/reassign_partitions, which takes one at a time. What that
-        znode cannot say - take it back, or this as well - the controller is asked for.
-Rule 2: what is printed is what the tool of Kafka 3.9.1 prints.
-Rule 3: throttles are overrides of topics and brokers. They are set before the plan is handed over, and taken back by
-        the command that verifies its completion.
+Rule 1: A plan is submitted in /admin/reassign_partitions, as by the tool of Kafka 2, which accepts one plan at a time.
+        Cancellations and additional plans, which the znode does not support, are requests to the controller.
+Rule 2: The output is that of the tool of Kafka 3.9.1.
+Rule 3: Throttles are overrides of topics and brokers. They are set before the plan is submitted, and removed by the
+        command that verifies its completion.
 """
 
 from __future__ import annotations
@@ -66,10 +66,14 @@ Answer = Callable[[Message], Any]
 
 
 class ReassignmentAdmin:
-    """The actions of the command; `ask` queries ZooKeeper, `controller` is a client of the controller, and
-    `print_line` prints a line.
+    """The actions of the command.
 
-    Raises CommandFailed, and Refused where a core rule does.
+    They raise CommandFailed, and Refused if a core rule is violated.
+
+    Args:
+        ask: Function that queries ZooKeeper.
+        controller: Client of the controller.
+        print_line: Function that prints a line.
     """
 
     def __init__(self, ask: Callable[[Any], Any], controller: Answer, print_line: Callable[[str], None]) -> None:
@@ -78,7 +82,7 @@ class ReassignmentAdmin:
         self._print_line = print_line
 
     def generate(self, topics_json: str, broker_list: str, rack_aware: bool) -> None:
-        """Print how these topics are assigned, and how they might be on those brokers."""
+        """Print the current assignment of these topics, and a proposed one on these brokers."""
         brokers, topics = parse_brokers(broker_list), parse_topics(topics_json)
         current = {tp: each.replicas for tp, each in self._assignments(topics).items()}
         known = {broker.id: broker.rack for broker in self._ask(GetBrokers(watch=False)).brokers}
@@ -96,7 +100,7 @@ class ReassignmentAdmin:
         self._print_line(f"Proposed partition reassignment configuration\n{format_plan(proposed)}")
 
     def execute(self, plan_json: str, throttle: int | None, additional: bool) -> None:
-        """Hand a plan over."""
+        """Submit a plan."""
         plan = parse_plan(plan_json)
         self._check_brokers(plan)
         everything = self._assignments()
@@ -123,7 +127,7 @@ class ReassignmentAdmin:
         self._print_line(f"Successfully started partition reassignment{plural} for {names}")
 
     def verify(self, plan_json: str, preserve_throttles: bool) -> None:
-        """Print how far a plan is; when nothing is on its way any more, take the throttles back."""
+        """Print the progress of a plan; remove the throttles if no reassignment is active."""
         plan = parse_plan(plan_json)
         everything = self._assignments()
         self._print_line("Status of partition reassignment:")
@@ -134,7 +138,7 @@ class ReassignmentAdmin:
             self._clear_throttles(plan)
 
     def cancel(self, plan_json: str, preserve_throttles: bool) -> None:
-        """Take back those of a plan's partitions that are on their way."""
+        """Cancel the active reassignments of a plan's partitions."""
         plan = parse_plan(plan_json)
         everything = self._assignments()
         active = [tp for tp in plan if tp in everything and (everything[tp].adding or everything[tp].removing)]
@@ -148,14 +152,14 @@ class ReassignmentAdmin:
             self._clear_throttles(plan)
 
     def list(self) -> None:
-        """Print what is on its way."""
+        """Print the active reassignments."""
         for line in ongoing(self._assignments()):
             self._print_line(line)
 
     # ------------------------------------------------------------------------------------------------- details
 
     def _assignments(self, topics: Collection[str] | None = None) -> dict[TopicPartition, ReplicaAssignment]:
-        """How these topics are assigned, or all. CommandFailed where one does not exist."""
+        """Return the assignments of these topics, or of all; raise CommandFailed if a topic does not exist."""
         names = tuple(topics) if topics is not None else self._ask(GetTopics(watch=False)).topics
         found = self._ask(GetAssignments(names, watch=False)).topics if names else ()
         absent = sorted(set(topics or ()) - {topic for topic, _ in found})
@@ -183,7 +187,7 @@ class ReassignmentAdmin:
             raise CommandFailed(IN_PROGRESS)
 
     def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
-        """Have the controller give partitions these replicas, or those from before (None). Failed with its words."""
+        """Request reassignments from the controller (None cancels one); raise CommandFailed with its errors."""
         by_topic: dict[str, list[ReassignablePartition]] = {}
         for (topic, number), replicas in plan.items():
             by_topic.setdefault(topic, []).append(ReassignablePartition(number, replicas))
@@ -211,7 +215,7 @@ class ReassignmentAdmin:
             self._override(TOPICS, topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
 
     def _override(self, kind: str, name: str, values: Mapping[str, str | None]) -> None:
-        """Give a topic or a broker these overrides; None takes one away. Nothing is written that changes nothing."""
+        """Set overrides of a topic or broker; None removes one. Unchanged overrides are not written."""
         old = overrides.read(self._ask, kind, name)
         both = sorted({**dict(old), **values}.items())
         new = tuple(ConfigEntry(key, value) for key, value in both if value is not None)

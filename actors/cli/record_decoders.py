@@ -1,7 +1,7 @@
 """Decode keys and values of records in the formats that kafka-dump-log prints.
 
-Rule 1: a decoder returns (key, value), None for what is not printed. What it cannot read is named in the key's place,
-        in Kafka's words, and the dump goes on.
+Rule 1: A decoder returns (key, value); None is not printed. For a record that it cannot decode, it returns Kafka's
+        message as the key, and the dump continues.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STRING = f"{API}StringDecoder"
 DELETED = "<DELETE>"
 CONSUMER = "consumer"
 MARKERS = {0: "ABORT", 1: "COMMIT"}
-"""Types of control records that end a transaction."""
+"""Type of a control record that ends a transaction -> its name."""
 TRANSACTION_STATES = (
     *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"),
     "PrepareEpochFence",
@@ -38,7 +38,7 @@ _MARKER_EPOCH = struct.Struct(">hi")
 
 
 def marker_of(record: Record) -> tuple[int, int]:
-    """The type of a control record, and the coordinator epoch of a marker; -1 where there is none."""
+    """Return the type of a control record and the coordinator epoch of a marker; -1 if it has none."""
     key, value = record.key or b"", record.value or b""
     kind = _NUMBER.unpack_from(key, 2)[0] if len(key) >= 2 * _NUMBER.size else -1
     return kind, _MARKER_EPOCH.unpack_from(value)[1] if len(value) >= _MARKER_EPOCH.size else -1
@@ -67,11 +67,11 @@ CLASSES: dict[str, Callable[[bytes], str]] = {
         ("DefaultDecoder", bytes.hex),
     )
 }
-"""Kafka's decoders by their classes."""
+"""Kafka's decoder class -> decoder."""
 
 
 def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
-    """The decoder of these classes."""
+    """Return the decoder of these classes."""
     decode_key, decode_value = CLASSES[key_class], CLASSES[value_class]
 
     def decode(record: Record) -> Decoded:
@@ -85,7 +85,11 @@ def decoder_of_classes(key_class: str, value_class: str) -> Decoder:
 
 
 def decode_offsets(record: Record) -> Decoded:
-    """A record of __consumer_offsets. Raises CommandFailed without a key."""
+    """Decode a record of __consumer_offsets.
+
+    Raises:
+        CommandFailed: The record has no key.
+    """
     if record.key is None:
         raise CommandFailed(
             f"Failed to decode message at offset {record.offset} using offset topic decoder (message had a missing key)"
@@ -184,7 +188,7 @@ def _blob(reader: ValueReader) -> str | None:
 
 
 def decode_transactions(record: Record) -> Decoded:
-    """A record of __transaction_state, of version 0: later ones need a later inter.broker.protocol.version."""
+    """Decode a record of __transaction_state, version 0; others need a later inter.broker.protocol.version."""
     try:
         reader = ValueReader(record.key or b"")
         if reader.version != 0:

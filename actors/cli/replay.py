@@ -1,6 +1,6 @@
-"""`kafka-actors replay DIR`: run the recorded actors again and compare what they send and do with the trace.
+"""`kafka-actors replay DIR`: run the recorded actors again and compare their messages and I/O calls with the trace.
 
-With --until or --break it stops there, and shows with --state what an actor holds then.
+With --until or --break it stops there; --state prints an actor's state at that point.
 """
 
 from __future__ import annotations
@@ -88,14 +88,18 @@ def command(
 
 
 def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int | None) -> None:
-    """Raises CommandFailed where there is no run."""
+    """Check that a run exists.
+
+    Raises:
+        CommandFailed: No run exists, or none is readable.
+    """
     if not runs:
         what = "readable run" if unreadable else "recorded run"
         raise CommandFailed(f"{directory} contains no {what}" + (f" of node {node}" if node is not None else ""))
 
 
 def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
-    """Replay as far as asked for, and show what was asked for: the state on standard output, all else beside it."""
+    """Replay a run up to the requested point; print the state on standard output, everything else on standard error."""
     replay = Replay(run, ACTORS, begin, until, break_at)
     result = replay.result()
     out = console(stderr=True)
@@ -116,7 +120,7 @@ def _not_met(until: int | None, break_at: str | None) -> str:
 
 
 def show(report: ReplayReport) -> None:
-    """Print what came of the replays."""
+    """Print the results of the replays."""
     out = console()
     rows = [
         (
@@ -140,7 +144,7 @@ def show(report: ReplayReport) -> None:
 
 
 def _result_lines(run: RunReplay) -> list[str]:
-    """What there is to say about one run."""
+    """Return the lines about one run."""
     lines = [f": {warning}" for warning in run.warnings]
     if not run.complete and not run.problem:
         lines.append(f": {worded(run.ending)}" + (f" ({run.why})" if run.why else ""))

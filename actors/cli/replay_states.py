@@ -1,4 +1,4 @@
-"""Print which delivery changed a state, and what differs between two moments (`kafka-actors replay`)."""
+"""Print which delivery changed a state, and the differences between two points in a run (`kafka-actors replay`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from messages.trace.schema import DELIVERIES
 
 
 def print_change(run: Run, text: str, until: int | None) -> int:
-    """Print the last change of a part of a state; the exit code. Raises TraceError."""
+    """Print the last change of a part of a state; return the exit code.
+
+    Raises:
+        TraceError: The run is damaged or diverges.
+    """
     path = parse_path(text)
     end = until if until is not None else last_delivery(run)
     change = last_change(run, path, end)
@@ -28,7 +32,11 @@ def print_change(run: Run, text: str, until: int | None) -> int:
 
 
 def print_difference(run: Run, moments: tuple[int, int] | None, actor: str | None) -> int:
-    """Print the parts of states that differ after two deliveries; the exit code. Raises TraceError."""
+    """Print the parts of states that differ after two deliveries; return the exit code.
+
+    Raises:
+        TraceError: The run is damaged or diverges.
+    """
     first, second = moments or (0, 0)
     for path, before, after in differences(base_after(run, first), base_after(run, second), actor):
         click.echo(printable(f"{path}: {value_text(before)} -> {value_text(after)}"))
@@ -36,7 +44,12 @@ def print_difference(run: Run, moments: tuple[int, int] | None, actor: str | Non
 
 
 def last_delivery(run: Run) -> int:
-    """The number of the last recorded delivery. Raises Damaged, OSError."""
+    """Return the number of the last recorded delivery.
+
+    Raises:
+        Damaged: The trace is damaged.
+        OSError: The trace cannot be read.
+    """
     last = run.header.begins
     for batch in RunRecords(run).batches():
         last = next((each.n for each in reversed(batch) if each.kind in DELIVERIES), last)

@@ -31,10 +31,10 @@ from actors.simulation.triage import digest, examine, groups, page
 from messages.node import NodeSettings
 
 NOT_FOUND = 3
-"""The exit code if --canary is not found."""
+"""Exit code if --canary is not found."""
 
 SAMPLE = 20
-"""--check-determinism runs every seed of this distance twice."""
+"""Distance of the seeds that --check-determinism runs twice."""
 
 EQUAL = "each seed that was run twice left the same traces"
 FOUND = "found"
@@ -55,7 +55,7 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
 
 
 def _percent(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """A percentage: 95% or 95."""
+    """Return the number in a percentage such as 95% or 95."""
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?%?", value) or float(value.rstrip("%")) > 100:
@@ -64,7 +64,7 @@ def _percent(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """A duration: 90s, 10m, 2h."""
+    """Return the seconds of a duration such as 90s, 10m or 2h."""
     if value is None:
         return None
     if not re.fullmatch(r"\d+(\.\d+)?[smh]", value):
@@ -290,7 +290,7 @@ def command(
 
 
 def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> str:
-    """Run seeds with a known bug until one violates an invariant; return the result in words."""
+    """Run seeds with a known bug until one violates an invariant; return the result as text."""
     schedules = map(made, range(seed, seed + SEEDS))
     for outcome in explore(schedules, run_with_bug, workers):
         if outcome.violation is not None:
@@ -299,7 +299,7 @@ def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> st
 
 
 def _compare_runs(schedules: Sequence[Schedule], workers: int) -> str:
-    """Run each schedule twice, in processes of their own; return the result in words."""
+    """Run each schedule twice, in separate processes; return the result as text."""
     twice = [schedule for schedule in schedules for _ in range(2)]
     found: dict[int, set[str]] = {}
     for number, checksum in explore(twice, digest, workers, fresh=True):
@@ -309,7 +309,7 @@ def _compare_runs(schedules: Sequence[Schedule], workers: int) -> str:
 
 
 def _read_report(file: Path | None) -> dict[str, Any]:
-    """The report of the last time; empty if there is none."""
+    """Return the report of the previous run; empty if there is none."""
     if file is None or not file.exists():
         return {}
     try:
@@ -331,7 +331,7 @@ def _write(file: Path | None, text: str) -> None:
 
 
 def _report_coverage(report: Report, file: Path | None, require: float | None) -> bool:
-    """Write and print what was reached; return whether that is as much as required."""
+    """Write and print the coverage; return whether it is at least the required one."""
     out = console()
     if file is not None:
         _write(file, json.dumps(report.document(), indent=1) + "\n" if file.suffix == ".json" else report.text())

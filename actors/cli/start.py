@@ -14,7 +14,7 @@ from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, BrokerProcess,
 from actors.cli.zookeeper import of_cluster
 
 NOTICED_SECONDS = 2.0
-"""How long `up` may take to notice that a node has died."""
+"""Seconds within which `up` detects that a node has died."""
 
 
 @click.command("start")
@@ -39,7 +39,7 @@ def command(node: int, directory: Path) -> int:
 
 
 def _process(directory: Path, node: int) -> int | None:
-    """The process of a node as cluster.json says, None while it is dead. CommandFailed where there is no such node."""
+    """Return a node's process id in cluster.json, None while it is dead; raise CommandFailed for an unknown node."""
     processes: dict[int, int | None] = {each["id"]: each["pid"] for each in read_cluster(directory)["brokers"]}
     if node not in processes:
         raise CommandFailed(f"the cluster in {directory} has no node {node}; it has {', '.join(map(str, processes))}")
@@ -47,7 +47,7 @@ def _process(directory: Path, node: int) -> int | None:
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
-    """Whether it is done within a number of seconds."""
+    """Wait until `done` returns true; return whether it did within a number of seconds."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """`kafka-actors status`: print the controller, the live brokers, the partitions by state, and the queue lengths.
 
-Rule 1: ZooKeeper tells the state of the cluster; what it cannot tell is asked of the nodes' metrics.
-Rule 2: anybody who can write into ZooKeeper can name any address there. Metrics are fetched only from where a broker is
-        registered, without following anybody elsewhere, and not more than a page of them.
-Rule 3: the first line is `Health: good`, or `Health: bad` with everything that is wrong; bad health is exit code 1.
+Rule 1: The state of the cluster is read from ZooKeeper. Other values are read from the nodes' metrics.
+Rule 2: Any client that can write to ZooKeeper can register any address. Metrics are fetched only from addresses of
+        registered brokers, without following redirects, and at most one page.
+Rule 3: The first line is `Health: good`, or `Health: bad` with all problems; bad health is exit code 1.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ QUEUES = {
     "kafka_controller_controllereventmanager_eventqueuesize": "controller events",
     "kafka_controller_controllerchannelmanager_queuesize": "requests to broker",
 }
-"""The figures that are lengths of queues, and what waits there. One that has labels is shown for each."""
+"""Metric with a queue length -> its name in the output. A metric with labels is shown per label."""
 
 TRACE_FAILED = "kafka_actors_trace_failed"
-"""The figure that is 1 where a node records nothing any more; its label says why."""
+"""Metric that is 1 if a node has stopped recording; its label is the reason."""
 
 
 class NodeMetrics(NamedTuple):
-    """The metrics of a node that `status` prints: its queue lengths, and why tracing is off ("" if it is on).
+    """The metrics of a node that `status` prints: its queue lengths, and the reason if tracing is off ("" if it is on).
 
-    `failed_events` are events that its controller cannot handle, and how often each has raised; `missing` says in
-    words why there are no metrics.
+    `failed_events` are events that its controller cannot handle, with the number of errors of each. `missing` is the
+    reason if the metrics could not be read.
     """
 
     queues: tuple[tuple[str, float], ...] = ()
@@ -80,9 +80,9 @@ class PartitionStateCounts(NamedTuple):
 
 
 class Status(NamedTuple):
-    """The state of a cluster: what ZooKeeper contains, and the metrics of each node by its id.
+    """The state of a cluster: the content of ZooKeeper, and the metrics by node id.
 
-    `unreadable` are names of what could not be read: "broker 1", "topic t", "node 2".
+    `unreadable` are names of unreadable objects: "broker 1", "topic t", "node 2".
     """
 
     controller: int
@@ -97,7 +97,7 @@ class Status(NamedTuple):
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, worst first; nothing where all is well."""
+        """Problems of the cluster, worst first; empty if it is healthy."""
         partitions = self.partitions
         found = [
             (self.controller < 0, "no controller"),
@@ -113,7 +113,7 @@ class Status(NamedTuple):
         return [words for wrong, words in found if wrong]
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return the status as plain values, for JSON."""
         return {
             "health": "bad" if self.problems else "good",
             "problems": self.problems,
@@ -183,7 +183,7 @@ def command(
 
 
 def look(ask: Callable[[Question[Any]], Any]) -> Status:
-    """Ask ZooKeeper everything, and the nodes for their metrics; what changes meanwhile may be seen half."""
+    """Read the state from ZooKeeper and the nodes' metrics. The state can be inconsistent if it changes meanwhile."""
     controller = ask(GetController(watch=False))
     brokers = ask(GetBrokers(watch=False))
     topics = ask(GetTopics(watch=False)).topics
@@ -213,7 +213,7 @@ def look(ask: Callable[[Question[Any]], Any]) -> Status:
 def _partitions(
     ask: Callable[[Question[Any]], Any], topics: tuple[str, ...], alive: set[int]
 ) -> tuple[PartitionStateCounts, tuple[str, ...]]:
-    """The partitions by state, and the topics that cannot be read."""
+    """Return the partitions by state, and the unreadable topics."""
     if not topics:
         return PartitionStateCounts(0, (), (), ()), ()
     assignments = ask(GetAssignments(topics, watch=False))
@@ -241,7 +241,7 @@ def _partitions(
 
 
 def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
-    """What the node's metrics tell."""
+    """Return the metrics of a node."""
     if not may_be_asked(node, brokers):
         return NodeMetrics(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
     try:
@@ -262,9 +262,9 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
 
 
 def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
-    """Whether a broker is registered at the address of these metrics.
+    """Return whether metrics may be fetched from this address: a broker is registered there.
 
-    They are served on the loopback: that is a broker's address where the broker of this very node is on this machine.
+    Metrics on the loopback address are accepted if the broker of the same node is registered on this machine.
     """
     if node.metrics_host in {endpoint.host for broker in brokers for endpoint in broker.endpoints}:
         return True
@@ -273,7 +273,7 @@ def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
 
 
 def _is_here(host: str) -> bool:
-    """Whether that is an address of this machine: then a socket can be bound to it."""
+    """Return whether a host is an address of this machine, to which a socket can be bound."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as trial:

@@ -2,7 +2,7 @@
 
 With `--follow` the summary is repeated when traces have grown.
 
-Rule: a child process does the work. It starts Java first, and imports the large modules while Java starts.
+Rule: A child process computes the summary. It starts Java first, and imports the large modules while Java starts.
 """
 
 from __future__ import annotations
@@ -145,13 +145,13 @@ def _known(zone: str) -> str:
 
 
 def _ahead(master: str) -> Java | None:
-    """The JVM for a session at that master, if it can be started before its session is. Raises SparkUnavailable."""
+    """Return a JVM started for a session at that master, None if that is not possible; raise SparkUnavailable."""
     find_java()
     return Java.ahead() if is_local(master) else None
 
 
 def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
-    """The summary, from within the child that makes it; `options` as `spark.summary` takes them."""
+    """Return the summary, in the child process; `options` are those of `spark.summary`."""
     java = _ahead(master)
     from spark.summary import summarise, summarise_logs
 
@@ -162,7 +162,7 @@ def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
 def _prepare_spark() -> None:
     """Store Spark's class data for the next summary, unless it is stored or SPARK_HOME names another Spark.
 
-    Nothing depends on it: it may fail, and a Ctrl-C skips it.
+    This is optional: a failure is ignored, and Ctrl-C skips it.
     """
     if "SPARK_HOME" in os.environ or archive(home()).exists():
         return
@@ -180,7 +180,7 @@ def _prepare() -> None:
 def _follow(
     directory: Path, keep: Path | None, publish: Callable[[Summary], None], asked: Collection[str], master: str
 ) -> None:
-    """Publish one summary after the other, from within the child that makes them."""
+    """Publish one summary after the other, in the child process."""
     java = _ahead(master)
     from spark.follow import follow
 
@@ -195,14 +195,14 @@ def _publish(
     if json_file is not None:
         write_whole(json_file, json.dumps(summary.as_dict(), indent=1) + "\n")
     if html_file is not None:
-        from spark.report import page  # the figures' library takes its time
+        from spark.report import page  # importing the plotting library is slow
 
         write_whole(html_file, page(summary, f"What happened in {directory.resolve().name}"))
     _show(summary, chosen)
 
 
 def _print_line(words: str) -> None:
-    """The progress, for a terminal."""
+    """Print the progress, if standard error is a terminal."""
     if sys.stderr.isatty():
         click.echo(f"{words} ...", err=True)
 

@@ -14,7 +14,11 @@ class Time(click.ParamType):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """See click. click.BadParameter for another text."""
+        """Return the seconds of a time (see click).
+
+        Raises:
+            click.BadParameter: The text is not a time.
+        """
         if isinstance(value, float):
             return value
         try:

@@ -1,8 +1,8 @@
 """The actions of `kafka-actors topics`, which query and change ZooKeeper; the output equals that of kafka-topics 3.9.1.
 
-Rule 1: everything printed or raised here was compared with Apache's TopicCommand on a cluster at protocol version 2.6,
-        slips included ("Topic 'Optional[x]' does not exist as expected"), for scripts look for those words.
-Rule 2: where Kafka leaves the order of topics to a hash map, they come sorted by name.
+Rule 1: All output and errors were compared with Apache's TopicCommand on a cluster at protocol version 2.6. Its
+        mistakes are kept ("Topic 'Optional[x]' does not exist as expected"), because scripts match these texts.
+Rule 2: Where Kafka's order of topics is that of a hash map, topics are sorted by name.
 """
 
 from __future__ import annotations
@@ -66,22 +66,22 @@ class PartitionView(NamedTuple):
 
     @property
     def under_replicated(self) -> bool:
-        """Fewer in sync than assigned, not counting replicas that are only being added."""
+        """Whether fewer replicas are in sync than assigned, without those being added."""
         return len(self.isr) < len(self.assignment.replicas) - len(self.assignment.adding)
 
     @property
     def unavailable(self) -> bool:
-        """No leader, or a leader that is not alive."""
+        """Whether the partition has no live leader."""
         return self.leader == NO_LEADER
 
     @property
     def under_min_isr(self) -> bool:
-        """Fewer in sync than min.insync.replicas."""
+        """Whether fewer replicas are in sync than min.insync.replicas."""
         return len(self.isr) < self.min_isr
 
     @property
     def at_min_isr(self) -> bool:
-        """Just as many in sync as min.insync.replicas."""
+        """Whether exactly min.insync.replicas replicas are in sync."""
         return len(self.isr) == self.min_isr
 
 
@@ -97,7 +97,7 @@ class TopicView(NamedTuple):
 class TopicAdmin:
     """The actions of the command; `ask` queries ZooKeeper and `print_line` prints a line.
 
-    The actions raise TopicCommandFailed, and Refused where a core rule does (its text is Kafka's too).
+    The actions raise TopicCommandFailed, and Refused if a core rule is violated, both with Kafka's text.
     """
 
     def __init__(self, ask: Callable[[Message], Any], print_line: Callable[[str], None]) -> None:
@@ -113,7 +113,7 @@ class TopicAdmin:
         configs: Sequence[str],
         if_not_exists: bool,
     ) -> None:
-        """Create a topic: its configuration, then its assignment; the controller does the rest."""
+        """Create a topic: write its config, then its assignment, from which the controller creates the partitions."""
         entries = parse_configs(configs)
         assignment = parse_assignment(replica_assignment) if replica_assignment is not None else ()
         if can_collide(topic):
@@ -140,7 +140,7 @@ class TopicAdmin:
         return None
 
     def list_topics(self, pattern: str | None, exclude_internal: bool) -> None:
-        """Print names, a line each."""
+        """Print the names, one per line."""
         for topic in self._matching(pattern, exclude_internal):
             self._print_line(topic)
 
@@ -152,7 +152,7 @@ class TopicAdmin:
         only: Iterable[Callable[[PartitionView], bool]],
         with_overrides: bool,
     ) -> None:
-        """Print topics with their partitions; only partitions of which one of `only` holds, if there are any."""
+        """Print topics with their partitions; with `only`, only partitions for which one of its reports holds."""
         topics = self._matching(pattern, exclude_internal)
         self._expect(topics, pattern, if_exists)
         reports = tuple(only)
@@ -179,7 +179,7 @@ class TopicAdmin:
             self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
 
     def delete_topics(self, pattern: str, if_exists: bool) -> None:
-        """Mark topics for deletion; marking one again is no error. Internal ones are refused, as by 2.6."""
+        """Mark topics for deletion; a second mark is not an error. Internal topics are refused, as in Kafka 2.6."""
         topics = self._matching(pattern, exclude_internal=False)
         self._expect(topics, pattern, if_exists)
         for topic in topics:
@@ -200,7 +200,7 @@ class TopicAdmin:
         return topics
 
     def _brokers(self) -> dict[int, str | None]:
-        """The brokers by id, with their racks if all of them have one."""
+        """Return the brokers by id, with their racks if all of them have one."""
         found = self._ask(GetBrokers(watch=False)).brokers
         racks = {broker.id: broker.rack for broker in sorted(found, key=lambda broker: broker.id)}
         return dict.fromkeys(racks) if None in racks.values() else racks
@@ -212,7 +212,7 @@ class TopicAdmin:
         return tuple(sorted(assignments))
 
     def _matching(self, pattern: str | None, exclude_internal: bool) -> list[str]:
-        """Topics that the pattern (a regular expression, or several separated by commas) matches whole."""
+        """Return the topics that fully match the pattern (a regular expression, or several separated by commas)."""
         try:
             wanted = java_regex(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
         except re.error as error:
@@ -229,7 +229,7 @@ class TopicAdmin:
             raise TopicCommandFailed(f"Topic 'Optional[{pattern}]' does not exist as expected")
 
     def _views(self, topics: Sequence[str]) -> list[TopicView]:
-        """Everything that --describe needs, in a handful of questions however many topics there are."""
+        """Return all data for --describe, with a constant number of questions to ZooKeeper."""
         assignments = self._assignments(topics)
         if not assignments:
             return []
@@ -262,7 +262,7 @@ class TopicAdmin:
 
 
 def topic_line(view: TopicView) -> str:
-    """The line of a topic."""
+    """Return the line of a topic."""
     first = view.partitions[0].assignment if view.partitions else ReplicaAssignment(())
     factor = len(first.replicas) - len(first.adding)
     configs = ",".join(f"{entry.name}={entry.value}" for entry in view.configs)
@@ -273,7 +273,7 @@ def topic_line(view: TopicView) -> str:
 
 
 def partition_line(view: PartitionView, deleted: bool) -> str:
-    """The line of a partition."""
+    """Return the line of a partition."""
     line = f"\tTopic: {view.partition.topic}\tPartition: {view.partition.partition}"
     line += f"\tLeader: {'none' if view.unavailable else view.leader}"
     line += f"\tReplicas: {_ids(view.assignment.replicas)}\tIsr: {_ids(view.isr)}"
@@ -286,7 +286,7 @@ def partition_line(view: PartitionView, deleted: bool) -> str:
 
 
 def parse_configs(configs: Sequence[str]) -> tuple[ConfigEntry, ...]:
-    """--config name=value, each checked; the last of a name counts. Sorted by name."""
+    """Return the checked --config name=value entries, sorted by name; the last value of a name applies."""
     entries = {}
     for config in configs:
         parts = [part.strip() for part in config.split("=")]

@@ -1,6 +1,6 @@
 """`kafka-actors topics`, which has the options and usage errors of Kafka's kafka-topics, over ZooKeeper.
 
-Which options go together is a table, and was found by trying every option with every action on Apache's TopicCommand.
+The table of valid combinations was found by trying every option with every action of Apache's TopicCommand.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USED_WITH = {
     "if-not-exists": ("create",),
     "exclude-internal": ("list", "describe"),
 }
-"""Each option, and the actions it can be used with."""
+"""Option -> actions that accept it."""
 
 EXCLUDES = (
     ("replica-assignment", "partitions", "create"),
@@ -43,7 +43,7 @@ EXCLUDES = (
     ("at-min-isr-partitions", "topics-with-overrides", "describe"),
     ("unavailable-partitions", "topics-with-overrides", "describe"),
 )
-"""Two options that do not go together, and under which action."""
+"""Pairs of options that cannot be combined, with the action."""
 
 REPORTS: dict[str, Callable[[PartitionView], bool]] = {
     "under-replicated-partitions": attrgetter("under_replicated"),
@@ -51,7 +51,7 @@ REPORTS: dict[str, Callable[[PartitionView], bool]] = {
     "under-min-isr-partitions": attrgetter("under_min_isr"),
     "at-min-isr-partitions": attrgetter("at_min_isr"),
 }
-"""The partitions that --describe can be limited to."""
+"""Option of --describe -> filter of its partitions."""
 
 
 class _Number(click.ParamType):
@@ -60,7 +60,7 @@ class _Number(click.ParamType):
     name = "integer"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number that the text says."""
+        """Return the number in the text."""
         try:
             return int(value)
         except ValueError:
@@ -69,9 +69,10 @@ class _Number(click.ParamType):
 
 
 def check_use(options: dict[str, Any]) -> tuple[str, str]:
-    """The one action that these options (by Kafka's names) ask for, and the ZooKeeper's address.
+    """Return the requested action and the ZooKeeper address of these options, which have Kafka's names.
 
-    click.UsageError with Kafka's words otherwise.
+    Raises:
+        click.UsageError: The combination is invalid; the text is Kafka's.
     """
     actions = [action for action in ACTIONS if options[action]]
     if len(actions) != 1:

@@ -67,7 +67,7 @@ def packed(directory: Path, target: Path) -> int:
     describes the columns.
     """
     need("spark", "trace pack")
-    from spark.pack import Packing  # Arrow takes its time
+    from spark.pack import Packing  # importing Arrow is slow
 
     try:
         packing = Packing(directory, target)

@@ -79,7 +79,7 @@ def command(
 
 
 def _written(trace: Trace, target: str, form: str, no_facts: bool) -> str:
-    """Write the trace; what was written."""
+    """Write the trace; return the description of the output."""
     facts: list[TraceFact] = []
     if form == "perfetto" and not no_facts:
         if any(run.run.header.detail != FULL for run in trace.runs):
@@ -107,7 +107,11 @@ def _write_lines(trace: Trace, out: BinaryIO) -> int:
 
 @contextmanager
 def opened(target: str) -> Iterator[BinaryIO]:
-    """The file, or standard output. Raises CommandFailed."""
+    """Yield the file, or standard output.
+
+    Raises:
+        CommandFailed: The file cannot be opened.
+    """
     if target == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -23,7 +23,7 @@ from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
 
 POLL_S = 0.25
-"""Seconds between two looks at a running cluster."""
+"""Seconds between two reads of a running cluster's traces."""
 
 
 @click.command("show", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
@@ -116,7 +116,11 @@ def command(
 
 
 def read_partition(text: str) -> TopicPartition:
-    """A partition by its name. click.UsageError for another text."""
+    """Return the partition with this name.
+
+    Raises:
+        click.UsageError: The text is not a partition.
+    """
     topic, _, number = text.rpartition("-")
     if not topic or not number.isdigit():
         raise wrong_use(f"'{text}' is not a partition such as orders-0")
@@ -155,7 +159,7 @@ def _print_table(deliveries: Iterable[TraceDelivery]) -> None:
 def _follow(
     follower: TraceFollower, filters: DeliveryFilters, show: Callable[[TraceDelivery], None], limit: int | None
 ) -> None:
-    """Print what there is, and what comes."""
+    """Print the recorded deliveries, then new ones."""
     left = limit if limit is not None else -1
     selection = select(_polls(follower), filters)
     for each in selection:

@@ -138,7 +138,7 @@ def command(
 
 
 def _check(overrides: dict[str, str]) -> None:
-    """Check the overrides before anything starts. Raises SettingsError or click.BadParameter."""
+    """Check the overrides before the start; raise SettingsError or click.BadParameter."""
     for name in OWN_SETTINGS:
         if name in overrides:
             raise click.BadParameter(
@@ -178,7 +178,7 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
 
 
 def _gone(registered: Callable[[], bool]) -> bool:
-    """Whether a dead node can start again: not before its registration has gone with its session."""
+    """Return whether a dead node can start again: its registration has expired with its session."""
     try:
         return not registered()
     except AskFailed:
@@ -190,7 +190,7 @@ def _complain(text: str) -> None:
 
 
 def _show(description: dict[str, Any], detached: bool = False) -> None:
-    """The table of a ready cluster, and what to try. `description` is what cluster.json holds."""
+    """Print the table of a ready cluster and the next commands; `description` is the content of cluster.json."""
     out = console()
     place, nodes = Path(description["dir"]), description["brokers"]
     in_memory = description["zookeeper"] == IN_MEMORY

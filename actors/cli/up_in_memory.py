@@ -1,7 +1,7 @@
 """`kafka-actors up --zookeeper memory`: run all nodes in one process with an in-memory ZooKeeper, without Java.
 
-What `actors.cli.local_cluster` says of a folder holds here as well, but that it is used once: its ZooKeeper, and with
-it what the cluster was, goes with the process.
+The rules of `actors.cli.local_cluster` about a folder apply, but a folder is used once: the in-memory ZooKeeper, and
+with it the cluster's state, ends with the process.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ def run_in_memory(
     stop_signals: Iterable[signal.Signals],
     ready: Callable[[dict[str, Any]], None],
 ) -> int:
-    """Run a cluster in `directory` until a signal stops it; `ready` receives the content of cluster.json. Return the
-    exit code.
+    """Run a cluster in `directory` until a signal stops it, and return the exit code.
 
-    CommandFailed where it cannot start.
+    Args:
+        ready: Function that receives the content of cluster.json when the cluster is ready.
+
+    Raises:
+        CommandFailed: The cluster cannot start.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with only_user_of(directory):
@@ -62,6 +65,6 @@ async def _run(
 
 
 def _description(cluster: MemoryCluster, pid: int | None) -> dict[str, Any]:
-    """See actors.cli.cluster_file; all nodes are the one process."""
+    """Return the content of cluster.json; all nodes have the same process id."""
     brokers = [{"id": id, "host": HOST, "port": port, "pid": pid} for id, port in enumerate(cluster.ports)]
     return {"zookeeper": IN_MEMORY, "dir": str(cluster.directory), "pid": pid, "brokers": brokers}

@@ -9,17 +9,21 @@ import click
 
 
 def wrong_use(text: str) -> click.UsageError:
-    """The failure of a command that cannot be meant so."""
+    """Return the error of an invalid use of the command."""
     return click.UsageError(text, click.get_current_context(silent=True))
 
 
 def given(options: Mapping[str, Any]) -> set[str]:
-    """The names of the options that were said."""
+    """Return the names of the options that were given."""
     return {name for name, value in options.items() if value is not None and value is not False and value != ()}
 
 
 def only_action(options: Mapping[str, Any], actions: Collection[str]) -> str:
-    """The one action that these options ask for. click.UsageError where there is none, or another."""
+    """Return the one action that was requested.
+
+    Raises:
+        click.UsageError: Not exactly one action was requested.
+    """
     asked = [action for action in actions if options[action]]
     if len(asked) != 1:
         names = ", ".join(f"--{action}" for action in actions)
@@ -30,7 +34,11 @@ def only_action(options: Mapping[str, Any], actions: Collection[str]) -> str:
 def check_options(
     options: Mapping[str, Any], action: str, needed: Iterable[str], allowed: Collection[str], others: Iterable[str]
 ) -> None:
-    """click.UsageError where a needed option is missing, or one of `others` is said that is not allowed."""
+    """Check the options of an action.
+
+    Raises:
+        click.UsageError: A needed option is missing, or one of `others` was given that is not allowed.
+    """
     said = given(options)
     for name in needed:
         if name not in said:

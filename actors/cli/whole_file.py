@@ -6,7 +6,11 @@ from pathlib import Path
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Put the text in place of the earlier one; who reads meanwhile finds one of the two. Raises OSError."""
+    """Replace the text of a file atomically: a reader reads the old text or the new one.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     part = file.with_name(f"{file.name}.part")
     part.write_text(text, "utf-8", "replace")
     part.replace(file)

@@ -1,5 +1,4 @@
-"""`kafka-actors why`: explain from a trace how a partition, topic, broker, controller or transaction came to
-its state."""
+"""`kafka-actors why`: explain from a trace how a partition, topic, broker or other subject came to its state."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ from messages.trace.schema import FULL
 
 
 class Subject(NamedTuple):
-    """A kind of thing that `why` explains (partition, topic, broker or transaction), and how the command line names
-    one."""
+    """A kind of object that `why` explains (partition, topic, broker, transaction), and its form in the command."""
 
     form: str
     read: Callable[[str], object]
@@ -47,7 +45,7 @@ SUBJECTS = {
 
 
 QUESTIONS = {**OF_ONE, "transaction": transaction_history.QUESTIONS, "cluster": cluster_history.QUESTIONS}
-"""What is asked of each kind of subject, and the answer to it."""
+"""Kind of subject -> its questions, and the functions that answer them."""
 
 
 @click.command("why", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
@@ -95,7 +93,7 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
 
 
 def _read(about: str, name: str | None) -> Any:
-    """What the name says. click.UsageError where it says nothing of the kind."""
+    """Return the subject with this name; raise click.UsageError for an invalid name."""
     if name is None:
         return None
     form, read = SUBJECTS[about]

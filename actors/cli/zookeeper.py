@@ -1,7 +1,7 @@
 """Open a ZooKeeper session for a command, and define the options that give its address.
 
-Rule 1: errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
-Rule 2: what the bridge logs meanwhile, a torn znode above all, is a warning to the user.
+Rule 1: Errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
+Rule 2: Messages that the bridge logs meanwhile, above all about an invalid znode, are printed as warnings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ of_cluster = click.option(
 
 
 def cluster_options(command: Command) -> Command:
-    """The options that name a cluster; `address_of` reads them."""
+    """Add the options that name a cluster; `address_of` reads them."""
     directory = click.Path(file_okay=False, path_type=Path)
     for option in (
         click.option("--bootstrap-server", "bootstrap_server", hidden=True),
@@ -64,7 +64,11 @@ def cluster_options(command: Command) -> Command:
 
 
 def address_of(address: str | None, directory: Path | None, bootstrap_server: str | None) -> str:
-    """The ZooKeeper that the options name. click.UsageError where they name none, or two."""
+    """Return the ZooKeeper address of the options.
+
+    Raises:
+        click.UsageError: The options name no address, or two.
+    """
     context = click.get_current_context(silent=True)
     if bootstrap_server is not None:
         raise click.UsageError(
@@ -87,11 +91,15 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
 
 @contextmanager
 def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[R]], R]]:
-    """`ask(question)` at host:port[,host:port]*[/chroot].
+    """Yield the function `ask(question)` for the ZooKeeper at host:port[,host:port]*[/chroot].
 
-    Raises CommandFailed without a response, or without a cluster unless it may be `empty`.
+    Args:
+        empty: Accept a chroot without a cluster.
+
+    Raises:
+        CommandFailed: ZooKeeper does not respond, or has no cluster.
     """
-    logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes as our errors
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo's messages are reported as our errors
     logger, warnings = logging.getLogger("zk_bridge"), _Warnings()
     logger.addHandler(warnings)
     try:
@@ -107,7 +115,11 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
 
 
 def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
-    """Where the registered brokers can be asked. CommandFailed where none can."""
+    """Return the addresses of the registered brokers' PLAINTEXT listeners.
+
+    Raises:
+        CommandFailed: No registered broker has such a listener.
+    """
     endpoints = [each for broker in ask(GetBrokers(watch=False)).brokers for each in broker.endpoints]
     places = [(each.host, each.port) for each in endpoints if each.security_protocol == "PLAINTEXT"]
     if not places:
@@ -132,7 +144,11 @@ def _chroot_hint(address: str) -> str:
 
 
 def _reach(address: str) -> None:
-    """Return once some server of the address takes a connection. Raises ZooKeeperUnavailable with each one's reason."""
+    """Return once a server of the address accepts a connection.
+
+    Raises:
+        ZooKeeperUnavailable: No server does; the text has the reason of each.
+    """
     servers = zookeeper_places(address.partition("/")[0])
     if servers is None:
         raise ZooKeeperUnavailable(address, "invalid address: expected host:port[,host:port]*[/chroot]")
