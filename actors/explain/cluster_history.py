@@ -15,19 +15,19 @@ from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
 EVENTS = 40
-"""Maximum number of events in a history: the last ones."""
+"""Maximum number of events in a history; earlier ones are left out."""
 NAMED = 5
-"""Maximum number of partitions that a line names."""
+"""Maximum number of partitions in a line."""
 
 ENDED = {KILLED: "was killed, or its trace is cut off here", STOPPED: "stopped"}
-"""What is said of a process by how its trace ends; nothing of one that still runs."""
+"""End of a run -> text of the event. A run that has not ended has no event."""
 
 USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffsets", 78)}
-"""(API, code) of answers that every start of a client brings."""
+"""(API, error code) of responses that every client receives at its start."""
 
 
 def happened(facts: TraceFacts, _: None) -> Answer:
-    """Processes that began and ended, controllers, and leaders that changed."""
+    """Return the events in order of time: runs of processes, controllers, leader changes and injected faults."""
     found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts))
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
@@ -37,7 +37,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 
 
 def refused(facts: TraceFacts, _: None) -> Answer:
-    """Error codes that clients and brokers were answered: how often, for what, and the last time."""
+    """Return the error codes in responses: their number, their subjects and the last time."""
     found: dict[tuple[str, int], list[ErrorAnswered]] = {}
     for each in facts.errors:
         if (each.api, each.code) not in USUAL:
@@ -53,7 +53,7 @@ def refused(facts: TraceFacts, _: None) -> Answer:
 
 
 def undecodable(facts: TraceFacts, _: None) -> Answer:
-    """Types of messages that could not be decoded: how often, why, and the last time."""
+    """Return the types of undecodable messages: their number, the last reason and the last time."""
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
@@ -94,7 +94,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
-    """Changes of leaders: what one event did to many partitions is one line."""
+    """Yield the changes of leaders; one line has all partitions that the same event changed in the same way."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted({state.partition for state in facts.written}):
         for before, after in pairwise(state_history(facts, partition)):
@@ -114,7 +114,7 @@ def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _names(names: list[str]) -> str:
-    """The names, or the first few of many."""
+    """Return the names, or the first NAMED of them and the number of the others."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 

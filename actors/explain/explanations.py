@@ -1,7 +1,8 @@
-"""The functions that compose the explanations of `kafka-actors why` from the facts of a trace, one for each kind of
-subject.
+"""The functions that compose the explanations of `kafka-actors why` from the facts of a trace, one per question about a
+kind of subject.
 
-Rule: an answer is lines, each with the place that shows it, or without one where it says what the record lacks.
+Rule: An answer is a list of lines. Each line has the trace position that shows it; a line about missing records has
+      none.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from messages.facts.declarations import (
 LAST = 5
 """Maximum number of entries of a history."""
 MOMENT = 0.0005
-"""Seconds: a share of an outage that is not longer is left out, if there is another for the same time."""
+"""Seconds: a part of an outage that is not longer is left out."""
 
 
 class Sentence(NamedTuple):
@@ -47,7 +48,7 @@ Answer = list[Sentence]
 
 
 def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why has it no leader, or this one?"""
+    """Explain the partition's leader, or why it has none."""
     history = state_history(facts, partition)
     if not history:
         assigned = _assigned(facts, partition)
@@ -84,7 +85,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why does another than the preferred replica lead it?"""
+    """Explain why another replica than the preferred one leads."""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return []
@@ -103,7 +104,7 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why are replicas not in the ISR?"""
+    """Explain why replicas are not in the ISR."""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines = []
     for broker in assigned.replicas if history and assigned is not None else ():
@@ -118,7 +119,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why did its epoch grow, and who wrote its state last?"""
+    """Explain why the leader epoch increased and which node last wrote the state."""
     history = state_history(facts, partition)
     if not history:
         return []
@@ -140,7 +141,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why is its reassignment not complete?"""
+    """Explain why the reassignment is not complete."""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
@@ -158,7 +159,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why was its reassignment refused, taken back, or overtaken?"""
+    """Explain why a reassignment was rejected, cancelled or replaced."""
     lines = [
         Sentence(f"an admin request was rejected: {_why(each)}", each.place)
         for each in facts.refused
@@ -190,7 +191,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """When did it have no leader, and how long did each step take?"""
+    """Explain the times without a leader and the duration of each step."""
     lines: list[Sentence] = []
     before: StateWrite | None = None
     gap: list[StateWrite] = []
@@ -213,7 +214,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], after: StateWrite) -> Answer:
-    """The time between two leaders, by what took it. Empty if the record lacks the event of an election."""
+    """Return the sentence about the time between two leaders and its parts; empty if an event is not recorded."""
     first, event = (gap[0] if gap else after).event, after.event
     if first is None or event is None:
         return []
@@ -252,13 +253,13 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
 
 
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
-    """Whether the controller that last looked before this missed a broker."""
+    """Return whether the last BrokersRead until this position lacks a broker."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 
 
 def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[float, str]:
-    """Since when a leader did not lead any more, and what shows that; `after` is the first state that says so."""
+    """Return the time in seconds at which a leader was lost, and the evidence; `after` is the next state."""
     event = after.event
     noticed = event.place if event is not None else after.place
     life = _life(facts, led.leader, noticed)
@@ -268,7 +269,9 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
 
 
 def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """The run in which a broker lived that a controller still saw before this event; None if it is not recorded."""
+    """Return the run of a broker whose registration a controller read last before this event; None if it is not
+    recorded.
+    """
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
     for life in lives:
@@ -282,7 +285,10 @@ Interval = tuple[float, float]
 
 
 def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
-    """When one of these brokers was registered and its process ran: by their runs, else as controllers saw it."""
+    """Return the intervals in which one of these brokers was registered and ran, sorted.
+
+    They are taken from the broker's runs; if it has none in the trace, from the brokers that controllers read.
+    """
     times: list[Interval] = []
     for broker in brokers:
         lives = [each for each in facts.lives if each.place.node == broker]
@@ -296,7 +302,7 @@ def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
 
 
 def _without(times: Iterable[Interval], begin: float, end: float) -> float:
-    """How much of the time from `begin` to `end` is in none of these intervals, which are sorted."""
+    """Return the seconds from `begin` to `end` outside of these sorted intervals."""
     without, covered = 0.0, begin
     for start, stop in times:
         without += max(0.0, min(start, end) - covered)
@@ -305,12 +311,12 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Since when a broker was registered that was elected in an event; minus infinity if that is not recorded."""
+    """Return the time since which an elected broker was registered; minus infinity if it is not recorded."""
     return max((since for since, end in _alive_times(facts, (broker,)) if since <= heard <= end), default=-math.inf)
 
 
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Which of its brokers believe something else than ZooKeeper says?"""
+    """Explain which brokers have an older state than ZooKeeper."""
     history, assigned = state_history(facts, partition), _assigned(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
@@ -335,7 +341,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Why are records missing that were there?"""
+    """Explain why records are missing."""
     lines = []
     for cut in facts.cuts:
         if cut.partition != partition or 0 <= cut.end <= cut.to:
@@ -353,7 +359,7 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def deletion(facts: TraceFacts, topic: str) -> Answer:
-    """Why is it not deleted?"""
+    """Explain why the topic is not deleted."""
     made = [fact.place for fact in facts.assigned if fact.partition.topic == topic and fact.written]
     over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
@@ -389,7 +395,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
 
 
 def made(facts: TraceFacts, topic: str) -> Answer:
-    """Why has it fewer partitions or replicas than ordered, or was not made?"""
+    """Explain why the topic was not created, or has fewer partitions or replicas than requested."""
     lines = [
         Sentence(f"{each.request} was rejected: {_why(each)}", each.place)
         for each in facts.refused
@@ -406,7 +412,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
 
 
 def alive(facts: TraceFacts, broker: int) -> Answer:
-    """Why does the controller consider it dead or alive?"""
+    """Explain why the controller considers the broker alive or dead."""
     lines = []
     before: dict[int, int | None] = {}
     for seen in facts.seen:
@@ -426,7 +432,7 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
 
 
 def unreachable(facts: TraceFacts, broker: int) -> Answer:
-    """Why does it receive no requests?"""
+    """Explain why the broker receives no requests."""
     failures = [fact for fact in facts.failures if fact.broker == broker]
     if not failures:
         return []
@@ -437,7 +443,7 @@ def unreachable(facts: TraceFacts, broker: int) -> Answer:
 
 
 def leaves(facts: TraceFacts, broker: int) -> Answer:
-    """Why was its controlled shutdown refused?"""
+    """Explain why the broker's controlled shutdown was rejected."""
     lines = []
     for each in facts.refused:
         if each.subject != broker or each.request != "ControlledShutdown":
@@ -457,7 +463,7 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
 
 
 def terms(facts: TraceFacts, _: None) -> Answer:
-    """Which broker was controller, when, and why did it change?"""
+    """List the controllers, their terms and why each term ended."""
     lines, in_office = [], set()
     for fact in facts.terms:
         run = fact.place.run
@@ -472,7 +478,7 @@ def terms(facts: TraceFacts, _: None) -> Answer:
 
 
 def busy(facts: TraceFacts, _: None) -> Answer:
-    """What is it doing at the end, and what waits behind it?"""
+    """List the events that are being handled or queued at the end of the trace."""
     lines = []
     for each in facts.waiting[:LAST]:
         doing = f"in progress, waiting for {each.waits_for}" if each.waits_for else "in the queue"
@@ -481,7 +487,7 @@ def busy(facts: TraceFacts, _: None) -> Answer:
 
 
 def slow(facts: TraceFacts, _: None) -> Answer:
-    """Which events made everything slow?"""
+    """List the slowest events."""
     slowest = sorted(facts.handled, key=lambda event: (-(event.took or 0), event.place))[:LAST]
     return [
         Sentence(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place)
@@ -490,7 +496,7 @@ def slow(facts: TraceFacts, _: None) -> Answer:
 
 
 def idle(facts: TraceFacts, _: None) -> Answer:
-    """Which events did nothing, and why?"""
+    """List the events without an effect, by reason."""
     reasons: dict[str, list[EventWithoutEffect]] = {}
     for each in facts.idle:
         reasons.setdefault(each.why, []).append(each)
@@ -525,16 +531,17 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which events did nothing, and why?", idle),
     ),
 }
-"""What is asked of each kind of subject, and the answer to it."""
+"""Kind of subject -> its questions, and the functions that answer them."""
 
 
 # ------------------------------------------------------------------------------------------------------------- details
 
 
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
-    """The states of a partition in the order of their znode's versions; of a topic made anew, those of the last one.
+    """Return the states of a partition in the order of their znode's versions.
 
-    A state that was written is preferred to the same one when it was read.
+    If the topic was created again, only the states of the last one are returned. Of two equal states, the written one
+    is preferred to the one that was read.
     """
     deleted = _deleted(facts, partition.topic)
     states = [state for state in facts.written if state.partition == partition]
@@ -548,21 +555,21 @@ def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWri
 
 
 def _queued(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
-    """The steps of a topic's deletion that is not over."""
+    """Return the steps that queued a topic for a deletion that has not ended."""
     steps = [each for each in facts.deletions if topic in each.topics]
     over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
     return [each for each in steps[over:] if each.step == "queued"]
 
 
 def _deleted(facts: TraceFacts, topic: str) -> list[TracePosition]:
-    """Where the znodes of a topic were removed."""
+    """Return the positions at which the topic's znodes were removed."""
     return [each.place for each in facts.deletions if each.step == "deleted" and topic in each.topics]
 
 
 def _assigned(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
-    """The current assignment, as it was first seen: the write that made it, if that is recorded.
+    """Return the current assignment as first observed: the write that made it, if it is recorded.
 
-    Later events read the same assignment again, or write it again; they did not make it.
+    Later events read or write the same assignment again.
     """
     since: ReplicasAssigned | None = None
     for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
@@ -582,7 +589,7 @@ def _latest(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
 
 
 def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
-    """The first of the last states that have all the same of it."""
+    """Return the first state since which `what` has its current value."""
     since = history[-1]
     for state in reversed(history):
         if what(state) != what(history[-1]):
@@ -592,7 +599,10 @@ def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) 
 
 
 def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
-    """Since when a broker is seen, or not seen any more; None if it was never observed."""
+    """Return the sentence that says since when a broker is alive or gone; None without an observation.
+
+    With `only_gone`, None for a live broker.
+    """
     if not facts.seen:
         return None
     here = broker in facts.seen[-1].brokers
@@ -608,7 +618,7 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
 
 
 def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
-    """Whether it is the order to the leader to be the leader."""
+    """Return whether the request makes the state's leader the leader."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 

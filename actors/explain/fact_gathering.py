@@ -1,4 +1,4 @@
-"""Collect the facts of several runs, and join those of a controller with the event that they belong to."""
+"""Collect the facts of several runs, and join a controller's facts with their event."""
 
 from __future__ import annotations
 
@@ -88,13 +88,17 @@ _LISTS: dict[type, Callable[[TraceFacts], list[Any]]] = {
     NodeRun: lambda facts: facts.lives,
     Undecodable: lambda facts: facts.undecodable,
 }
-"""The list for each kind of fact, except for the events themselves."""
+"""Kind of fact -> its list. Controller events are added separately."""
 
 
 def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> TraceFacts:
-    """The facts of these runs; LeaderAndIsr requests only of `partition`, if it is given.
+    """Return the facts of these runs.
 
-    Raises TraceError for a run that is damaged.
+    Args:
+        partition: Partition of the LeaderAndIsr requests to collect; None for all.
+
+    Raises:
+        TraceError: A run is damaged.
     """
     gathered = TraceFacts()
     for run in runs:
@@ -117,7 +121,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
 
 
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
-    """The fact with the controller's event that it belongs to, if it has a field for it and there is one."""
+    """Return the fact with its controller event, if it has an empty field for it and the event is recorded."""
     if "event" not in fact._fields or fact.event is not None:
         return fact
     event = events.get(fact.place.event_id)

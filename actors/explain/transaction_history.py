@@ -18,13 +18,13 @@ from messages.error_names import name_of
 from messages.facts.declarations import TransactionDecision, TransactionRequest
 
 NAMED = 5
-"""Maximum number of partitions that a line names."""
+"""Maximum number of partitions in a line."""
 RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS)
-"""Codes that clients retry without an error."""
+"""Error codes that clients retry without reporting an error."""
 
 
 def state(facts: TraceFacts, transactional_id: str) -> Answer:
-    """What state is it in, and since when?"""
+    """Explain the current state of a transactional id and since when it has it."""
     requests = [each for each in _requests(facts, transactional_id) if each.code == NONE]
     decisions = _decisions(facts, transactional_id)
     if not requests and not decisions:
@@ -45,7 +45,7 @@ def state(facts: TraceFacts, transactional_id: str) -> Answer:
 
 
 def _ongoing(added: list[TransactionRequest]) -> Answer:
-    """An open transaction, with what was added to it."""
+    """Return the sentences about an open transaction and what was added to it."""
     partitions = list(dict.fromkeys(each for request in added for each in request.partitions))
     groups = list(dict.fromkeys(request.group for request in added if request.group))
     lines = [Sentence(f"Ongoing since the first {added[0].api} of {_producer(added[0])}", added[0].place)]
@@ -57,7 +57,7 @@ def _ongoing(added: list[TransactionRequest]) -> Answer:
 
 
 def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
-    """A transaction with a decision: which partitions have no marker?"""
+    """Return the sentences about a decided transaction and the partitions without a marker."""
     producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
     marked = [each for each in facts.marked if each[1:4] == producer and each.place > decision.place]
     done = {partition for each in marked for partition in each.partitions}
@@ -74,7 +74,7 @@ def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
 
 
 def ends(facts: TraceFacts, transactional_id: str) -> Answer:
-    """How did its last transactions end, and why?"""
+    """Explain how the last transactions ended."""
     return [Sentence(_end(each), each.place) for each in _decisions(facts, transactional_id)[-LAST:]]
 
 
@@ -91,7 +91,7 @@ def _end(decision: TransactionDecision) -> str:
 
 
 def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
-    """Which requests were rejected, and why?"""
+    """Explain which requests were rejected."""
     lines = []
     decisions = _decisions(facts, transactional_id)
     requests = _requests(facts, transactional_id)
@@ -137,4 +137,4 @@ QUESTIONS: tuple[tuple[str, Callable[[TraceFacts, str], Answer]], ...] = (
     ("How did its last transactions end, and why?", ends),
     ("Which requests were rejected, and why?", rejected),
 )
-"""What is asked of a transactional id, and the answer to it."""
+"""Question about a transactional id, and the function that answers it."""
