@@ -1,8 +1,8 @@
 """This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which needs a file.
 
-The entry that Python adds to the start of sys.path, the current folder or the script's folder, is removed, so that a
-`messages.py` or `click.py` there is not imported. `multiprocessing` imports this module in its processes; their path
-needs no change.
+Python adds the current folder or the script's folder to the start of sys.path. This entry is removed, so that a
+`messages.py` or `click.py` in the folder is not imported. `multiprocessing` imports this module in its processes; their
+path needs no change.
 """
 
 import sys

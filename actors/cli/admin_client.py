@@ -47,7 +47,7 @@ MAY_BE_MOVING = frozenset(
         UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""Error codes of a partition for which another leader may respond without an error."""
+"""Error codes of a partition that a later request to its new leader may not return."""
 
 R = TypeVar("R", bound=Message)
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -309,7 +309,7 @@ def _compare_runs(schedules: Sequence[Schedule], workers: int) -> str:
 
 
 def _read_report(file: Path | None) -> dict[str, Any]:
-    """Return the report of the previous run; empty if there is none."""
+    """Return the report of the previous run; empty without one."""
     if file is None or not file.exists():
         return {}
     try:

@@ -5,7 +5,7 @@ Rule 2: An event of an expired session's watches is dropped, and so is a respons
 Rule 3: An expired session is handled before all queued events. Each queued request is refused with the error that this
         node is not the controller.
 Rule 4 (failure policy): An event that raises is logged and dropped. `actors.core.controller.failures` decides whether
-        the term ends, and what is done before the next event.
+        the term ends, and the steps before the next event.
 Rule 5: Gauges are sent to the metrics gateway when they change: before an event, the controller's state; after it, all.
         Wait time and run time are also published after it. An event that takes SLOW_SECONDS is logged.
 

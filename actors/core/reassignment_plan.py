@@ -233,7 +233,7 @@ def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment
 
 
 def ongoing(assignments: Assignments) -> list[str]:
-    """Return a headline and one line per ongoing reassignment, or a line that there are none."""
+    """Return a headline and one line per ongoing reassignment; a single line if no reassignment is active."""
     lines = []
     for tp, each in sorted(assignments.items()):
         if each.adding or each.removing:

@@ -599,7 +599,7 @@ def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) 
 
 
 def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
-    """Return the sentence that says since when a broker is alive or gone; None without an observation.
+    """Return the sentence about the time since which a broker is alive or gone; None without an observation.
 
     With `only_gone`, None for a live broker.
     """

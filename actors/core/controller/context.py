@@ -6,8 +6,9 @@ Rule 2: Collections that are iterated are dicts in insertion order, never bare s
 Rule 3: A removed topic leaves no entry behind, states included (trap T12: Kafka keeps the states, which a re-created
         topic then inherits).
 Rule 4: The number of offline partitions is counted at each move. Topics whose deletion has started are not counted.
-Rule 5: The imbalanced partitions (led by another replica than the preferred one), and their number by topic, are
-        updated with leaderships and assignments, because a gauge reads their number before and after every event.
+Rule 5: A partition is imbalanced if another replica than the preferred one leads it. The imbalanced partitions, and
+        their number by topic, are updated with leaderships and assignments. A gauge reads their number before and after
+        every event.
 Rule 6: The state sent for a partition is cached while its leadership and assignment stay the same (`batch`, rule 5).
 
 Kafka: `ControllerContext`.

@@ -91,7 +91,7 @@ def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow
 
 
 def start(context: ControllerContext) -> Flow[None]:
-    """Set each partition's state from its leadership, then elect leaders where there is none (controller.md 3.4)."""
+    """Set each partition's state from its leadership, then elect the missing leaders (controller.md 3.4)."""
 
     def look(part: Sequence[TopicPartition]) -> None:
         for partition in part:

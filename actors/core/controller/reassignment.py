@@ -112,7 +112,7 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     All replicas, including those being added, become replicas of the topic and are deleted with it (trap T1;
     docs/explanation/decisions.md). The topics' znodes are updated before anything is deleted, and the requests are
     removed from /admin/reassign_partitions. Later requests for these partitions are refused, because their topic is
-    queued.
+    queued. A replica on a dead broker still delays the deletion: a later topic of that name would reuse its log.
 
     Returns:
         The topics that were being reassigned.

@@ -14,11 +14,17 @@ from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapp
 E = TypeVar("E")
 
 MOVES = 500
-"""Number of partitions or replicas moved at a time, at about 10 microseconds each."""
+"""Number of partitions or replicas moved at a time, at about 10 microseconds each.
+
+A single batch of 100,000 partitions took a turn of 440 ms.
+"""
 
 
 AHEAD = 2
-"""Number of slices in flight to ZooKeeper while one answer is processed."""
+"""Number of slices in flight to ZooKeeper while one answer is processed.
+
+Otherwise the controller and ZooKeeper wait for each other between slices.
+"""
 
 
 def sliced(flow: Callable[[Sequence[E]], Flow[None]], items: Sequence[E]) -> Flow[None]:

@@ -129,8 +129,8 @@ class StateChangeRequest(NamedTuple):
 class History:
     """The latest state changes that were requested.
 
-    It keeps the calls' own sequences, which no longer change. It stores nothing per subject, and searches only for an
-    error message.
+    It keeps the calls' own sequences, which no longer change. A lookup searches them, and is needed only for an
+    error message. A history per partition would cost 40 MB.
     """
 
     CALLS = 24

@@ -4,8 +4,8 @@
 No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting instructions in order.
 Wall times are in ms.
 
-Rule 1 (states): A request is handled as its cell of `group_states` defines, after the checks of every request: a static
-        member has the member id of its instance id (82), the member is known (25), the generation is current (22).
+Rule 1 (states): Every request is checked first: a static member has the member id of its instance id (82), the member
+        is known (25), the generation is current (22). A cell of `group_states` then defines its handling.
 Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used, or after the
         longest rebalance timeout of the members. Members that have not joined by then are removed, except static
         members. If no member has joined, the rebalance continues. The first rebalance of an empty group always waits

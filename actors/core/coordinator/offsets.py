@@ -9,10 +9,10 @@ Rule 2: An offset of a transaction is pending until the transaction's marker. A 
 Rule 3: A failed append leaves its producer's pending values unchanged (Kafka drops them).
 Rule 4: A deletion also deletes the values that are pending or being appended, and writes a tombstone for each
         partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
-Rule 5: An offset expires after the retention time: in an empty group, since it became empty; in a stable group of
-        consumers, since its commit, if its topic has no subscriber; in a group that never had a member, since its
-        commit. An expiry time from the client replaces this. An offset does not expire while a commit of it is being
-        appended or pending.
+Rule 5: An offset expires after the retention time. In an empty group, the time starts when the group became empty. In a
+        stable group of consumers, it starts at the commit, if the offset's topic has no subscriber. In a group that
+        never had a member, it starts at the commit. An expiry time from the client replaces this. An offset does not
+        expire while a commit of it is being appended or pending.
 Rule 6: A stable fetch returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is being appended or
         pending.
 """

@@ -1,10 +1,11 @@
 """Check group requests before they reach a group, and answer those for unknown groups (broker.md 6.5).
 
-Rule 1: The checks, in order: the group id is not empty (24), except for four APIs that accept it; the group's partition
-        is not being loaded (14); this broker leads it (16). The session timeout of a JoinGroup is within the broker's
-        limits (26). Before all of them, a SyncGroup whose version has the protocol's name must name it (23).
-Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27), so that the member rejoins, and
-        Heartbeat succeeds, because clients do not expect the error 14 for them.
+Rule 1: A request is checked in this order: the group id is not empty (24), the group's partition is not being loaded
+        (14), this broker leads it (16). Four APIs accept an empty group id. The session timeout of a JoinGroup is
+        within the broker's limits (26). Before all of them, a SyncGroup whose version has the protocol's name must name
+        it (23).
+Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27), so that the member rejoins:
+        older clients do not expect the error 14. Heartbeat succeeds.
 """
 
 from __future__ import annotations

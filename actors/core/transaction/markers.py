@@ -2,9 +2,9 @@
 
 Rule 1: A request contains the queued markers of up to MARKERS_AT_ONCE transactions. Brokers keep one result per
         producer id, so a request has markers of at most one transaction of each producer.
-Rule 2: The error code of a partition has one of four effects: the marker is written; the marker is sent again to the
-        partition's new leader; a newer producer or coordinator exists, and all markers of the transaction are
-        cancelled; any other code ends the attempts for this partition.
+Rule 2: DONE codes of a partition: it has the marker or needs none. RETRIED codes: the marker is sent again to the
+        current leader. CANCELLING codes: a newer producer or coordinator exists, and all markers of the transaction are
+        cancelled. Any other code ends the attempts for this partition.
 
 Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
 """
