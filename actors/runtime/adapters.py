@@ -1,10 +1,10 @@
 """I/O adapters: actors use them for everything except messages, and each call is recorded in the trace.
 
-Rule 1: a call's arguments and result are str, int, bool, None, bodies of record batches, or tuples of those; it fails
-        with OSError only. A body is noted by size and checksum: in replay it has no bytes.
-Rule 2: live, the call goes to the object of that name and is noted on the running delivery.
-Rule 3: in replay, it is answered from the record; a call that differs from the record ends the replay at once, by an
-exception that neither an actor's `except Exception` nor the failure policy can swallow.
+Rule 1: arguments and results are str, int, bool, None, bodies of record batches, or tuples of those. A call fails only
+        with OSError. A body is recorded as size and checksum: in a replay it has no bytes.
+Rule 2: in a live system a call goes to the adapter object, and is recorded on the running delivery.
+Rule 3: in a replay a call gets the recorded result. A call that differs from the record ends the replay at once by a
+        BaseException, which neither `except Exception` of an actor nor the failure policy catches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from actors.runtime.delivery import AdapterCall
 from messages.records import Body
 
 BODY = "record batches"
-"""How a body begins where it is kept."""
+"""First element of a recorded body."""
 
 
 class EffectDiverged(BaseException):
@@ -29,10 +29,9 @@ class EffectDiverged(BaseException):
 
 
 class Adapters(dict[str, Any]):
-    """The I/O adapters of an actor system by name, and the I/O calls that the current message's handler has made so
-    far.
+    """The I/O adapters of an actor system by name, and the I/O calls of the current message's handler so far.
 
-    `recorded` is what answers in replay, None live.
+    `recorded` has the recorded calls in a replay; it is None in a live system.
     """
 
     def __init__(self, objects: dict[str, Any] | None = None) -> None:
@@ -42,7 +41,9 @@ class Adapters(dict[str, Any]):
         self._doors: dict[str, Adapter] = {}
 
     def port(self, name: str) -> Adapter:
-        """The port `name`; in replay every port is there, the record answers. Raises LookupError."""
+        """Return the adapter `name`. In a replay all names exist. Raises LookupError if the system has no such
+        adapter.
+        """
         if name not in self and self.recorded is None:
             raise LookupError(f"this actor system has no I/O adapter {name!r}")
         door = self._doors.get(name)
@@ -51,7 +52,7 @@ class Adapters(dict[str, Any]):
         return door
 
     def call(self, port: str, method: str, args: tuple[Any, ...]) -> Any:
-        """Make a call, or have it answered by the record. Raises OSError, and EffectDiverged."""
+        """Make a call, or return its recorded result. Raises OSError, and EffectDiverged in a replay."""
         if self.recorded is not None:
             return self._answer(port, method, args, next(self.recorded, None))
         noted = _noted(args)
@@ -60,7 +61,7 @@ class Adapters(dict[str, Any]):
         except OSError as error:
             self.made.append(AdapterCall(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
             raise
-        # in a third of the time that the class takes: every call of a port makes one
+        # three times as fast as the class, for every call of an adapter
         self.made.append(tuple.__new__(AdapterCall, (port, method, noted, _noted(result), "")))
         return result
 
@@ -94,7 +95,7 @@ class Adapter:
 
 
 def _noted(value: Any) -> Any:
-    """An argument or result as it is kept: a body as (BODY, size, checksum), everything else as it is (rule 1)."""
+    """Return an argument or result as recorded: a body as (BODY, size, checksum), other values unchanged (rule 1)."""
     if value.__class__ is Body:
         return BODY, value.size, value.crc
     if isinstance(value, tuple):
@@ -105,7 +106,7 @@ def _noted(value: Any) -> Any:
 
 
 def _remembered(value: Any) -> Any:
-    """What `noted` kept, with bodies that have no bytes."""
+    """Return a recorded value with bodies that have no bytes."""
     if isinstance(value, tuple):
         if len(value) == 3 and value[0] == BODY:
             return Body(value[1], value[2])

@@ -1,7 +1,7 @@
 """Answerer is the base class of actors that only answer requests (`Ask`), each with an `Answer`.
 
-Rule: what the handler raises becomes a Failure, sent to the asker, logged here and recorded on the delivery. So one
-partition that breaks costs its own result, not the time that its asker would wait for it.
+Rule: an exception of the handler is sent to the requester as a Failure, logged and recorded on the delivery. An error
+in one partition thus affects only its own result, and the requester does not have to wait for its deadline.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Answerer(Dispatcher):
     """The base class of actors that answer each `Ask`; subclasses implement `answer`."""
 
     def answer(self, question: Message) -> Message:
-        """The result of a question. What it raises is answered as Failure("AskFailed")."""
+        """Return the result of a question. An exception is answered as Failure("AskFailed")."""
         raise NotImplementedError(f"{type(self).__name__} has no handler for {type(question).__name__}")
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
-        """Answer, whatever happens."""
+        """Answer the question, also if the handler fails."""
         try:
             result = self.answer(message.question)
         except Exception as error:

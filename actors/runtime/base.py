@@ -1,17 +1,17 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
-Here a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the sources of actors become
-a system in which Thespian's actors live.
+It combines a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the sources of actors
+into a system for Thespian's actors.
 
-Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handed over again at once, and after the last
-failure goes back to its sender as Thespian's PoisonMessage; else it was its only chance. SystemExit ends the actor.
-Rule 2 (life): an actor that handled ActorExitRequest is gone; its children are sent one too (unless it was made
-non-recursive), some hundred at a time, and its parent receives ChildActorExited. Mail for the dead is a dead letter:
-recorded, counted, and sent on in a DeadEnvelope to the actor that handles dead letters. Timers that come due after the
-death are dropped.
+Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
+is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
+Rule 2 (exit): an actor that handled ActorExitRequest is removed. Its children get an exit request too (unless it was
+non-recursive), CHILDREN_AT_ONCE at a time, and its parent receives ChildActorExited. Messages to removed actors are
+dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of removed
+actors are dropped.
 
-Who drives: inline, the threads that call tell/ask/listen (`actors.runtime.inline`); `attach(loop)`, an asyncio loop
-(`actors.runtime.loop`); `simulate(until)`, virtual time; or the caller of `run`. One at a time.
+Drivers: the threads that call tell/ask/listen (`actors.runtime.inline`); an asyncio loop after `attach(loop)`
+(`actors.runtime.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.
 """
 
 from __future__ import annotations
@@ -64,11 +64,15 @@ CHILDREN_AT_ONCE = 500
 class LocalBase(Kernel):
     """A Thespian system base for actors in this process; pass it to Thespian with `local_system(base)`.
 
-    `clock` is the time source, `attempts` is how often a failing message is tried, `observer` receives every delivery,
-    `ports` are the objects behind `self.port(name)`, by name.
+    Args:
+        clock: The time source.
+        attempts: How often a failing message is tried.
+        observer: Receives every delivery.
+        ports: The objects behind `self.port(name)`, by name.
+        capabilities: The capabilities of the system.
 
-    For reading, beside the kernel's: `register` (of the living actors), `dead_letters` (count), `failures` (count of
-    deliveries that a handler failed).
+    Attributes for reading, besides the kernel's: `register` (the live actors), `dead_letters` (their number),
+    `failures` (number of deliveries whose handler failed).
     """
 
     system_messages: ClassVar[type] = ActorSystemMessage
@@ -89,7 +93,7 @@ class LocalBase(Kernel):
         self.failures = 0
         self.register = ActorRegistry()
         self.on_wake: Callable[[], None] | None = None
-        """Called instead of the drivers' bells, for a driver of many bases that skips idle ones."""
+        """Called in place of the drivers' notification, for a driver of many bases that skips idle ones."""
         self._global_names: dict[str, ActorRef] = {}
         self._source_hashes: dict[str, str] = {}
         self._dead_letter_handler: ActorRef | None = None
@@ -98,7 +102,7 @@ class LocalBase(Kernel):
         self.inline = InlineDriver(self, self.loop, self.newPrimaryActor)
 
     def actors(self, kind: type) -> list[Any]:
-        """The living actors of a class, oldest first: for checks of invariants."""
+        """Return the live actors of a class, oldest first, for checks of invariants."""
         return [ref.actor for ref in self.register if isinstance(ref.actor, kind)]
 
     # ------------------------------------------------------------------------------------------------------- drivers
@@ -115,9 +119,10 @@ class LocalBase(Kernel):
         self.inline.drive()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the asyncio loop drive: some deliveries per turn, a call_later for the next timer.
+        """Let the asyncio loop drive: some deliveries per turn, and a call_later for the next timer.
 
-        Raises RuntimeError where a loop drives already.
+        Raises:
+            RuntimeError: A loop already drives the system.
         """
         if self.loop.attached:
             raise RuntimeError("the actor system is already attached to an event loop")
@@ -125,15 +130,19 @@ class LocalBase(Kernel):
         self.loop.attach(loop)
 
     def detach(self) -> None:
-        """Leave the loop, on its thread or when it has stopped; what is queued waits for the next driver."""
+        """Detach from the loop, on its thread or after it has stopped; queued messages wait for the next driver."""
         if self.loop.attached:
             self.loop.detach()
             self.inline.let_go()
 
     async def request(self, to: ActorAddress, message: Any, timeout: float | None = None) -> Any:
-        """Send `message` and wait for what `to` (or whom it asked to) sends back to this very request.
+        """Send `message`, and return the first reply to this request, from `to` or from an actor that `to` forwards it
+        to.
 
-        Needs `attach` to the running loop. Raises TimeoutError after `timeout` seconds; a later reply is a dead letter.
+        The system must be attached to the running loop.
+
+        Raises:
+            TimeoutError: No reply within `timeout` seconds; a later reply is a dead letter.
         """
         return await self.loop.request(to, message, timeout)
 
@@ -147,7 +156,7 @@ class LocalBase(Kernel):
         global_name: str | None,
         source_hash: str | None,
     ) -> ActorRef:
-        """Create an actor under `parent`, which receives ChildActorExited if that fails."""
+        """Create an actor under `parent`, which receives ChildActorExited if the creation fails."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         source_hash = source_hash or self._source_hashes.get(parent.actorAddressString)
@@ -164,39 +173,40 @@ class LocalBase(Kernel):
         return child
 
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
-        """Send dead letters to `ref`, the last one that wants them."""
+        """Send dead letters to `ref`; the last actor that enabled them gets them."""
         if enable:
             self._dead_letter_handler = ref
         elif self._dead_letter_handler is ref:
             self._dead_letter_handler = None
 
     def global_name_of(self, ref: ActorRef) -> str | None:
-        """The global name of an actor, if it has one."""
+        """Return the global name of an actor, or None."""
         return next((name for name, named in self._global_names.items() if named is ref), None)
 
     def register_source_authority(self, ref: ActorRef) -> None:
-        """Let `ref` judge sources that are loaded."""
+        """Make `ref` the source authority, which validates sources."""
         self.sources.authority = ref
 
     def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
-        """Tell `ref` of sources loaded and unloaded, or no longer."""
+        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
         self.sources.notify(ref, enable)
 
     # -------------------------------------------------------------------------------------------------- for snapshots
 
     @property
     def resting(self) -> bool:
-        """Whether no actor is in the middle of a conversation: what this system holds can be restored."""
+        """Whether no actor has a suspended event handler, so that the state of the system can be restored."""
         return not any(getattr(ref.actor, "busy", False) for ref in self.register)
 
     def living(self) -> Iterator[ActorRef]:
-        """Every actor that lives, in the order of their creation: parents before children."""
+        """Return all live actors in the order of their creation: parents before children."""
         return (ref for ref in self.register if ref.actor is not None)
 
     def system_state(self) -> SystemState:
-        """All but what the actors hold, as one value that the trace's codec encodes. Read it between two deliveries.
+        """Return the state without the actors' own states as one value for the trace. Call it between two deliveries.
 
-        Raises ValueError for state outside such a value: loaded sources, global names.
+        Raises:
+            ValueError: The system has state that the value cannot contain: loaded sources, global names.
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
             raise ValueError("a snapshot cannot store global names, loaded sources or dead letter handlers of Thespian")
@@ -204,9 +214,9 @@ class LocalBase(Kernel):
         return SystemState(self.state(), self.register.created, tuple(actors))
 
     def settle(self, text: str, parent: str, actor_class: type[Actor]) -> ActorRef:
-        """Let an actor live that was created in another life of this system: it is not constructed, and holds nothing.
+        """Add an actor that an earlier instance of this system created; it is not constructed, and has no attributes.
 
-        For replay; `restore_system` is to follow once all are there.
+        For a replay; call `restore_system` after all actors are added.
         """
         actor: Any = object.__new__(actor_class)
         ref = actor._myRef = ActorRef(text, self, actor, self.address_of(parent), actor_class.__name__)
@@ -214,7 +224,7 @@ class LocalBase(Kernel):
         return ref
 
     def restore_system(self, state: SystemState) -> None:
-        """Let this wait, and count on from there; the actors live already."""
+        """Restore queue, timers and counters of a system whose actors exist already."""
         self.register.created = state.created
         self.restore(state.kernel)
 
@@ -227,7 +237,7 @@ class LocalBase(Kernel):
         global_name: str | None = None,
         source_hash: str | None = None,
     ) -> ActorRef:
-        """Create an actor under the system. What its constructor raises, the caller gets."""
+        """Create an actor under the system. Exceptions of its constructor are raised to the caller."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         ref = self._ref_for(actor_class, self.system_address)
@@ -242,23 +252,23 @@ class LocalBase(Kernel):
         return ref
 
     def tell(self, to: ActorAddress, message: Any) -> None:
-        """Send from outside; unless another driver is there, deliver until nothing is due."""
+        """Send from outside; unless another driver is active, deliver until nothing is due."""
         self.inline.tell(to, message)
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None = None) -> Any:
-        """Send from outside and wait for any message to the outside."""
+        """Send from outside, and return the first message to the outside."""
         return self.inline.ask(to, message, timeout)
 
     def listen(self, timeout: timedelta | float | None = None) -> Any:
-        """Wait for a message to the outside; None after `timeout`."""
+        """Return the next message to the outside; None after `timeout`."""
         return self.inline.listen(timeout)
 
     def external_clone(self) -> InlineDriver:
-        """Another outside, with a mailbox of its own (`ActorSystem.private()`)."""
+        """Return another external endpoint with its own mailbox (`ActorSystem.private()`)."""
         return self.inline.clone()
 
     async def wind_down(self) -> None:
-        """As shutdown; where a loop drives, it goes on with everything else meanwhile: there may be many actors."""
+        """Shut down; an attached loop runs other work meanwhile, because there may be many actors."""
         if self.loop.runs_here():
             self._ask_all_to_go()
             self.wake()
@@ -269,7 +279,7 @@ class LocalBase(Kernel):
     def shutdown(self) -> None:
         """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
 
-        Called by an actor, it only sends. What is sent to the base afterwards is dropped.
+        In a handler it only sends the requests. Messages to the base afterwards are dropped.
         """
         self._ask_all_to_go()
         if self._running == threading.get_ident():
@@ -287,14 +297,14 @@ class LocalBase(Kernel):
             self.capabilities[name] = value
 
     def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources (path or binary file) once the source authority agrees; returns its hash."""
+        """Load a zip of actor sources (path or binary file) after the source authority's approval; return its hash."""
         source_hash = self.sources.load(source)
         if self._running is None:
             self.inline.drive()
         return source_hash
 
     def unloadActorSource(self, source_hash: str) -> None:
-        """Forget a loaded source."""
+        """Unload a source."""
         self.sources.unload(source_hash)
 
     def _handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
@@ -303,23 +313,24 @@ class LocalBase(Kernel):
     # --------------------------------------------------------------------------------------------- for the kernel
 
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """A new address: of an external endpoint, or of a dead actor."""
+        """Return a new address: of an external endpoint, or of a removed actor."""
         return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
 
     def find(self, text: str) -> ActorRef | None:
-        """The address of the living actor that prints as `text`."""
+        """Return the live actor's address with this text, or None."""
         return self.register.find(text)
 
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Mail for the system itself: verdicts of the source authority, what it has to go on with; other mail (exits of
-        primaries) ends here."""
+        """Handle a message to the system: a validated source or the next children to stop; others, such as exits of
+        top-level actors, are ignored.
+        """
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)
         elif isinstance(message, StopChildren):
             self._let_children_go(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
-        """Those messages of Thespian's own that mean something to the system as well."""
+        """Deliver one of Thespian's own messages that also affects the system."""
         if isinstance(message, Thespian_StatusReq):
             children = self.register.children(to)
             self.send_as_system(sender, actor_status(to, self.system_address, children, self.timers, self.queue), to)
@@ -333,7 +344,7 @@ class LocalBase(Kernel):
             actor.receiveMessage(message, sender)
 
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
-        """A handler raised: try again where that is wanted, else record, log and drop (rule 1)."""
+        """Handle an exception of a handler: retry, or record, log and drop the message (rule 1)."""
         for _ in range(self.attempts - 1):
             try:
                 to.actor.receiveMessage(message, sender)
@@ -349,11 +360,11 @@ class LocalBase(Kernel):
             self.send_as_system(sender, PoisonMessage(message, details), to)
 
     def handler_left(self, to: ActorRef) -> None:
-        """SystemExit ends an actor and its children."""
+        """End an actor that raised SystemExit, and its children."""
         self._end(to, recursive=True)
 
     def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
-        """Count it, and forward it to the handler of dead letters."""
+        """Count a dead letter, and forward it to the handler of dead letters."""
         self.dead_letters += 1
         handler = self._dead_letter_handler
         if handler is not None and not isinstance(message, ActorSystemMessage):
@@ -362,12 +373,12 @@ class LocalBase(Kernel):
     # -------------------------------------------------------------------------------------------------- the machinery
 
     def send_as_system(self, to: ActorRef, message: Any, sender: ActorRef | None = None) -> None:
-        """Send on the system's behalf."""
+        """Send a message on the system's behalf."""
         source = self.system_address if sender is None else sender
         self.queue.append((to, message, source, self.n, self.now, SENT, self.event_id))
 
     def _end(self, ref: ActorRef, recursive: bool) -> None:
-        """The actor is gone: its children receive exit requests, and its parent is notified."""
+        """Remove an actor: send exit requests to its children, and notify its parent."""
         ref.actor = None
         if recursive and ref.children:
             self._let_children_go(ref)
@@ -377,9 +388,10 @@ class LocalBase(Kernel):
             self.send_as_system(parent, ChildActorExited(ref))
 
     def _let_children_go(self, parent: ActorAddress) -> None:
-        """Ask the first children of an actor that is gone to go, too; when they have, the next.
+        """Send exit requests to the first children of a removed actor; the next ones follow after these.
 
-        Compared, not looked up by `register.children`: mail from a snapshot names who is gone by an address of its own.
+        Parents are compared by text, not found with `register.children`: in a snapshot a removed actor has another
+        address object.
         """
         children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
         for child in children:
@@ -392,7 +404,7 @@ class LocalBase(Kernel):
             self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
 
     def _forget(self, ref: ActorRef) -> None:
-        """Take a dead actor out of every table."""
+        """Remove an actor from all tables."""
         self.register.remove(ref)
         self._source_hashes.pop(ref.actorAddressString, None)
         if self._dead_letter_handler is ref:
@@ -403,7 +415,7 @@ class LocalBase(Kernel):
             del self._global_names[name]
 
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
-        """A new address under `parent`; without an actor so far."""
+        """Return a new address under `parent`, without an actor."""
         name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
         number = self.register.created + 1
         ref = ActorRef(f"{name}.{number}", self, None, parent, name)
@@ -418,7 +430,7 @@ class LocalBase(Kernel):
         global_name: str | None,
         source_hash: str | None,
     ) -> None:
-        """Construct the actor of `ref`. Raises what the constructor, the import or the capability check raises."""
+        """Construct the actor of `ref`. Raises the errors of the constructor, the import and the capability check."""
         if isinstance(actor_class, str):
             actor_class = self.sources.actor_class(actor_class, source_hash)
         actor = construct(actor_class, self.capabilities, requirements)
@@ -442,5 +454,5 @@ _CAPABILITIES = {
 
 
 def local_system(base: LocalBase) -> ActorSystem:
-    """Thespian's ActorSystem around a base; leaves logging and Thespian's global system alone."""
+    """Return Thespian's ActorSystem around a base, without changes to logging and to Thespian's global system."""
     return ActorSystem(systemBase=base, capabilities=base.capabilities, logDefs=False, transientUnique=True)

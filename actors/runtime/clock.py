@@ -1,8 +1,8 @@
 """The clocks of an actor system, which show real or virtual time.
 
-Rule 1: the base reads its own clock only; actors receive the time (`self.now`) and never read a clock.
-Rule 2: time is float seconds on a scale of the clock's own; only differences mean something.
-Rule 3: real time passes while one waits, virtual time passes *because* one waits.
+Rule 1: only the base reads its clock; actors use the time of the delivery (`self.now`).
+Rule 2: time is float seconds since an arbitrary start; only differences are meaningful.
+Rule 3: real time passes during a wait; virtual time passes *because of* a wait.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Clock(Protocol):
     """The interface of the clock that an actor system uses."""
 
     def now(self) -> float:
-        """Seconds; never smaller than before."""
+        """Return the time in seconds; it never decreases."""
 
 
 class RealClock:
     """A clock that shows the machine's monotonic time.
 
-    The functions are bound at import, in the class: libraries that freeze time replace module attributes, and a base
-    whose timers follow a frozen clock would wait for ever.
+    The functions are bound at import, in the class. Libraries that freeze time replace module attributes, and with a
+    frozen clock no timer would ever be due.
     """
 
     now = staticmethod(time.monotonic)
     cpu = staticmethod(time.thread_time)
-    """CPU seconds of the thread that asks."""
+    """CPU seconds of the calling thread."""
 
 
 class VirtualClock:
@@ -40,15 +40,15 @@ class VirtualClock:
         self.watchers: list[Callable[[], None]] = []
 
     def now(self) -> float:
-        """Seconds since the clock's own beginning."""
+        """Return the seconds since the clock's start."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Advance by `seconds`."""
         self.advance_to(self._now + seconds)
 
     def advance_to(self, moment: float) -> None:
-        """Move on to `moment`. Raises ValueError where that lies in the past."""
+        """Advance to `moment`. Raises ValueError if it is in the past."""
         if moment < self._now:
             raise ValueError(f"virtual time cannot go back from {self._now} to {moment}")
         self._now = float(moment)
@@ -66,7 +66,7 @@ class DriftingClock:
         self.rate = rate
 
     def now(self) -> float:
-        """Seconds since the clock's own beginning."""
+        """Return the seconds since the clock's start."""
         return self.source.now() * self.rate
 
     def source_time(self, reading: float) -> float:

@@ -1,6 +1,6 @@
 """Compute the version of the running code: the installed version and a digest of the sources.
 
-In the wheel, whose imports have a prefix (`messages.modules`), the digest is that of the repository's sources.
+In the wheel, whose imports have a prefix (`messages.modules`), the digest equals that of the repository's sources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 _PREFIX = b"kafka_actors._internal."
 _PUBLIC = _ROOT / "actors" / "public"
-"""What users import: it is in another place in the wheel, and no actor runs it."""
+"""The public package, whose place in the wheel differs; actors do not use it."""
 _PACKAGES = ("actors", "messages", "zk_bridge")
 
 

@@ -1,8 +1,8 @@
 """Construct actors by the rules of Thespian, but faster than Thespian does.
 
-A constructor may have the parameters `capabilities` and `requirements`; it gets those that it has. The parameters, and
-whether the class has a capability check, are cached for each class. Thespian inspects the signature at each creation,
-which takes most of its 20 us.
+A constructor gets the parameters `capabilities` and `requirements` if it has them. The parameters, and whether the
+class has a capability check, are cached for each class. Thespian inspects the signature at each creation, which takes
+most of its 20 us.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from thespian.actors import Actor, NoCompatibleSystemForActor
 
 _CLASSES = 128
-"""Maximum number of cached classes: loaded sources may come and go."""
+"""Maximum number of cached classes; loaded sources can add and remove classes."""
 _OFFERED = frozenset({"capabilities", "requirements"})
 
 
@@ -34,7 +34,7 @@ def construct(actor_class: type[Actor], capabilities: dict[str, Any], requiremen
 
 @lru_cache(_CLASSES)
 def _wishes(actor_class: type[Actor]) -> tuple[Callable[..., bool] | None, frozenset[str]]:
-    """The class's capability check, if it has one, and what its constructor names."""
+    """Return the class's capability check, or None, and the supported parameters of its constructor."""
     check = getattr(actor_class, "actorSystemCapabilityCheck", None)
     if actor_class.__init__ is Actor.__init__:
         return check, frozenset()

@@ -1,12 +1,12 @@
 """Run event handlers that are generators: each yields requests to other actors and gets their results back.
 
-A generator has no opinion on who drives it. What it yields is given to the driver's `perform`, whose result it is sent,
-or whose exception is thrown into it; where `perform` returns WAITING, the generator stays suspended until the driver
-calls `advance` again with the answer. The policies stand with the drivers:
+Each yielded value is passed to the driver's `perform`. Its result is sent into the generator, or its exception is
+thrown into it. After WAITING the generator stays suspended until the driver calls `advance` with the answer. The
+drivers have these policies:
 
-* serial, one conversation at a time, the rest is stashed: `actors.runtime.flow`;
-* concurrent, many at once, each with one request under way: `zk_bridge.core`;
-* at once, every answer is there: a test that plays the world.
+* serial, one conversation at a time, other events are stashed: `actors.runtime.flow`;
+* concurrent, many at once, each with one request in flight: `zk_bridge.core`;
+* immediate, every answer is available: a test that supplies the answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WAITING: Final = object()
-"""What `perform` returns for a step whose answer is not there yet."""
+"""Result of `perform` for a step whose answer is not available yet."""
 
 
 class Returned(NamedTuple, Generic[T]):
@@ -38,7 +38,7 @@ def advance(
     value: object = None,
     error: Exception | None = None,
 ) -> Returned[T] | Raised | None:
-    """Resume with `value`, or by raising `error`, and go on until it waits (None), has ended or has failed."""
+    """Resume with `value`, or by raising `error`, and run until the generator waits (None), returns or raises."""
     while True:
         try:
             step = conversation.send(value) if error is None else conversation.throw(error)

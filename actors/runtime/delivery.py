@@ -1,12 +1,12 @@
 """Messages in the queue of an actor system, and the record of their delivery.
 
-A delivery is the unit of everything here: one message handed to one receiver, numbered from 1 in the order in which
-the base hands them out. Its *cause* is the number of the delivery during which it was sent or its timer was armed; a
-message from outside has cause -k, meaning "entered after delivery k" (0: before the first).
+A delivery is one message handled by one receiver. Deliveries are numbered from 1 in their order. The *cause* of a
+delivery is the number of the delivery that sent its message or armed its timer. A message from outside has cause -k: it
+came after delivery k (0: before the first).
 
-Its *event id* is the number of the delivery that began what it serves: a client's request or other message from
-outside, a timer, or an event of the controller. Messages inherit the event id of the handler that sends them. An actor
-that continues earlier work (a suspended flow, a queued request) sets the id of that work by `Kernel.serve`.
+The *event id* of a delivery is the number of the delivery that began its event: a client's request or other message
+from outside, a timer, or an event of the controller. Messages inherit the event id of the handler that sends them. An
+actor that continues earlier work (a suspended flow, a queued request) sets the id of that work by `Kernel.serve`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from thespian.actors import ActorAddress
 
 SENT = "sent"
-"""Sent by an actor (or by the system on its behalf: exit notices, dead letters)."""
+"""Sent by an actor, or by the system for it: exit notices, dead letters."""
 OUTSIDE = "outside"
 """Came from outside: another thread, an external endpoint, tell() and ask()."""
 TIMER = "timer"
-"""A wake-up that an actor asked for."""
+"""A wake-up that an actor requested."""
 
 DEAD_LETTER = "dead letter"
-"""Delivery.error of a message whose receiver is no more."""
+"""Delivery.error of a message whose receiver has been removed."""
 
 
 class AdapterCall(NamedTuple):
@@ -57,10 +57,9 @@ class Envelope(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """The record of a message that was delivered, and of what its handler did; times are in seconds.
+    """The record of a delivered message and of its handler's result; times are in seconds.
 
-    `actor_class` is "" if the receiver is an external endpoint. `error` is None, or says why the handler failed
-    (or DEAD_LETTER).
+    `actor_class` is "" if the receiver is an external endpoint. `error` is None, the handler's error, or DEAD_LETTER.
     """
 
     n: int

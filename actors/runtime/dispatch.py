@@ -1,9 +1,8 @@
 """Dispatcher is an actor that handles each message in a method named after its class, `receiveMsg_<ClassName>`.
 
-As Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per actor
-class (4x faster over 12 classes), along the message's base classes, most special first; to pass a message on, call
-`super().receiveMsg_X`. And a message that no handler knows is an error, recorded as a failed delivery, never dropped in
-silence.
+It is like Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per
+actor class (4x faster over 12 classes) along the message's base classes, the most special first. `super().receiveMsg_X`
+passes a message on. A message without a handler is an error, recorded as a failed delivery, and not silently dropped.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         cls._handlers = {}
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
-        """Hand the message to its handler. Raises UnknownMessage where there is none."""
+        """Call the handler of the message. Raises UnknownMessage if the actor has no handler."""
         handler = self._handlers.get(message.__class__) or self.handler_of(message.__class__)
         if handler is None:
             raise UnknownMessage(f"{type(self).__name__} has no handler for {type(message).__name__}")
@@ -48,9 +47,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @classmethod
     def handler_of(cls, message_class: type) -> Handler | None:
-        """The handler for a class of messages, None if there is none.
+        """Return the handler for a class of messages, or None.
 
-        Raises TypeError for a generator function: as a plain handler it would silently never run (see FlowActor).
+        Raises:
+            TypeError: The handler is a generator function, which would never run (see FlowActor).
         """
         try:
             return cls._handlers[message_class]
@@ -63,10 +63,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
             return handler
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """Nothing to do by default; the system ends the actor afterwards."""
+        """Do nothing by default; the system removes the actor afterwards."""
 
     def send(self, to: ActorAddress, message: Any) -> None:
-        """As Thespian's, without its look whether that is an address at all where it is one of ours."""
+        """Send a message, without Thespian's check of the address if it is an ActorRef."""
         if to.__class__ is ActorRef:
             self._myRef.actor_send(to, message)
         else:
@@ -74,18 +74,20 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @property
     def busy(self) -> bool:
-        """Whether it is in the middle of a conversation: then its state cannot be restored (no snapshot is taken)."""
+        """Whether an event handler is suspended: the state of the actor cannot be restored then, so no snapshot is
+        taken.
+        """
         return False
 
     @property
     def now(self) -> float:
-        """Seconds on the base's clock, the same throughout one delivery (on Thespian's bases: the machine's)."""
+        """Seconds on the base's clock, constant during one delivery (on Thespian's bases the machine's clock)."""
         ref = self._myRef
         return ref.base.now if isinstance(ref, ActorRef) else time.monotonic()
 
     @property
     def event_id(self) -> int:
-        """The event that the running handler serves (see `actors.runtime.delivery`); 0 on Thespian's bases."""
+        """The event id of the running handler (see `actors.runtime.delivery`); 0 on Thespian's bases."""
         ref = self._myRef
         return ref.base.event_id if isinstance(ref, ActorRef) else 0
 
@@ -96,28 +98,30 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.n if isinstance(ref, ActorRef) else 0
 
     def serve(self, event_id: int) -> None:
-        """Set the event that the messages sent from now on serve: that of the work which the handler continues."""
+        """Set the event id of messages sent from now on to that of the work which the handler continues."""
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.base.serve(event_id)
 
     def note_error(self, error: Exception) -> None:
-        """Record on the running delivery an error that was dealt with."""
+        """Record an error that the actor has handled on the running delivery."""
         if isinstance(self._myRef, ActorRef):
             self._myRef.base.note_error(error)
 
     def port(self, name: str) -> Adapter:
-        """The port `name` of the base. Raises LookupError where the base has no such port, or is not a LocalBase."""
+        """Return the adapter `name` of the base. Raises LookupError if the base has no such adapter, or is not a
+        LocalBase.
+        """
         ref = self._myRef
         if not isinstance(ref, ActorRef):
             raise LookupError(f"this actor system has no I/O adapter {name!r}")
         return ref.base.ports.port(name)
 
     def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:
-        """Have a WakeupMessage when the clock shows `moment`, never before; under a `name`, as `set_timer`.
+        """Send a WakeupMessage when the clock shows `moment`, never before; with a `name`, as `set_timer`.
 
-        Periods are rounded, here up: who is woken a fraction too early arms the next timer for the same moment; where
-        time is virtual, for ever.
+        Periods are rounded up: an actor that wakes a fraction too early sets the next timer for the same moment, in
+        virtual time for ever.
         """
         microseconds = max(math.ceil((moment - self.now) * 1e6), 0)
         if self.now + microseconds / 1e6 < moment:
@@ -128,9 +132,9 @@ class Dispatcher(Actor):  # type: ignore[misc]
             self.wakeupAfter(timedelta(microseconds=microseconds), payload)
 
     def set_timer(self, name: str, seconds: float, payload: Any = None) -> None:
-        """As wakeupAfter, under a name: what was armed under it before, and is not yet delivered, never comes.
+        """Send a WakeupMessage after a period; an earlier one of this name that is not yet delivered is cancelled.
 
-        Thespian's own bases cannot take a timer back: there, what is late has to be known by its payload.
+        Thespian's own bases cannot cancel a timer: there, the actor must detect a late one by its payload.
         """
         ref = self._myRef
         if isinstance(ref, ActorRef):
@@ -139,7 +143,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
             self.wakeupAfter(timedelta(seconds=seconds), payload)
 
     def cancel_timer(self, name: str) -> None:
-        """Take back what is armed under this name; nothing where there is nothing (and on Thespian's bases)."""
+        """Cancel the timer of this name, if it exists; without effect on Thespian's bases."""
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.cancel_timer(name)

@@ -29,9 +29,9 @@ class Diverged(Exception):
 
 
 def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> None:
-    """The message that the replayed actors sent, or a timer of theirs, is the recorded one. Raises Diverged.
+    """Compare a sent message or a timer of the replayed actors with the record. Raises Diverged.
 
-    Without `content` the record holds no payload, and the message's class for its type.
+    Without `content` the record has no payload, and the message's class name as its type.
     """
     type_, payload = encoded(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
     way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)
@@ -52,10 +52,10 @@ def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> N
 def compare_outcome(
     record: TraceRecord, effects: tuple[AdapterCall, ...], error: str | None, actor_class: str, event_id: int
 ) -> None:
-    """What the handler did beside sending, how it ended, and which event it served is as recorded. Raises Diverged."""
+    """Compare I/O calls, error, actor class and event id of a delivery with the record. Raises Diverged."""
     at = f"while {record.receiver} handled {record.type}"
     for recorded, made in zip(record.effects, effects, strict=False):
-        if ENCODER.encode(recorded) != ENCODER.encode(made):  # equal in Python may be another value: 1 and True
+        if ENCODER.encode(recorded) != ENCODER.encode(made):  # values equal in Python may differ: 1 and True
             raise Diverged(record.n, f"another effect {at}", call(*recorded_effect(recorded)[:3]), call(*made[:3]))
     if len(effects) < len(record.effects):
         missing = recorded_effect(record.effects[len(effects)])
@@ -70,7 +70,7 @@ def compare_outcome(
 
 
 def payload_difference(record: TraceRecord, payload: bytes) -> tuple[str, str, str] | None:
-    """Where the record's payload and this one first differ: (path such as ".isr[2]", recorded, replayed)."""
+    """Return the first difference of the payloads: (path such as ".isr[2]", recorded, replayed), or None."""
     recorded = bytes(record.payload)
     if payload == recorded:
         return None
@@ -79,7 +79,7 @@ def payload_difference(record: TraceRecord, payload: bytes) -> tuple[str, str, s
 
 
 def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str, Any, Any] | None:
-    """Where two decoded payloads first differ: (path such as ".isr[2]", recorded, replayed); None if nowhere."""
+    """Return the first difference of two decoded payloads: (path such as ".isr[2]", recorded, replayed), or None."""
     if type(recorded) is type(replayed):
         if isinstance(recorded, dict):
             for key in sorted(recorded.keys() | replayed.keys()):
@@ -101,7 +101,7 @@ def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str
 
 
 def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
-    """Where what the actors of `base` hold first differs from a snapshot. Raises Damaged, OSError."""
+    """Return the first difference of the actors of `base` from a snapshot. Raises Damaged, OSError."""
     n, codec = snapshot.after, MessageDecoder()
     names = ["the system", *(str(ref) for ref in base.living())]
     for name, recorded, replayed in zip(names, snapshot.lines(), system_lines(base), strict=False):
@@ -119,7 +119,7 @@ def _shown(state: Any) -> Any:
 
 
 def encoded(message: object) -> tuple[str, bytes]:
-    """(type name, payload) as a record holds them, also of a message without a form."""
+    """Return (type name, payload) as a record stores them, also of a message without a JSON form."""
     try:
         return encode(message)
     except TraceError as error:
@@ -127,7 +127,7 @@ def encoded(message: object) -> tuple[str, bytes]:
 
 
 def recorded_effect(effect: RecordedEffect) -> AdapterCall:
-    """The recorded effect with tuples where JSON has lists."""
+    """Return the recorded call with tuples in place of JSON's lists."""
     return AdapterCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
 
 
@@ -139,25 +139,25 @@ def _tuples(value: Any) -> Any:
 
 
 def message_line(record: TraceRecord) -> str:
-    """A record in a line."""
+    """Return a record as one line."""
     payload = _short(bytes(record.payload).decode())
     return f"{route(record)} {payload} ({_why(record.kind, record.cause)})"
 
 
 def envelope_line(envelope: Envelope) -> str:
-    """A replayed message in a line."""
+    """Return a replayed message as one line."""
     type_, payload = encoded(envelope.message)
     way = f"{address_text(envelope.sender)} -> {address_text(envelope.receiver)}"
     return f"{way}: {type_} {_short(payload.decode())} ({_why(envelope.kind, envelope.cause)})"
 
 
 def route(record: TraceRecord) -> str:
-    """A message with its sender and receiver."""
+    """Return sender, receiver and type of a record as text."""
     return f"{record.sender} -> {record.receiver}: {record.type}"
 
 
 def call(port: str, method: str, args: tuple[Any, ...]) -> str:
-    """A port's call, as it reads in code."""
+    """Return the call of an adapter as Python code."""
     return _short(f"{port}.{method}({', '.join(map(repr, args))})")
 
 

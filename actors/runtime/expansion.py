@@ -1,9 +1,9 @@
 """Restore the messages that a trace with trace.detail=inputs omits, by replay, and write a complete trace.
 
-Rule 1: a replay says it all again, and compares what the record holds; what is written is what a full recording would
-        have held. At the first difference the expansion ends as a run that was broken off.
-Rule 2: the run keeps its name, so the expansion lies in another folder. It begins where the replay did: at the
-        beginning, or at a snapshot.
+Rule 1: a replay sends all messages again, and compares the recorded data. The written trace equals a full recording. At
+        the first difference the written run ends like a run that broke off.
+Rule 2: the run keeps its name, so it is written to another folder. It begins where the replay began: at the beginning,
+        or at a snapshot.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from messages.trace.text import FrameText
 from messages.trace.writer import SEGMENT_BYTES, RunWriter
 
 FRAME_BYTES = 4 << 20
-"""Of text, as a recorder's."""
+"""Bytes of text per frame, as in a recorder."""
 
 
 def expand(run: Run, actors: Collection[type[Actor]], folder: Path) -> RunReplay:
-    """Write the run again, in full, into `folder`; how its replay went. Raises OSError."""
+    """Write the run with all messages into `folder`, and return the result of its replay. Raises OSError."""
     writing = _Expansion(run, folder)
     try:
         result = Replay(run, actors, listener=writing).result()
@@ -50,18 +50,18 @@ class _Expansion:
 
     @property
     def _open(self) -> RunWriter:
-        """The run's files, which are made when it is known where it begins."""
+        """The writer, which is created when the first delivery is known."""
         if self._writer is None:
             self._writer = RunWriter(self._folder, in_full(self._header, self._after), SEGMENT_BYTES)
         return self._writer
 
     def begins(self, base: LocalBase) -> None:
-        """See Listener.begins."""
+        """See ReplayListener.begins."""
         self._after = base.n
         self._snapshot(base)
 
     def lived(self, record: TraceRecord) -> None:
-        """See Listener.lived."""
+        """See ReplayListener.lived."""
         if record.kind == ENDED:
             self.flush()
             self._open.end(ended(record.n, record.type, self._open.records, record.error, record.taken_at))
@@ -73,12 +73,12 @@ class _Expansion:
             self.flush()
 
     def holds(self, base: LocalBase) -> None:
-        """See Listener.holds."""
+        """See ReplayListener.holds."""
         self.flush()
         self._snapshot(base)
 
     def flush(self) -> None:
-        """Write what there is."""
+        """Write the collected records."""
         text, self._text = self._text, FrameText()
         if text.records:
             self._open.write(text.finish(), text.records, self._after)

@@ -1,8 +1,8 @@
-"""External endpoints are addresses to which actors send messages, with a function instead of an actor behind them.
+"""External endpoints are addresses to which actors send messages, with a function instead of an actor.
 
-ZooKeeper, sockets, metrics and the process itself stand outside the actor system. Actors send to them as to anybody;
-their own mail comes in by `base.inject(to, message, sender=endpoint_address)`. To the base an external endpoint is a
-receiver like an actor, whose whole behaviour is a callback.
+ZooKeeper, sockets, metrics and the process itself are outside of the actor system. Actors send messages to them as to
+other actors. Their own messages enter by `base.inject(to, message, sender=endpoint_address)`. For the base an external
+endpoint is a receiver whose handler is a callback.
 """
 
 from __future__ import annotations

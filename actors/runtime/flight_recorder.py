@@ -1,14 +1,15 @@
 """A flight recorder keeps the last messages of a node in memory, and writes them to a trace after a failure or on
 request.
 
-Rule 1: what is kept begins with a snapshot of the whole system (or at the node's beginning), so that it replays. When
-        after the configured number of deliveries since the last snapshot, another is taken as soon as every actor
-        rests; what lies before the last but one is let go.
-Rule 2: it is dumped when a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
-        user asks; not twice within DUMP_SECONDS. `_reason` has the rules.
-Rule 3: a dump is a run of its own, full, whose end says why it was made. Beside a loop a child of the process writes
-        it, from the memory as it was.
-Rule 4: nothing here harms the node. A dump that cannot be written is logged, and `reason` says so.
+Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
+        replayed. After the configured number of deliveries since the last snapshot, another is taken as soon as all
+        actors are at rest. Messages before the last snapshot but one are discarded.
+Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
+        user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
+Rule 3: a dump is a run of its own with full detail, whose end record has the reason. With an event loop, a forked child
+        process writes it from its copy of the memory.
+Rule 4: a failure here does not affect the node. A dump that cannot be written is logged, and `reason` describes the
+        error.
 """
 
 from __future__ import annotations
@@ -47,19 +48,19 @@ SLOW_SECONDS = 1.0
 DUMP_SECONDS = 60.0
 """Minimum seconds between two automatic dumps."""
 REST_SECONDS = 0.25
-"""So often it is looked whether all actors rest: there may be a hundred thousand."""
+"""Seconds between two checks for resting actors: there may be 100,000 actors."""
 ASKED = "asked for"
 
 _EPOCHED = get_args(ControllerRequest)
-"""Messages that tell a broker of the controller's epoch: classes, for a look at each delivery is to cost little."""
+"""Messages with the controller's epoch. They are compared by class, because the check runs for each delivery."""
 _INCONSISTENT = "Inconsistent"
-"""How the error of an actor begins that found a contradiction in what it knows (validate.state)."""
+"""Beginning of an actor's error after a failed check of its state (validate.state)."""
 
 
 class RecordedSegment(NamedTuple):
     """A part of the flight recorder's memory: a snapshot of the actor system, and the deliveries that followed it.
 
-    No pieces: the node had just begun, or it never rested.
+    `snapshot` is empty if the part begins at the node's start, or if the actors were never at rest.
     """
 
     begins: int
@@ -69,7 +70,7 @@ class RecordedSegment(NamedTuple):
 class FlightRecorder:
     """A recorder that keeps at least the last `deliveries` messages in memory, and can write them below `folder`.
 
-    The other arguments are a Recorder's; `slow_seconds` is how long a handler may take.
+    The other arguments are those of Recorder; a handler that takes longer than `slow_seconds` causes a dump.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class FlightRecorder:
         self.folder = Path(folder)
         self.reason = ""
         self.dumps = 0
-        """How many were begun."""
+        """Number of dumps started."""
         self._header = header_of(node, roles, settings, now, events, FULL)
         self.run = self._header.run
         self._now = now
@@ -115,19 +116,21 @@ class FlightRecorder:
     # -------------------------------------------------------------------------------------------- the base's observer
 
     def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and look."""
+        """Keep one delivery, and check for a dump."""
         self.keep(delivery)
         self.look()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
+        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
         where = class_name(actor_class)
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def look(self) -> None:
-        """Look at what came since the last look: dump it where there is a reason, let go of what is too old."""
+        """Check the deliveries since the last call: write a dump if there is a reason, and take a snapshot if one is
+        due.
+        """
         kept = self._kept
         if not kept:
             return
@@ -140,7 +143,7 @@ class FlightRecorder:
             self._take_snapshot()
 
     def _reason(self, latest: Iterable[Any]) -> str:
-        """Why these deliveries, the last first, are worth a dump; "" if all is well."""
+        """Return the reason for a dump in these deliveries, given last first; "" if none."""
         slow, found = self._slow, ""
         for taken in latest:
             if taken.__class__ is TraceRecord:
@@ -159,7 +162,7 @@ class FlightRecorder:
     # -------------------------------------------------------------------------------------------- the beginning
 
     def _take_snapshot(self) -> None:
-        """Begin another stretch, where every actor is at rest."""
+        """Take a snapshot if all actors are at rest; it starts another segment."""
         base = self._base
         if self._reading is not None or base is None or self._now() < self._rest_at:
             return
@@ -180,7 +183,7 @@ class FlightRecorder:
             self._begin(n, pieces, f"{type(error).__name__}: {error}")
 
     def _begin(self, n: int, pieces: list[Piece], failure: str) -> None:
-        """A stretch begins after delivery n, unless its snapshot failed."""
+        """Start a segment after delivery n, unless its snapshot failed."""
         self._reading = None
         if failure:
             _log.warning("Failed to take a snapshot for the flight recorder: %s", failure)
@@ -193,7 +196,9 @@ class FlightRecorder:
             self._let_go(self._stretches[0].begins)
 
     def _bound(self, n: int) -> None:
-        """Drop old deliveries without idle actors: if no later snapshot is left, the dump has none."""
+        """Discard old deliveries if no snapshot can be taken. If the last segment is discarded, the dump has no
+        snapshot.
+        """
         stretches = self._stretches
         while n - stretches[0].begins > 4 * self._deliveries:
             stretches.popleft()
@@ -209,7 +214,11 @@ class FlightRecorder:
     # -------------------------------------------------------------------------------------------- dumps
 
     def dump(self, reason: str = ASKED) -> None:
-        """Write what is kept, unless a dump is being written, or was a little while ago; who asks need not wait."""
+        """Write the kept messages to a trace, without waiting for the end.
+
+        Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last one unless a user
+        requested it.
+        """
         if self._writing is not None or (self._now() < self._dump_at and reason != ASKED):
             return
         self._dump_at = self._now() + DUMP_SECONDS
@@ -236,14 +245,14 @@ class FlightRecorder:
     # -------------------------------------------------------------------------------------------- life
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let children read the system out and write dumps from now on, for this loop must go on."""
+        """Let child processes take snapshots and write dumps from now on, so that this loop is not blocked."""
         self._loop = loop
 
     def flush(self) -> None:
-        """Nothing waits to be written."""
+        """Do nothing: no data is waiting."""
 
     def close(self) -> None:
-        """End; a dump that is being written is waited for. What is kept is let go."""
+        """End; wait for a dump in progress, and discard the kept messages."""
         if self._reading is not None:
             self._reading.close()
         if self._writing is not None:
@@ -252,7 +261,7 @@ class FlightRecorder:
         self._kept.clear()
 
     def abandon(self) -> None:
-        """End as a kill does: what is kept is gone."""
+        """End as after a kill: discard the kept messages."""
         self.close()
 
 
@@ -265,7 +274,7 @@ def _write(
     reason: str,
     now: float,
 ) -> None:
-    """Write one dump. Raises OSError."""
+    """Write a dump. Raises OSError."""
     writer = RunWriter(folder, header, SEGMENT_BYTES, *bounds)
     try:
         for content, lines in snapshot:
@@ -285,6 +294,6 @@ def _write(
 
 
 def _number(taken: tuple[Any, ...] | TraceRecord) -> int:
-    """The number of a delivery, or of the one after which an actor was created."""
+    """Return the number of a delivery, or of the one after which an actor was created."""
     number: int = taken.n if taken.__class__ is TraceRecord else taken[0]  # type: ignore[union-attr, index]
     return number

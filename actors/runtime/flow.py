@@ -1,31 +1,31 @@
 """FlowActor is an actor whose event handlers are generators (flows); it handles one event at a time, and a flow can
 wait for replies of other actors.
 
-`flow(message)` returns a generator, or None for an event that is done at once. What the generator yields is
+`flow(message)` returns a generator, or None for an event that is already handled. A flow can yield
 
-* a *question* (its class has `asks`, the name of a peer): it goes out as Ask(id, question); the flow is resumed with
-  the result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
-* AskAll(pairs): the questions go out to the addresses given; the flow is resumed with the results in that order once
-  all are in. A Failure stays in its place as a value: one bad answer does not take the others away;
-* Begin(question): the question goes out, and the flow goes on at once with a ticket. Await(ticket) resumes it as the
-  question itself would have, as soon as its answer is in;
-* Pause(): the shell sends itself Continue(id); the flow is resumed when that is delivered, behind all mail that waits;
-* anything else is an *instruction*: `perform(instruction)` is called, and the flow goes on with None. What it raises is
-  thrown into the flow.
+* a *question* (its class has `asks`, the name of a peer): it is sent as Ask(id, question). The flow is resumed with the
+  result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
+* AskAll(pairs): the questions are sent to the given addresses. The flow is resumed with the results in that order after
+  the last one. A Failure is returned as a value, so that the other results are not lost;
+* Begin(question): the question is sent, and the flow continues at once with a ticket. Await(ticket) resumes it as the
+  question itself would have, as soon as its answer has arrived;
+* Pause(): the actor sends Continue(id) to itself. The flow is resumed when that is delivered, after all queued
+  messages;
+* any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
+  of `perform` is thrown into the flow.
 
-Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message
-for which the class has a `receiveMsg_X` is no event: it is handled at once, also meanwhile.
-Rule 2 (no recursion): flows, follow-ups and the stash are worked off by one loop, which pauses, too, where the stash is
-long.
-Rule 3 (failure): an event that raises is logged, recorded on the delivery and dropped. Nothing above sees it: a system
-that did would deliver the message again, and every send of the first attempt with it. `event_failed` may return a
-flow, which runs before anything stashed; if that raises too, it is logged and that is all.
-Rule 4 (preemption): a message that `preempts` is looked at before all: the suspended flow is closed, the stash cleared,
-`preempted` is given what was dropped, and then the message is handled.
-Rule 5 (answers): each question has an id of the shell's own. Answers to no open question are dropped. A question
-without an answer for `answer_deadline` seconds has lost it: LostAnswer is thrown into the flow. Of one that was begun
-they are counted from where it is awaited.
-Rule 6 (event ids): what a flow sends has the event id that `event_id_of` gave its message when that was delivered, also
+Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
+which the class has a `receiveMsg_X` is not an event: it is handled at once, also meanwhile.
+Rule 2 (no recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events.
+Rule 3 (failure): an event whose flow raises is logged, recorded on the delivery and dropped. The exception is not
+passed to the system, which could deliver the message again, with every send of the first attempt. `event_failed` may
+return a flow, which runs before stashed events; if that raises too, it is only logged.
+Rule 4 (preemption): a message that `preempts` is handled before all others: the suspended flow is closed, the stash is
+cleared, `preempted` gets the dropped events, and then the message is handled.
+Rule 5 (answers): each question has an id of this actor. Answers to other ids are dropped. If a question has no answer
+after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question of Begin the time starts at its
+Await.
+Rule 6 (event ids): messages of a flow have the event id that `event_id_of` returned when its event was delivered, also
 after the flow was stashed or suspended.
 """
 
@@ -64,7 +64,7 @@ MOST_AT_ONCE = 32
 """Maximum number of stashed events handled in one delivery: a thousand may have arrived together."""
 
 ANSWERS = "answers"
-"""Name of the timer that watches over the open questions."""
+"""Name of the timer for the deadline of open questions."""
 
 
 class FlowActor(Dispatcher):
@@ -72,9 +72,12 @@ class FlowActor(Dispatcher):
 
     Subclasses implement `flow` and `perform`, and set `peers`.
 
-    `peers` maps the names that questions ask for to addresses. `sender` is who sent the event that is being handled,
-    also after the flow was suspended; `waited` for how many seconds it was stashed, `requests` what its answers have
-    cost so far.
+    Attributes:
+        answer_deadline: Seconds after which an unanswered question is lost.
+        peers: Addresses by the names in `Question.asks`.
+        sender: The sender of the current event, also after the flow was suspended.
+        waited: The seconds for which the current event was stashed.
+        requests: The number of ZooKeeper requests for the answers so far.
     """
 
     answer_deadline: ClassVar[float] = 60.0
@@ -97,40 +100,42 @@ class FlowActor(Dispatcher):
         self._first_open = 0
         self._results: list[Any] | None = None
         self._begun: dict[int, Any] = {}
-        """Of questions that were begun: the results that are in, else None."""
+        """Questions of Begin by ticket: the result, or None before its arrival."""
         self._awaited: int | None = None
         self._pause: int | None = None
 
     # -------------------------------------------------------------------------------------------- what subclasses say
 
     def flow(self, message: Any) -> Flow[None] | None:
-        """The flow of an event; None if it is already handled."""
+        """Return the flow of an event; None if it is already handled."""
         raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
 
     def perform(self, instruction: Any) -> None:
-        """Carry out what a flow yielded that is no question."""
+        """Execute an instruction that a flow yielded."""
         raise NotImplementedError(f"{type(self).__name__}.perform cannot execute {type(instruction).__name__}")
 
     def preempts(self, message: Any) -> bool:
-        """Whether this event clears away everything before it."""
+        """Return whether this event drops all earlier ones."""
         return False
 
     def preempted(self, dropped: list[Event]) -> None:
-        """These events, the suspended one first, will not be handled (any more)."""
+        """Handle the loss of these events, the suspended one first."""
 
     def event_failed(self, event: Any, error: Exception) -> Flow[None] | None:
-        """The flow of `event` raised `error`: what to do before any other event is looked at."""
+        """Return a flow to run before any other event, after the flow of `event` raised `error`."""
         return None
 
     def event_id_of(self, message: Any) -> int:
-        """The event id of the flow of `message`, which is being delivered: by default that of the sender's event."""
+        """Return the event id of the flow of `message`, which is being delivered; by default that of the sender's
+        event.
+        """
         return self.event_id
 
     # -------------------------------------------------------------------------------------------------- what is to see
 
     @property
     def stashed(self) -> int:
-        """How many events wait for the suspended one."""
+        """Number of stashed events."""
         return len(self._stash)
 
     @property
@@ -141,7 +146,7 @@ class FlowActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------------- the shell
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
-        """Sort the mail: answers, wake-ups of the shell, handlers, events."""
+        """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""
         if message.__class__ is Answer:
             self.requests += message.requests
             self._answered(message.id, message.result)
@@ -158,7 +163,7 @@ class FlowActor(Dispatcher):
         return None
 
     def _came(self, message: Any, sender: ActorAddress) -> None:
-        """An event: begin it, or stash it while a flow is suspended."""
+        """Start an event, or stash it while a flow is suspended."""
         event_id = self.event_id_of(message)
         self.serve(event_id)
         preempts = self.preempts(message)
@@ -173,7 +178,7 @@ class FlowActor(Dispatcher):
             self._unstash()
 
     def _resume(self, value: Any, error: Exception | None = None) -> None:
-        """Go on with the suspended flow, then with what is stashed."""
+        """Resume the suspended flow, and then handle stashed events."""
         self.serve(self._flow_event_id)
         self._advance(value, error)
         self._unstash()
@@ -203,7 +208,7 @@ class FlowActor(Dispatcher):
         self._advance(None, None)
 
     def _advance(self, value: Any, error: Exception | None) -> None:
-        """Run the flow until it waits or ends; a follow-up takes its place in the same loop."""
+        """Run the flow until it waits or ends; a follow-up replaces it in the same loop."""
         while self._flow is not None:
             outcome = advance(self._flow, self._step, value, error)
             if outcome is None:
@@ -215,7 +220,7 @@ class FlowActor(Dispatcher):
         self._event = None
 
     def _step(self, step: Any) -> object:
-        """What the flow yielded: send what is asked, or carry it out."""
+        """Execute a yielded value: send a question, or perform an instruction."""
         if isinstance(step, Question):
             self._ask(((self.peers[step.asks], step),), None)
         elif isinstance(step, AskAll):
@@ -240,12 +245,12 @@ class FlowActor(Dispatcher):
         return WAITING
 
     def _fail(self, error: Exception) -> None:
-        """The event or its follow-up raised: log, record, and put the follow-up, if any, in its place."""
+        """Handle an exception of an event or its follow-up: log and record it, and start the follow-up, if any."""
         event = self._event
         assert event is not None
         self._flow = None
         name = type(event[0]).__name__
-        expected = isinstance(error, AskFailed)  # its name and text say all; a stack would only frighten
+        expected = isinstance(error, AskFailed)  # name and text are sufficient without a stack trace
         reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
         log.error("%s: handling %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
         self.note_error(error)
@@ -299,14 +304,14 @@ class FlowActor(Dispatcher):
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
     def _taken(self, ticket: int) -> Any:
-        """The result of a question that was begun. Raises what a Failure names."""
+        """Return the result of a question of Begin. Raises the exception for a Failure."""
         result = self._begun.pop(ticket)
         if isinstance(result, Failure):
             raise error_of(result)
         return result
 
     def _begun_answered(self, ticket: int, result: Any) -> None:
-        """Keep it until it is awaited, or go on with it."""
+        """Store a result until its Await, or resume the flow with it."""
         self._begun[ticket] = result
         if ticket != self._awaited:
             return
@@ -338,7 +343,9 @@ class FlowActor(Dispatcher):
             self._resume(result)
 
     def _lost(self, first: int) -> None:
-        """The deadline of the questions from `first` on has passed: on Thespian's bases maybe one of earlier ones."""
+        """Handle the deadline of the questions from `first` on; on Thespian's bases it may be the deadline of earlier
+        ones.
+        """
         if self._awaited == first:
             self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))
             return
@@ -349,5 +356,5 @@ class FlowActor(Dispatcher):
 
 
 def _pausing() -> Flow[None]:
-    """A flow of nothing else."""
+    """Return a flow that only pauses."""
     yield Pause()

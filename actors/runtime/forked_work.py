@@ -1,9 +1,9 @@
 """Run work in a forked child process, on a copy of the memory, while the event loop continues.
 
-Rule 1: a fork has one moment of everything for itself, and costs the node 2 to 6 ms for each 100 MB, whatever is to be
-        done with it. What the child finds out it says piece by piece through a pipe.
-Rule 2: the child touches nothing that it shares: it closes every file but its pipe, its standard streams lead nowhere,
-        and it ends without a goodbye.
+Rule 1: a fork has a consistent copy of the memory. It costs the node 2 to 6 ms for each 100 MB, independent of the
+        work. The child sends its output in pieces through a pipe.
+Rule 2: the child uses no shared resources: it closes every file except its pipe, redirects its standard streams to
+        /dev/null, and exits without cleanup.
 """
 
 from __future__ import annotations
@@ -19,22 +19,28 @@ from contextlib import suppress
 from messages.trace.snapshots import Piece
 
 Tell = Callable[[Piece], None]
-"""How the child says something."""
+"""Function that sends a piece from the child."""
 
 _HEAD = struct.Struct("<I I")
-"""Before each piece in the pipe: its bytes and its lines. No lines: the child's last words, on what went wrong."""
+"""Header of each piece in the pipe: its bytes and its lines. 0 lines: the child's last message, an error or _WELL."""
 _AT_ONCE = 1 << 18
 """Bytes read from the pipe in one turn."""
 _WELL = "well"
 _STANDARD = 3
-"""The number of standard streams."""
+"""Number of standard streams."""
 
 
 class ForkedWork:
     """A forked child process that runs `work` and sends its output to the event loop.
 
-    `heard` is called for each piece, then `done` with what went wrong ("": nothing). Raises OSError where no process
-    can be had.
+    Args:
+        work: Runs in the child, with a function that sends a piece.
+        loop: The event loop of the node.
+        heard: Called for each piece.
+        done: Called at the end with the error, "" if none.
+
+    Raises:
+        OSError: The process cannot be forked.
     """
 
     def __init__(
@@ -64,13 +70,13 @@ class ForkedWork:
         loop.add_reader(reading, self._readable)
 
     def close(self, kill: bool = True) -> None:
-        """End it, or else wait for its end; `done` is not called."""
+        """Kill the child, or wait for its end; `done` is not called."""
         self._loop.remove_reader(self._pipe)
         if kill:
             with suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
         os.close(self._pipe)
-        with suppress(ChildProcessError):  # with SIGCHLD ignored there is no child to wait for
+        with suppress(ChildProcessError):  # if SIGCHLD is ignored, the child cannot be waited for
             os.waitpid(self._child, 0)
 
     def _readable(self) -> None:
@@ -93,7 +99,7 @@ class ForkedWork:
 
 
 def _live(work: Callable[[Tell], None], pipe: int) -> None:
-    """The child's whole life."""
+    """Run the work in the child, and exit."""
     try:
         gc.disable()
         signal.set_wakeup_fd(-1)
@@ -101,7 +107,7 @@ def _live(work: Callable[[Tell], None], pipe: int) -> None:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGUSR1 else signal.SIG_DFL)
         os.nice(10)
         null = os.open(os.devnull, os.O_RDWR)
-        for stream in range(_STANDARD):  # else a file of its own would get the number to which Python complains
+        for stream in range(_STANDARD):  # otherwise an opened file could get the number of stderr
             os.dup2(null, stream)
         os.closerange(_STANDARD, pipe)
         os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))

@@ -1,10 +1,11 @@
 """Run actors in the threads that call `tell`, `ask` and `listen`, as Thespian's simple system base does.
 
-Rule 1: one thread drives at a time (`_turn`); who finds it taken waits for mail, or for its turn, whichever is first.
-Rule 2: waiting is real: ask and listen honour their timeout, and a message injected by another thread wakes them. A
-        waiter sleeps until there is mail, the next timer, its limit, or until another's turn has changed something.
-Rule 3: tell returns when nothing is due; ask and listen return with the first message to their outside.
-Rule 4: another kernel of this process that received mail is driven too, because it has no other driver.
+Rule 1: one thread drives at a time (it holds `_turn`). Another thread waits for a message or for its turn, whichever is
+        first.
+Rule 2: waits are real: ask and listen end after their timeout, and a message injected by another thread wakes them. A
+        waiting thread sleeps until a message, the next timer, its time limit, or a delivery in another thread's turn.
+Rule 3: tell returns when nothing is due; ask and listen return with the first message to their endpoint.
+Rule 4: another kernel of this process that received messages is driven too, because it has no other driver.
 Rule 5: while a loop drives (`attach`), inline callers only send and wait.
 """
 
@@ -25,16 +26,15 @@ from actors.runtime.loop import LoopDriver
 from actors.runtime.reference import ActorRef
 
 SLICE = 16
-"""Deliveries between two looks at the mailbox and the time limit."""
+"""Number of deliveries between two checks of the mailbox and the time limit."""
 
 
 class InlineDriver:
     """A driver that runs the actors in the threads that call `tell`, `ask` and `listen`.
 
-    It is the external address that receives the answers for these threads.
+    It has an external endpoint, which receives the replies for these threads.
 
-    `loop` may drive instead. `newPrimaryActor` is the system's, represented by an external endpoint (Thespian's
-    `private()`).
+    `loop` may drive in its place. `newPrimaryActor` is the system's method (used by Thespian's `private()`).
     """
 
     def __init__(
@@ -53,17 +53,17 @@ class InlineDriver:
         self._mail: deque[Any] = deque()
         self._rings = 0
         self._turn_wanted = False
-        """Another thread found the turn taken, and waits for the bell."""
+        """Whether another thread found the turn taken, and waits for a notification."""
         self._origin = shared or self
         self._origin._clones += 1
         self.address = kernel.external_endpoint(f"requester.{self._origin._clones}", self._received)
 
     def clone(self) -> InlineDriver:
-        """Another outside of the same kernel (Thespian's private context)."""
+        """Return another external endpoint of the same kernel (Thespian's private context)."""
         return InlineDriver(self._kernel, self._loop, self.newPrimaryActor, self._origin)
 
     def exit_context(self) -> None:
-        """Close this outside."""
+        """Remove this external endpoint."""
         self._kernel.dismiss(self.address)
 
     def tell(self, to: ActorAddress, message: Any) -> None:
@@ -72,14 +72,15 @@ class InlineDriver:
         self.drive()
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None) -> Any:
-        """Send, then listen."""
+        """Send, and return the next message for this endpoint."""
         self._kernel.inject(to, message, self.address)
         return self.listen(timeout)
 
     def listen(self, timeout: timedelta | float | None) -> Any:
-        """The first message for this outside; None after `timeout` (None: wait for ever).
+        """Return the next message for this endpoint; None after `timeout` (None: wait for ever).
 
-        Raises RuntimeError inside a handler and on the thread of the loop that drives: the wait would never end.
+        Raises:
+            RuntimeError: In a handler, or on the thread of the driving loop: the wait would never end.
         """
         if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
             raise RuntimeError(
@@ -106,11 +107,13 @@ class InlineDriver:
             pass
 
     def hold(self) -> None:
-        """Take the turn for another driver, after who has it now."""
+        """Take the turn for another driver, after its current holder."""
         self._turn.acquire()
 
     def let_go(self, news: bool = True) -> int:
-        """Give the turn back, and wake who waits if there is `news` or the turn is wanted. The bell's count then."""
+        """Release the turn; wake waiting threads if there is `news` or the turn is wanted. Return the notification
+        count.
+        """
         origin = self._origin
         with self._bell:
             self._turn.release()
@@ -120,7 +123,7 @@ class InlineDriver:
             return origin._rings
 
     def ring(self) -> None:
-        """Wake who waits: there is mail."""
+        """Wake the waiting threads: a message has arrived."""
         with self._bell:
             self._ring()
 
@@ -134,10 +137,11 @@ class InlineDriver:
             self.ring()
 
     def _slice(self, limit: int | None = SLICE) -> tuple[float | None, int]:
-        """Take the turn if it is free and deliver some.
+        """Take the turn if it is free, and deliver some messages.
 
-        Returns what Kernel.run does (None also where the turn is taken), and the bell's count of that moment: what
-        has rung since is news. One's own ring is none, and a turn without a delivery rings no bell.
+        Returns:
+            The result of Kernel.run (also None if the turn is taken), and the notification count at that time. Later
+            notifications are new; a turn without a delivery does not notify.
         """
         kernel, origin = self._kernel, self._origin
         with self._bell:
@@ -157,7 +161,7 @@ class InlineDriver:
         return (0.0 if kernel.has_mail_from_outside else due), heard
 
     def _wait(self, heard: int, seconds: float | None) -> None:
-        """Sleep until the bell has rung since it was `heard`, at most `seconds`; virtual time passes at once."""
+        """Sleep until the notification count differs from `heard`, at most `seconds`; virtual time passes at once."""
         clock = self._kernel.clock
         if isinstance(clock, VirtualClock) and seconds is not None:
             clock.advance(seconds)

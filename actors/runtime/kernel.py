@@ -1,27 +1,28 @@
 """The core of the actor system: a message queue, timers, and the delivery of one message at a time.
 
-Rule 1 (order): one FIFO holds all mail. Before each delivery, timers that are due enter it in the order of their
-deadlines (equal deadlines: in the order of arming), then what came from outside, in the order of arrival.
-Rule 2 (threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver, once.
-Rule 3 (failure): a handler that raises has had its chance: the error is recorded on the delivery, and the message is
-dropped. A message is never formatted in the log.
-Rule 4 (time): `now` is the clock's reading when the running delivery was taken from the queue.
-Rule 5 (addresses): an address is known by its text. An external endpoint is "outside:name".
+Rule 1 (order): one FIFO contains all messages. Before each delivery, due timers enter it in the order of their
+deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival.
+Rule 2 (threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver once.
+Rule 3 (failure): after an exception of a handler the error is recorded on the delivery, and the message is dropped.
+Messages are never formatted for the log.
+Rule 4 (time): `now` is the clock's time when the running delivery was taken from the queue.
+Rule 5 (addresses): an address is identified by its text. An external endpoint is "outside:name".
 
-Replay. A recorded run is replayed by a fresh system without a driver; the replayer hands out the recorded deliveries
-one after another with `deliver(envelope, now, effects)`, taking each envelope from where its kind says:
+Replay. A new system without a driver replays a recorded run. The replayer calls `deliver(envelope, now, effects)` for
+each recorded delivery. The kind of the delivery determines the source of the envelope:
 
-* "outside": `outside(to, message, sender, cause)` makes it; the addresses come from `address_of(text)`, which also
+* "outside": `outside(to, message, sender, cause)` creates it; the addresses come from `address_of(text)`, which also
   creates mute external endpoints;
 * "timer": `take_timer(receiver_text, armed_by)` takes the earliest timer of that receiver armed by that delivery;
-* "sent": `take_sent()` takes the head of the internal queue. Sends are one FIFO, so if the actors behave as recorded
-  the head *is* the message recorded next; compare sender, receiver, cause and message, and nothing is left to compare.
+* "sent": `take_sent()` takes the head of the internal queue. Sends are one FIFO, so the head *is* the next recorded
+  message if the actors behave as recorded. The replayer compares sender, receiver, cause and message.
 
-A timer that should have come before a message was queued, but did not, is what `take_overdue(queued_at)` finds. Timers
-that were taken back need no record: the replayed actors take them back as well.
+`take_overdue(queued_at)` finds a timer that should have been delivered before a message was queued. Cancelled timers
+need no record: the replayed actors cancel them as well.
 
-`deliver` returns the Delivery (its error and effects are to be compared) and raises EffectDiverged where an actor calls
-a port otherwise than recorded. Primary actors are created as they were, from outside, before the first delivery.
+`deliver` returns the Delivery, whose error and effects the replayer compares. It raises EffectDiverged if an actor
+calls an adapter otherwise than recorded. Top-level actors are created from outside before the first delivery, as in the
+recorded run.
 """
 
 from __future__ import annotations
@@ -48,23 +49,23 @@ from messages.runtime import KernelState, QueuedMessage, WaitingTimer
 log = logging.getLogger(__name__)
 
 SYSTEM = "/ActorSys"
-"""Text of the system's own address; Thespian's ActorSystem names it so."""
+"""Text of the system's own address, the name in Thespian's ActorSystem."""
 
 
 class Observer(Protocol):
     """The interface of an observer, which is called with each delivered message after its handler has returned.
 
-    One that has `created(address, actor_class, n)` also receives actors created from outside, after delivery n.
-    One that has `keep` and `look` is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
-    plain tuple, and must not raise; `look()` is called after every LOOK deliveries, and before the driver leaves.
+    An observer with `created(address, actor_class, n)` also receives actors created from outside, after delivery n. An
+    observer with `keep` and `look` is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
+    plain tuple, and must not raise; `look()` is called after every LOOK deliveries, and before the driver returns.
     """
 
     def delivered(self, delivery: Delivery) -> None:
-        """Take note. Must not raise: an observer that does is dismissed."""
+        """Process a delivery. Must not raise: an observer that raises is removed."""
 
 
 LOOK = 64
-"""Number of deliveries kept before their keeper is called; a power of two."""
+"""Number of deliveries between two calls of an observer's `look`; a power of two."""
 
 
 _HALT: Any = object()
@@ -78,12 +79,20 @@ class _Halted(Exception):
 class Kernel(ABC):
     """The core of the actor system, which delivers messages and timers; subclasses add actors and system messages.
 
-    `clock` is the time source, `observer` receives every delivery, `ports` are the objects behind an actor's ports.
+    Attributes:
+        n: The number of the running or last delivery.
+        now: Its time.
+        event_id: The event id of its handler at the moment.
+        delivered_event_id: The event id under which the delivery is recorded.
+        queued: The number of waiting messages.
+        pending_timers: The number of armed timers.
+        next_timer: The time of the next timer.
+        neighbours: Kernels of this process that got messages and have not been driven since.
 
-    For reading: `n` (number of the running or last delivery), `now` (its time), `event_id` (the event that its handler
-    serves at the moment), `delivered_event_id` (the event that the delivery is recorded under), `queued`,
-    `pending_timers`, `next_timer`, `neighbours` (kernels of this process that were sent mail and have not been driven
-    since).
+    Args:
+        clock: The time source.
+        observer: Receives every delivery.
+        ports: The objects behind an actor's adapters.
     """
 
     system_messages: ClassVar[type]
@@ -99,7 +108,7 @@ class Kernel(ABC):
         self.now = self.clock.now()
         self.event_id = 0
         self._served = self._served_in = 0
-        """The first event set by `serve`, and the delivery in which that was."""
+        """The first event id set by `serve`, and the delivery in which it was set."""
         self.queue: deque[tuple[Any, Any, Any, int, float, str, int]] = deque()
         self.timers = Timers()
         self.neighbours: set[System] = set()
@@ -118,31 +127,31 @@ class Kernel(ABC):
 
     @abstractmethod
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """A new address of this system, of `actor` (None: no actor)."""
+        """Return a new address of this system for `actor` (None: no actor)."""
 
     @abstractmethod
     def find(self, text: str) -> ActorRef | None:
-        """The address of the living actor that prints as `text`."""
+        """Return the live actor's address with this text, or None."""
 
     @abstractmethod
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Take mail for the system's own address, which is also the default sender."""
+        """Handle a message to the system's own address, which is also the default sender."""
 
     @abstractmethod
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
-        """Hand over a message that means something to the system as well."""
+        """Deliver a message that also affects the system."""
 
     @abstractmethod
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
-        """A handler raised (rule 3)."""
+        """Handle an exception of a handler (rule 3)."""
 
     @abstractmethod
     def handler_left(self, to: ActorRef) -> None:
-        """A handler raised SystemExit."""
+        """Handle SystemExit of a handler."""
 
     @abstractmethod
     def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
-        """Whether the address has no actor."""
+        """Handle a message to an address without an actor."""
 
     @abstractmethod
     def wake(self) -> None:
@@ -169,7 +178,7 @@ class Kernel(ABC):
             self._look = getattr(observer, "look", _nothing)
 
     def _tell(self, fields: tuple[Any, ...]) -> None:
-        """Tell an observer that wants a Delivery."""
+        """Call an observer that takes a Delivery."""
         try:
             if self._observer is not None:
                 self._observer.delivered(tuple.__new__(Delivery, fields))
@@ -179,30 +188,30 @@ class Kernel(ABC):
 
     @property
     def queued(self) -> int:
-        """How many messages wait for their delivery."""
+        """Number of messages waiting for their delivery."""
         return len(self.queue) + len(self._inbox)
 
     @property
     def pending_timers(self) -> int:
-        """How many timers are armed."""
+        """Number of armed timers."""
         return len(self.timers)
 
     @property
     def next_timer(self) -> float | None:
-        """The clock's reading at which the next timer is due."""
+        """The clock's time at which the next timer is due, or None."""
         return self.timers.next_due
 
     @property
     def has_mail_from_outside(self) -> bool:
-        """Whether something was injected that no driver has seen yet."""
+        """Whether messages were injected that are not in the queue yet."""
         return bool(self._inbox)
 
     def driven_by(self, thread: int) -> bool:
-        """Whether `thread` is running actors of this system at the moment, and so is inside a handler."""
+        """Return whether `thread` is running actors of this system, and so is inside a handler."""
         return self._running == thread
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
-        """Send `message` to `to` from outside; any thread may. `sender` is an external endpoint's address, or None."""
+        """Send `message` to `to` from outside, on any thread. `sender` is an external endpoint's address, or None."""
         if self._closed:
             log.warning("Dropping %s to %s: the actor system has shut down", type(message).__name__, to)
             return
@@ -210,10 +219,10 @@ class Kernel(ABC):
         self.wake()
 
     def external_endpoint(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
-        """The address "outside:name" of something outside the actor system.
+        """Return the address "outside:name" of a new external endpoint.
 
-        `callback(message, sender)` is called on the driver's thread for what actors send to it. An external endpoint
-        that is there already (made mute by `address_of`, or by an earlier call) gets the new callback.
+        `callback(message, sender)` is called on the driver's thread for each message to it. An existing endpoint of
+        this name (created by an earlier call, or mute by `address_of`) gets the new callback.
         """
         return self._external_endpoint(f"outside:{name}", callback)
 
@@ -223,18 +232,20 @@ class Kernel(ABC):
         self._external_endpoints.pop(external_endpoint.actorAddressString, None)
 
     def address_of(self, text: str) -> ActorRef:
-        """The address that prints as `text`; an unknown external endpoint is mute, an unknown actor is dead."""
+        """Return the address with this text; an unknown external endpoint is mute, an unknown actor has been
+        removed.
+        """
         ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
             ref = self._external_endpoint(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
         return ref
 
     def instance_of(self, address: ActorAddress) -> Any:
-        """The actor behind an address, None if it is dead: for tests and for checks of invariants."""
+        """Return the actor of an address, None if it was removed; for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 
     def state(self) -> KernelState:
-        """What waits, as one value that the trace's codec encodes. Read it between two deliveries."""
+        """Return queue and timers as one value for the trace. Call it between two deliveries."""
         queue = (
             QueuedMessage(to, sender, kind, why, served, at, what)
             for to, what, sender, why, at, kind, served in self.queue
@@ -251,7 +262,7 @@ class Kernel(ABC):
         )
 
     def restore(self, state: KernelState) -> None:
-        """Let this happen that waited: for replay, in a fresh system whose actors live already."""
+        """Restore queue and timers, for a replay in a new system whose actors exist already."""
         self.n, self.now = state.n, state.now
         for mail in state.queue:
             self.queue.append(
@@ -261,7 +272,7 @@ class Kernel(ABC):
             self.timers.arm(timer.receiver, timer.due, timer.message, timer.armed_by, timer.name)
 
     def _rung(self) -> Iterator[Timer]:
-        """The timers that are due and wait in the queue."""
+        """Yield the due timers whose messages are in the queue."""
         for to, message, _, armed_by, due, kind, _ in self.queue:
             if kind == TIMER:
                 yield Timer(to, due, message, armed_by, self.timers.name_of(message))
@@ -269,10 +280,13 @@ class Kernel(ABC):
     # ------------------------------------------------------------------------------------------------------ driving
 
     def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
-        """Deliver until nothing is due, `limit` messages, or for `seconds` and one message.
+        """Deliver until nothing is due, `limit` messages were delivered, or `seconds` have passed and a delivery has
+        ended.
 
-        Returns the seconds until the next timer, None if there is none, 0.0 if a limit was hit and more waits.
-        Without a limit it does not return as long as actors keep each other busy.
+        Without a limit it does not return while actors keep sending messages.
+
+        Returns:
+            The seconds until the next timer, None without a timer, 0.0 if a limit was reached and more messages wait.
         """
         if self._running is not None:
             raise RuntimeError("the actor system is already running; an actor must not run its own actor system")
@@ -305,12 +319,12 @@ class Kernel(ABC):
         return None if due is None else max(due - now, 0.0)
 
     def halt(self) -> None:
-        """End the run that is under way, if one is, when the running delivery has ended; what is due waits."""
+        """End a run in progress after the running delivery; due messages stay in the queue."""
         if self._running is not None:
             self._inbox.append((_HALT, None, self.system_address, self.clock.now()))
 
     def simulate(self, until: float) -> None:
-        """On a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
+        """With a VirtualClock: deliver everything that is due until the moment `until`, jumping from timer to timer."""
         clock = self.clock
         if not isinstance(clock, VirtualClock):
             raise TypeError("only an actor system with a VirtualClock can run in virtual time")
@@ -323,7 +337,7 @@ class Kernel(ABC):
     # ------------------------------------------------------------------------------------------------------ for replay
 
     def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
-        """A message from outside, to be given to `deliver`."""
+        """Return a message from outside, for `deliver`."""
         return Envelope(to, message, sender, cause, self.now, OUTSIDE, 0)
 
     def take_sent(self) -> Envelope | None:
@@ -336,16 +350,19 @@ class Kernel(ABC):
         return None if timer is None else Envelope._make(_mail_of(timer))
 
     def take_overdue(self, moment: float) -> Envelope | None:
-        """Take the earliest timer of a living actor that was due before `moment`, or None."""
+        """Take the earliest timer of a live actor that was due before `moment`, or None."""
         while (timer := self.timers.take_before(moment)) is not None:
             if timer.receiver.actor is not None:
                 return Envelope._make(_mail_of(timer))
         return None
 
     def deliver(self, envelope: Envelope, now: float, effects: Iterable[AdapterCall] | None = None) -> Delivery:
-        """Hand out one message at the time `now` and give the account of it.
+        """Deliver one message at the time `now`, and return its record.
 
-        With `effects`, ports answer from them instead of being called; raises EffectDiverged at a call that differs.
+        With `effects`, adapters return the recorded results.
+
+        Raises:
+            EffectDiverged: A call differs from `effects`.
         """
         seen: list[tuple[Any, ...]] = []
         keep, self._keep = self._keep, seen.append
@@ -363,7 +380,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
-        """Send to an address that is not one of our references: a text that was decoded, or another system's actor."""
+        """Send to an address that is no ActorRef of this system: a decoded text, or another system's actor."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
             to.base.inject(to, message, sender)
@@ -373,34 +390,34 @@ class Kernel(ABC):
             self.queue.append((receiver, message, sender, self.n, self.now, SENT, self.event_id))
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
-        """Send `message` to the actor `seconds` after `now`; under a name, instead of what is armed under it."""
+        """Send `message` to the actor `seconds` after `now`; with a name, it replaces the armed timer of this name."""
         if name:
             self._withdraw(self.timers.cancel(ref, name))
         self.timers.arm(ref, self.now + seconds, message, self.n, name)
 
     def disarm(self, ref: ActorRef, name: str) -> None:
-        """Take back what is armed under that name: it will not be delivered, also where it waits in the queue."""
+        """Cancel the timer of this name, also if its message is already in the queue."""
         self._withdraw(self.timers.cancel(ref, name))
 
     def note_error(self, error: BaseException) -> None:
-        """Put an error that an actor dealt with itself on the running delivery."""
+        """Record an error that the actor has handled on the running delivery."""
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:
-        """Set the event that the running handler serves from now on; the delivery is recorded under the first one."""
+        """Set the event id of the running handler from now on; the delivery is recorded under the first one."""
         self.event_id = event_id
         if self._served_in != self.n:
             self._served, self._served_in = event_id, self.n
 
     @property
     def delivered_event_id(self) -> int:
-        """The event id that the running or last delivery is recorded under."""
+        """The event id under which the running or last delivery is recorded."""
         return self._served if self._served_in == self.n else self.event_id
 
     # -------------------------------------------------------------------------------------------------- the machinery
 
     def _enter(self, now: float) -> None:
-        """Move what came from outside into the queue."""
+        """Move messages from outside into the queue."""
         inbox, queue, cause = self._inbox, self.queue, -self.n
         here: object = self
         while inbox:
@@ -416,7 +433,7 @@ class Kernel(ABC):
             queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), OUTSIDE, 0))
 
     def _ring(self, now: float) -> None:
-        """Move the timers that are due into the queue; those of the dead vanish."""
+        """Move due timers into the queue; timers of removed actors are dropped."""
         for timer in self.timers.ring(now):
             if timer.receiver.actor is not None:
                 self.queue.append(_mail_of(timer))
@@ -424,15 +441,15 @@ class Kernel(ABC):
                 self.timers.delivered(timer.message)
 
     def _withdraw(self, message: Any) -> None:
-        """Take a timer's message out of the queue, where it is."""
+        """Remove a timer's message from the queue, if it is there."""
         if message is not None:
             del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
 
     def hand_out(self, envelope: tuple[Any, ...], now: float) -> float:
-        """Hand one message to its receiver, whatever comes of it, and tell the observer.
+        """Deliver one message, handle its errors, and notify the observer.
 
-        Returns the clock's reading after the handler where an observer wanted it, else 0.0: reading it costs as much
-        as the rest of the delivery's overhead, so it is not read twice.
+        Returns the clock's time after the handler if there is an observer, else 0.0. Reading the clock costs as much as
+        the rest of the delivery's overhead, so the caller reuses the time.
         """
         to, message, sender, cause, queued_at, kind, event_id = envelope
         actor = to.actor
@@ -484,7 +501,7 @@ class Kernel(ABC):
 
 
 def describe(error: BaseException) -> str:
-    """One line on an error: "Type: text". Survives errors that cannot be printed."""
+    """Return an error in one line as "Type: text", also if its text raises."""
     try:
         text = str(error)
     except Exception:
@@ -501,4 +518,4 @@ def _nothing() -> None:
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:
-    """A mute external endpoint."""
+    """Ignore messages to a mute external endpoint."""

@@ -1,13 +1,13 @@
 """Run the actors on an asyncio event loop, for some milliseconds in each turn.
 
-Rule 1: all handlers run on the loop's thread. `inject` from any thread schedules one turn, however many messages come
-before that turn begins.
-Rule 2: a turn ends when it has taken TURN_SECONDS of CPU and the delivery that runs then is over. If more waits, the
-        next is scheduled behind the loop's other work. CPU counts, not time: a busy machine makes turns no shorter.
-Rule 3: one call_later serves the earliest timer. It schedules a turn like any mail: were it one itself, two turns
-        could be in the loop's queue at once, and would from then on, as each schedules the next.
-Rule 4: each turn is measured, and what the loop's thread did between two: sockets, decoding, all that is no mail.
-        `after_turn` is called then.
+Rule 1: all handlers run on the loop's thread. The first `inject` from any thread schedules one turn; others before that
+        turn schedule nothing.
+Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECONDS. If more messages wait, the next turn
+        is scheduled after the loop's other work. CPU time is used, so a busy machine does not shorten turns.
+Rule 3: one call_later serves the earliest timer. It schedules a turn as a message does. If it ran a turn itself, two
+        turns could be in the loop's queue at once, and from then on always, because each schedules the next.
+Rule 4: each turn is measured, and so is the loop thread's other work between two turns: sockets, decoding. `after_turn`
+        is called afterwards.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from actors.runtime.kernel import Kernel
 from actors.runtime.turns import Turns
 
 TURN_SECONDS = 0.002
-"""CPU of a turn, a tenth of what it may take at most (`turns.MOST`): the delivery that ends it may be a long one."""
+"""CPU seconds of a turn, a tenth of the maximum (`turns.MOST`), because the last delivery may be long."""
 GLANCE = 64
-"""Deliveries between two looks at the thread's CPU time, which cost half a microsecond each."""
+"""Number of deliveries between two reads of the thread's CPU time, which take half a microsecond each."""
 
 
 class LoopDriver:
     """A driver that runs the actors on an asyncio event loop.
 
-    For reading, from any thread: `turns`, and `between`, what the loop's thread did since the turn before.
+    Any thread may read `turns`, and `between`, the work of the loop's thread between two turns.
     """
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)
@@ -42,7 +42,7 @@ class LoopDriver:
         self._kernel = kernel
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
-        """The loop's, once it has taken a turn."""
+        """The id of the loop's thread, after its first turn."""
         self._awake = False
         self._alarm: asyncio.TimerHandle | None = None
         self._requests = 0
@@ -57,19 +57,19 @@ class LoopDriver:
         return self._loop is not None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to drive."""
+        """Start to drive."""
         self._loop, self._thread = loop, None
         self._awake = False
         self._turn_ended = None
         self.wake()
 
     def detach(self) -> None:
-        """Stop driving; on the loop's thread, or when the loop has stopped."""
+        """Stop driving; call it on the loop's thread, or after the loop has stopped."""
         self._loop = None
         self._set_alarm(None)
 
     def wake(self) -> bool:
-        """Schedule a turn, once; any thread. False where no loop drives."""
+        """Schedule a turn unless one is scheduled; on any thread. Return False if no loop drives."""
         loop = self._loop
         if loop is None:
             return False
@@ -77,16 +77,16 @@ class LoopDriver:
             self._awake = True
             try:
                 if threading.get_ident() == self._thread:
-                    loop.call_soon(self._turn)  # without the write that wakes a loop which sleeps
+                    loop.call_soon(self._turn)  # no write is needed to wake the loop on its own thread
                 else:
                     loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the loop was closed: no driver until detached
+            except RuntimeError:  # the loop is closed: no driver until `detach`
                 self._awake = False
                 return False
         return True
 
     def runs_here(self) -> bool:
-        """Whether this is the thread of the loop that drives."""
+        """Return whether this is the thread of the driving loop."""
         try:
             return self._loop is not None and asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -112,7 +112,7 @@ class LoopDriver:
             self._kernel.dismiss(sender)
 
     def _turn(self) -> None:
-        """One turn: the flag falls first, so that mail which arrives meanwhile schedules the next turn."""
+        """Run one turn. The flag is cleared first, so that messages during the turn schedule the next one."""
         self._awake = False
         self._thread = threading.get_ident()
         if self._loop is None:
@@ -139,7 +139,7 @@ class LoopDriver:
         self._turn_ended = ended
 
     def _set_alarm(self, due: float | None) -> None:
-        """Have a turn after `due` seconds; virtual time rings by itself when it is moved."""
+        """Schedule a turn after `due` seconds; a virtual clock wakes the system itself when it is advanced."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -1,16 +1,16 @@
 """The recorder writes to a node's trace each message that the node's actors handle.
 
-Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. What waits is
-        encoded in slices of the loop, SLICE_SECONDS each, however much there is; a base without a loop does it at once.
-        A slice lets what waits for the actors go first, once.
-Rule 2: a frame is written when a quarter of a second has passed, when it is big enough, and at the end. What a kill can
-        cost is what no frame holds yet, never more, and never the readability of what came before.
-Rule 3: the trace never harms the node. What keeps it from being written ends the recording with one loud line and
-        `failed`, `reason` says what to do; where it still can be, the trace's last record says why it ended. A message
-        that cannot be encoded is recorded as such, with the reason in place of its payload.
-Rule 4: so that a record can be replayed whose beginning is gone, it holds a snapshot of the whole system every so many
-        segments, taken between two deliveries when no actor is in the middle of a conversation; and one where it ends
-        in order, to which a replay is held.
+Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. Waiting messages
+        are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once. A slice yields
+        once to waiting messages of the actors.
+Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), when it is large enough, and at the end. A kill only loses
+        messages that are in no frame yet; the earlier trace stays readable.
+Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
+        line; `failed` is set, and `reason` has the remedy. If possible, the trace's last record has the reason. A
+        message that cannot be encoded is recorded with the reason in place of its payload.
+Rule 4: a snapshot of the whole system is written every `snapshot_segments` segments, so that a run can be replayed
+        after its first segments were removed. It is taken between two deliveries while no event handler is suspended. A
+        clean stop also writes a snapshot, which a replay is compared with.
 """
 
 from __future__ import annotations
@@ -63,14 +63,16 @@ _log = logging.getLogger("kafka_actors.trace")
 FLUSH_SECONDS = 0.25
 FLUSH_DELIVERIES = 1024
 SLICE_DELIVERIES = 64
-"""On a loop this number is encoded at once: larger batches delay others for longer."""
+"""Number of waiting deliveries that starts a slice on a loop; larger batches delay other work for longer."""
 SLICE_SECONDS = 0.0005
 MOST_SLICE_SECONDS = 0.004
-"""Slices grow to this with what waits: a record that stays behind would have to be caught up with in one go."""
+"""Maximum duration of a slice, which grows with the number of waiting messages, so that the recorder keeps up."""
 FRAME_BYTES = 16 << 20
-"""Of text; a tenth of that compressed. What several records share is said once per frame."""
+"""Bytes of text per frame, a tenth of that compressed. Shared content is stored once per frame."""
 MOST_WAITING = 1 << 16
-"""Where more deliveries wait, each further one waits for a slice: a node faster than its record would fill memory."""
+"""Maximum number of waiting deliveries; above, each further one runs a slice, because waiting messages would fill the
+memory.
+"""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -80,19 +82,19 @@ class NullRecorder:
     run = reason = ""
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Nothing is to be written."""
+        """Do nothing."""
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing was open."""
+        """Do nothing."""
 
     abandon = close
 
 
 def run_name(node: int, started: float, process: int) -> str:
-    """A run's name: unique, and of a node's runs the later sorts after the earlier."""
+    """Return a unique name of a run; the names of a node's runs sort by their start."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started))
     return f"node{node}-{moment}.{int(started % 1 * 1e6):06d}-{process}"
 
@@ -107,7 +109,7 @@ def header_of(
     started: float | None = None,
     process: int | None = None,
 ) -> Header:
-    """The header of a run that begins at this moment, or that a simulation says has `started` then."""
+    """Return the header of a run that begins now, or at the time `started` of a simulation."""
     started = time.time() if started is None else started
     return Header(
         schema_version=SCHEMA_VERSION,
@@ -130,14 +132,23 @@ def header_of(
 class Recorder:
     """A recorder that writes one run of a node to a trace below `folder`.
 
-    `now` reads the base's clock (seconds). `settings` is the header's copy of the node's settings: an attrs
-    value or a mapping, secrets are masked here. `events` are the controller's, as the header holds them. All files of
-    the folder together stay below `max_bytes`, and `free_bytes` of the disk are left alone (-1: no bound). Every
-    `snapshot_segments` segments hold a snapshot (0: there are none). `detail` is one of the schema's DETAILS. `started`
-    (seconds since 1970) and `process` (its id) are this machine's, unless a simulation has its own.
+    It never raises: an error in starting or writing the trace is logged once; `failed` is set, and `reason` has the
+    cause and the remedy.
 
-    Nothing here raises: a trace that cannot be written (or not even begun) is logged once; `failed` says so, and
-    `reason` is a line on why, and what to do.
+    Args:
+        folder: The folder of the trace.
+        node: The node's id.
+        roles: The node's roles.
+        settings: The node's settings for the header: an attrs value or a mapping; secrets are masked here.
+        now: Returns the time of the base's clock in seconds.
+        segment_bytes: The size at which the next segment starts.
+        max_bytes: Maximum total size of the folder's files; -1: unlimited.
+        free_bytes: Minimum free space of the disk; -1: ignored.
+        snapshot_segments: Number of segments from one snapshot to the next; 0: no snapshots.
+        detail: One of the schema's DETAILS.
+        events: The controller's events for the header.
+        started: Seconds since 1970; by default this machine's time. A simulation sets it.
+        process: The process id; by default this process's. A simulation sets it.
     """
 
     def __init__(
@@ -161,7 +172,7 @@ class Recorder:
         self.folder = Path(folder)
         self.reason = ""
         self.recorded = 0
-        """Records that are in the trace's files."""
+        """Number of records in the trace's files."""
         self._writer: RunWriter | None = None
         self._waiting: deque[tuple[Any, ...] | TraceRecord] = deque()
         self.keep: Callable[[tuple[Any, ...]], None] = self._waiting.append
@@ -188,13 +199,13 @@ class Recorder:
 
     @property
     def failed(self) -> bool:
-        """Whether the recording has ended before the node."""
+        """Whether the recording ended before the node."""
         return bool(self.reason)
 
     # -------------------------------------------------------------------------------------------- the base's observer
 
     def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and look."""
+        """Keep one delivery, and write if it is time."""
         self.keep(delivery)
         self.look()
 
@@ -215,7 +226,7 @@ class Recorder:
             self._snapshot_if_due()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """A top-level actor was created from outside, after delivery `n`: of its system the snapshots are."""
+        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
         where = class_name(actor_class)
@@ -224,7 +235,7 @@ class Recorder:
     # -------------------------------------------------------------------------------------------- writing
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the loop write what waits, slice by slice, also while nothing is delivered. `close` ends it."""
+        """Let the loop write waiting messages in slices, also without deliveries, until `close`."""
         self._loop = loop
         self._timer = loop.call_later(FLUSH_SECONDS, self._tick)
 
@@ -236,7 +247,7 @@ class Recorder:
     def _slice_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._slice_ahead:
             self._slice_ahead = True
-            loop.call_later(0, self._slice)  # behind what the loop finds in its sockets meanwhile
+            loop.call_later(0, self._slice)  # after the sockets that are ready by then
 
     def _slice(self) -> None:
         self._slice_ahead = False
@@ -254,14 +265,14 @@ class Recorder:
             self._snapshot_if_due()
 
     def flush(self) -> None:
-        """Write all that waits."""
+        """Write all waiting messages."""
         self._work(math.inf)
         with self._guarded():
             if self._writer is not None and self._text.records:
                 self._write_frame(self._writer)
 
     def close(self) -> None:
-        """Write what waits and that the run ends here, and close the files; a second time does nothing."""
+        """Write waiting messages and the end record, and close the files; a second call has no effect."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop = None
@@ -275,7 +286,7 @@ class Recorder:
         self._close()
 
     def abandon(self) -> None:
-        """Close the files as a kill does, without an end; what was delivered so far is in them."""
+        """Close the files without an end, as after a kill; all deliveries so far are written."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop = None
@@ -283,7 +294,7 @@ class Recorder:
         self._close()
 
     def _work(self, until: float) -> bool:
-        """Encode what waits, and write frames, until that moment of the clock; whether nothing is left to do."""
+        """Encode waiting messages, and write frames, until the time `until`; return whether no work is left."""
         with self._guarded():
             while self._writer is not None:
                 text = self._text
@@ -300,7 +311,7 @@ class Recorder:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Whatever it is that fails, the node goes on without a trace."""
+        """End the recording after any exception, so that the node continues without a trace."""
         try:
             yield
         except Exception as error:
@@ -308,7 +319,7 @@ class Recorder:
 
     def _write_frame(self, writer: RunWriter) -> None:
         text = self._text
-        content = text.finish()  # before the next begins: they share one compressor
+        content = text.finish()  # before the next frame starts, because they share a compressor
         self._text = FrameText(self._compressor, self._inputs)
         writer.write(content, text.records, self._after)
         self._after = text.last
@@ -318,7 +329,7 @@ class Recorder:
     # -------------------------------------------------------------------------------------------- snapshots
 
     def _snapshot_if_due(self) -> None:
-        """Begin one where it is time, everything before is encoded, and every actor is at rest."""
+        """Start a snapshot if one is due and all actors are at rest, after all earlier messages are encoded."""
         base, writer = self._base, self._writer
         if base is None or writer is None or self._aside is not None or not self._snapshot_segments:
             return
@@ -335,7 +346,7 @@ class Recorder:
             self._snapshot_done(f"{type(error).__name__}: {error}")
 
     def _write_snapshot(self, base: LocalBase) -> None:
-        """All of it, at once."""
+        """Write a whole snapshot at once."""
         failure = ""
         try:
             for piece in system_pieces(base):
@@ -367,7 +378,7 @@ class Recorder:
     def _close(self) -> None:
         self._no_aside()
         writer, self._writer = self._writer, None
-        self._waiting.clear()  # what comes now is not recorded
+        self._waiting.clear()  # later messages are not recorded
         if writer is not None:
             try:
                 writer.close()

@@ -1,15 +1,15 @@
 """ActorRef is the address of an actor and its place in the actor system, in one object.
 
-Thespian gives every actor a `_myRef` that carries out what the actor asks of its system, and an ActorAddress that
-others know it by. Here both are one object: no look-up on the way to the receiver, and one allocation per actor.
+Thespian gives every actor a `_myRef`, which executes the actor's calls of its system, and an ActorAddress for other
+actors. Here both are one object: sending needs no look-up of the receiver, and an actor one allocation.
 
-Rule 1: the address prints as "ClassName.N" (N counts the actors of the base), an external endpoint's as
-        "outside:name". The
-text is the same in every replay; it is what traces hold.
-Rule 2: an address stays unhashable, as Thespian's: on other bases its text changes. Key by broker id or partition.
-Rule 3: `actor` is None once the actor is gone; mail that still arrives is a dead letter.
-Rule 4: an address knows its parent, and how many children it has, but not which: the base finds them (`register`). A
-hundred thousand partitions have one parent, and a table of them would say twice what each says itself.
+Rule 1: the text of an address is "ClassName.N" (N counts the actors of the base); that of an external endpoint is
+        "outside:name". The text is the same in every replay, and traces store it.
+Rule 2: an address is unhashable like Thespian's, because its text changes on other bases. Use broker ids or partitions
+        as keys.
+Rule 3: `actor` is None after the actor was removed; messages that still arrive are dead letters.
+Rule 4: an address has its parent and the number of its children; the base finds the children (`register`). 100,000
+        partitions have one parent, and a table of them would duplicate their parent fields.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class System(Protocol):
         """Send to an address that is not one of this system's references."""
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
-        """Send `message` to `ref` later; under a name, instead of what is armed under it."""
+        """Send `message` to `ref` later; with a name, it replaces the armed timer of this name."""
 
     def disarm(self, ref: ActorRef, name: str) -> None:
-        """Take back what is armed under that name."""
+        """Cancel the timer of this name."""
 
     def note_error(self, error: BaseException) -> None:
-        """Put an error that an actor dealt with itself on the running delivery."""
+        """Record an error that the actor has handled on the running delivery."""
 
     def serve(self, event_id: int) -> None:
-        """Set the event that the running handler serves from now on."""
+        """Set the event id of the running handler from now on."""
 
     def create_child(
         self,
@@ -66,25 +66,25 @@ class System(Protocol):
         """Create an actor under `parent`."""
 
     def global_name_of(self, ref: ActorRef) -> str | None:
-        """The global name of an actor, if it has one."""
+        """Return the global name of an actor, or None."""
 
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
         """Send dead letters to `ref`."""
 
     def register_source_authority(self, ref: ActorRef) -> None:
-        """Let `ref` judge sources that are loaded."""
+        """Make `ref` the source authority, which validates sources."""
 
     def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
-        """Tell `ref` of sources loaded and unloaded."""
+        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
 
     def updateCapability(self, name: str, value: Any = None) -> None:
         """Set a capability of the system; None removes it."""
 
     def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources; its hash."""
+        """Load a zip of actor sources, and return its hash."""
 
     def unloadActorSource(self, source_hash: str) -> None:
-        """Forget a loaded source."""
+        """Unload a source."""
 
     def shutdown(self) -> None:
         """Shut the whole system down."""
@@ -165,7 +165,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base.arm(self, seconds, WakeupMessage(timedelta(seconds=seconds), payload), name)
 
     def cancel_timer(self, name: str) -> None:
-        """Take back the WakeupMessage armed under this name, if it has not been delivered."""
+        """Cancel the WakeupMessage of this name, if it has not been delivered."""
         self.base.disarm(self, name)
 
     def createActor(
@@ -175,11 +175,11 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         global_name: str | None,
         source_hash: str | None = None,
     ) -> ActorAddress:
-        """Create a child. A constructor that fails sends ChildActorExited to this actor."""
+        """Create a child. If its constructor fails, this actor receives ChildActorExited."""
         return self.base.create_child(self, actor_class, requirements, global_name, source_hash)
 
     def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
-        """Send dead letters to this actor too, or no longer."""
+        """Send dead letters to this actor, or stop sending them."""
         self.base.handle_dead_letters(self, enable)
 
     def updateCapability(self, name: str, value: Any) -> None:
@@ -187,19 +187,19 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base.updateCapability(name, value)
 
     def registerSourceAuthority(self, address: ActorAddress) -> None:
-        """Let this actor judge sources that are loaded."""
+        """Make this actor the source authority, which validates sources."""
         self.base.register_source_authority(self)
 
     def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
-        """Tell this actor of sources loaded and unloaded."""
+        """Notify this actor of loaded and unloaded sources, or stop notifying it."""
         self.base.notify_of_sources(self, enable)
 
     def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources; returns its hash."""
+        """Load a zip of actor sources, and return its hash."""
         return self.base.loadActorSource(source)
 
     def unloadActorSource(self, source_hash: str) -> None:
-        """Forget a loaded source."""
+        """Unload a source."""
         self.base.unloadActorSource(source_hash)
 
     def actorSystemShutdown(self) -> None:
@@ -207,10 +207,10 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base.shutdown()
 
     def notifyOnSystemRegistrationChanges(self, address: ActorAddress, enable: bool) -> None:
-        """Nothing to do: a local system has no convention, so registrations never change."""
+        """Do nothing: a local system has no convention, so registrations never change."""
 
     def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
-        """Nothing to do: a local system has no convention."""
+        """Do nothing: a local system has no convention."""
 
     def deRegisterRemoteSystem(self, address: Any) -> None:
-        """Nothing to do: a local system has no convention."""
+        """Do nothing: a local system has no convention."""

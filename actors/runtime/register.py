@@ -1,8 +1,8 @@
 """A list of the live actors by number, which is the last part of an actor's address.
 
-Rule 1: actors are found by number, listed in the order of their creation.
-Rule 2: numbers lie in pages of PAGE. One table of a hundred thousand is made anew, as it grows, in one go of some
-        milliseconds, and all actors wait.
+Rule 1: actors are found by number, and listed in the order of their creation.
+Rule 2: numbers are stored in pages of PAGE. A single dict of 100,000 entries is copied as it grows, which blocks all
+        actors for some milliseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from actors.runtime.reference import ActorRef
 
 PAGE = 1024
 LONGEST = 20
-"""Digits. What comes out of a trace may be as long as it likes, and Python refuses to read some lengths."""
+"""Maximum number of digits. Numbers from a trace may have any length, and Python refuses to parse very long ones."""
 
 
 class ActorRegistry:
@@ -27,11 +27,11 @@ class ActorRegistry:
         return sum(map(len, self._pages.values()))
 
     def __iter__(self) -> Iterator[ActorRef]:
-        """All, the oldest first."""
+        """Return all live actors, oldest first."""
         return (ref for page in self._pages.values() for ref in page.values())
 
     def add(self, ref: ActorRef, number: int = 0) -> None:
-        """A new actor, and one more child of its parent. `number`, where it is known, is that of its text."""
+        """Add an actor, and count it as a child of its parent. `number` is the number in its text, if known."""
         number = number or _number_of(ref.actorAddressString)
         if number > self.created:
             self.created = number
@@ -43,7 +43,7 @@ class ActorRegistry:
             ref.parent.children += 1
 
     def remove(self, ref: ActorRef) -> None:
-        """The actor is no more; nothing where it is not here."""
+        """Remove an actor, if it is listed."""
         number = _number_of(ref.actorAddressString)
         page = self._pages.get(number // PAGE, {})
         if page.pop(number, None) is None:
@@ -54,17 +54,17 @@ class ActorRegistry:
             ref.parent.children -= 1
 
     def find(self, text: str) -> ActorRef | None:
-        """The living actor whose address prints as `text`."""
+        """Return the live actor with this address text, or None."""
         number = _number_of(text)
         ref = self._pages.get(number // PAGE, {}).get(number)
         return ref if ref is not None and ref.actorAddressString == text else None
 
     def children(self, parent: ActorRef) -> list[ActorRef]:
-        """The living children of an actor, the oldest first. Where there are any, it looks through all actors."""
+        """Return the live children of an actor, oldest first. The search goes through all actors if there are any."""
         return [ref for ref in self if ref.parent is parent] if parent.children else []
 
 
 def _number_of(text: str) -> int:
-    """The number at the end of an address's text; 0, which is never used, if there is none."""
+    """Return the number at the end of an address's text; 0, which is never used, if there is none."""
     number = text.rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < LONGEST else 0

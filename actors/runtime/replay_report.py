@@ -17,7 +17,7 @@ NOT_REPLAYED = "not replayed"
 class Divergence:
     """The first difference between a trace and its replay; `recorded` and `replayed` have one line each.
 
-    `n` is the delivery at which it showed. `chain` reads from that delivery back to what came from outside.
+    `n` is the delivery at which it was found. `chain` lists that delivery and its causes, back to the external input.
     """
 
     n: int
@@ -36,12 +36,25 @@ class Divergence:
 class RunReplay:
     """The result of replaying one run: `problem` if it could not be replayed, `divergence` if the replay differed.
 
-    `deliveries` were replayed: `inputs` from outside, `timers`, and `messages` sent by actors, which were compared
-    like the `effects` and the `errors` of handlers. `ending` is how the recording ended: "stopped", "disk full",
-    "given up", "killed", "still running" or "damaged" (`messages.trace`), `why` the detail in its last record.
-    `snapshots` were passed, and agree with the state of the replayed actors. The replay began after delivery `began`
-    (0: at the beginning, else at a snapshot). `undelivered` messages were sent but not delivered when the record ends.
-    The replay took `seconds` of the node's time.
+    Attributes:
+        run: The name of the run.
+        node: The node's id.
+        ending: How the recording ended: "stopped", "disk full", "given up", "killed", "still running" or "damaged"
+            (`messages.trace`).
+        why: The detail in its last record.
+        deliveries: Number of replayed deliveries.
+        inputs: Number of messages from outside.
+        timers: Number of timers.
+        messages: Number of compared messages of actors.
+        effects: Number of compared I/O calls.
+        errors: Number of compared errors of handlers.
+        snapshots: Number of snapshots that equal the state of the replayed actors.
+        began: The delivery after which the replay began (0: at the beginning, else at a snapshot).
+        undelivered: Number of messages that were sent but not delivered when the record ends.
+        seconds: Seconds of the node's time that were replayed.
+        warnings: Warnings for the user.
+        divergence: The first difference, or None.
+        problem: The reason why the run could not be replayed, or "".
     """
 
     run: str
@@ -64,17 +77,17 @@ class RunReplay:
 
     @property
     def ok(self) -> bool:
-        """Whether it was replayed as far as it was recorded, without a difference."""
+        """Whether the whole record was replayed without a difference."""
         return self.divergence is None and not self.problem
 
     @property
     def complete(self) -> bool:
-        """Whether the record goes on to a clean stop of the node."""
+        """Whether the record ends with a clean stop of the node."""
         return self.ending == STOPPED
 
     @property
     def result(self) -> str:
-        """In a word or two."""
+        """The result in one or two words."""
         if self.problem:
             return NOT_REPLAYED
         if self.divergence is not None:
@@ -91,9 +104,9 @@ class ReplayReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there was something to replay, all of it could be read, and no run differed."""
+        """Whether there were runs, all files could be read, and no run differed."""
         return bool(self.runs) and not self.unreadable and all(run.ok for run in self.runs)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values for JSON."""
         return {"ok": self.ok, **asdict(self)}

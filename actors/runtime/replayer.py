@@ -1,22 +1,20 @@
 """Replay a recorded node: run its actors again, and compare all messages and I/O calls with the trace.
 
-Rule 1: what came from outside is taken from the record and given to the same actors at the same times: messages,
-        timers, and the answers of ports. Nothing else gets in, and nothing gets out: external endpoints are mute.
-Rule 2: what the actors do is compared with the record: every message (sender, receiver, cause, type, payload), every
-        port call (port, method, arguments), every error, and every timer. Sends are one FIFO, so the next message that
-        the replayed actors have sent *is* the one recorded next, or they behaved differently. Of what came from outside
-        the queue's order shows when: not before what was delivered before it, nor after what was sent later.
-Rule 3: the first difference ends the replay of that run; what follows from it tells nothing new. It is shown recorded
-        against replayed, with the chain of causes that led there.
-Rule 4: a run that broke off just ends: what had been sent, but not delivered, is no difference. That it broke off is
-        said (`RunReplay.ending`).
-Rule 5: a trace of another code version is replayed with a warning, that is what replay is for; one of another schema
-        version is refused. A run that is damaged cannot be replayed, and says so; one whose beginning is gone is
-        replayed from its first snapshot on.
-Rule 6: wherever the record holds a snapshot, all that the replayed actors hold is compared with it.
-Rule 7: a trace is not a program: of top-level actors, which the node's assembly created, only classes from a
-        given list are stood up. All other actors are created by actors, and follow by themselves, or are actors of
-        ours that a snapshot names.
+Rule 1: input is taken from the record and given to the same actors at the same times: messages from outside, timers,
+        and results of adapters. There is no other input and no output: external endpoints are mute.
+Rule 2: the actors' behaviour is compared with the record: every message (sender, receiver, cause, type, payload), every
+        adapter call (adapter, method, arguments), every error, and every timer. Sends are one FIFO, so the next sent
+        message of the replayed actors *is* the next recorded one, or they behaved differently. For input the queue's
+        order limits the time of arrival: not before earlier deliveries, and not after messages that were sent later.
+Rule 3: the first difference ends the replay of that run, because later ones only follow from it. The report has the
+        recorded and the replayed value, and the chain of causes.
+Rule 4: a run that broke off ends without a difference, even if sent messages were not delivered. `RunReplay.ending`
+        reports that it broke off.
+Rule 5: a trace of another code version is replayed with a warning; a trace of another schema version is rejected. A
+        damaged run is reported as not replayable. A run without its beginning is replayed from its first snapshot on.
+Rule 6: at each snapshot in the record, the state of all replayed actors is compared with it.
+Rule 7: a trace cannot run arbitrary code: top-level actors, which the node's assembly created, are only created from a
+        given list of classes. Other actors are created by actors, or are classes of this project that a snapshot names.
 """
 
 from __future__ import annotations
@@ -75,10 +73,10 @@ from messages.trace.schema import (
 from messages.trace.snapshots import Snapshot, digest_of
 
 _NOTHING = object()
-"""Not a message."""
+"""Marker for no message."""
 
 CHAIN_LENGTH = 20
-"""Maximum number of causes shown."""
+"""Maximum number of displayed causes."""
 
 
 def replay_directory(
@@ -88,9 +86,17 @@ def replay_directory(
     begin: int | None = None,
     name: str | None = None,
 ) -> ReplayReport:
-    """Replay every run below `path`, or those of one node or name; `actors` are the top-level classes that may be.
+    """Replay every run below `path`, or those of one node or name.
 
-    `begin`: from the last snapshot before that delivery on. Raises NotATrace where there is no such folder.
+    Args:
+        path: The folder.
+        actors: The permitted classes of top-level actors.
+        node: Only runs of this node.
+        begin: Start at the last snapshot before this delivery.
+        name: Only the run of this name.
+
+    Raises:
+        NotATrace: The folder does not exist.
     """
     found = find_runs(Path(path))
     chosen = (run for run in found.runs if node in (None, run.header.node) and name in (None, run.header.run))
@@ -98,7 +104,7 @@ def replay_directory(
 
 
 def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = None) -> RunReplay:
-    """Replay one run, to its end or its first difference."""
+    """Replay one run to its end or its first difference."""
     return Replay(run, actors, begin).result()
 
 
@@ -115,25 +121,33 @@ class _Stop(Exception):
 
 
 class ReplayListener(Protocol):
-    """The interface of an observer that sees each delivered message of a replay."""
+    """The interface of an observer that gets each delivered message of a replay."""
 
     def begins(self, base: LocalBase) -> None:
-        """It begins at a snapshot, with this system."""
+        """Called when the replay begins at a snapshot, with this system."""
 
     def lived(self, record: TraceRecord) -> None:
-        """The next record is as it was, and complete, whatever the run leaves out."""
+        """Called with each record after its comparison, complete with a payload that the trace omits."""
 
     def holds(self, base: LocalBase) -> None:
-        """A snapshot says what this system holds."""
+        """Called at each snapshot that equals the state of this system."""
 
 
 class Replay:
     """The replay of a run, from its start or from the last snapshot before delivery `begin`.
 
-    It stops when delivery `until` is over, or before the first one of a message of type `break_at`. `stopped_at` is
-    then the record of the delivery that comes next (None: the run came to its end first), and `base` holds the actors
-    as they were. `listener` receives everything that equals the record. `kept` are snapshots that an earlier replay of
-    the run took, where this one may begin as well.
+    Args:
+        run: The run.
+        actors: The permitted classes of top-level actors.
+        begin: Start at the last snapshot before this delivery.
+        until: Stop after this delivery.
+        break_at: Stop before the first delivery of a message of this type.
+        listener: Receives every record that equals the replay.
+        kept: Snapshots of an earlier replay of this run, at which this one may begin as well.
+
+    Attributes:
+        base: The actor system.
+        stopped_at: The record of the next delivery after a stop; None if the run ended before.
     """
 
     def __init__(
@@ -156,13 +170,13 @@ class Replay:
         self._listener = listener
         self._kept = kept
         self._limit: int | None = None
-        """The delivery that `go_to` goes to."""
+        """The delivery at which `go_to` stops."""
         self._stretching: Iterator[None] | None = None
         self._content = run.header.detail == FULL
         self._codec = MessageDecoder(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
         self._times = [0.0]
-        """When the deliveries from `_times_from` on were taken from the queue."""
+        """The times when the deliveries from `_times_from` on were taken from the queue."""
         self._times_from = 0
         self._entered = (0, 0)
         self._encoded_last = _EncodingCache()
@@ -170,12 +184,14 @@ class Replay:
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
         self._last_record: TraceRecord | None = None
-        """The record with the payload that it lacks."""
+        """The last record, completed with its payload."""
         self._first_at: float | None = None
         self._last_at = 0.0
 
     def result(self) -> RunReplay:
-        """Do it. Actors do not log meanwhile: it would read as if it happened now."""
+        """Run the replay, and return its result. Logging is off meanwhile, because the lines would have today's
+        times.
+        """
         run, divergence, problem, damaged = self._run, None, "; ".join(self._run.faults), bool(self._run.faults)
         records = RunRecords(run)
         try:
@@ -207,7 +223,7 @@ class Replay:
         )
 
     def go_to(self, n: int) -> bool:
-        """Replay on until delivery `n` is handled; False if the run ends before.
+        """Continue the replay until delivery `n` is handled; return False if the run ends before.
 
         Raises:
             NotReplayable: The replay differs from the record, or the run cannot be replayed.
@@ -237,7 +253,7 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- the beginning
 
     def _records(self) -> RunRecords:
-        """The records from where the replay begins. Raises Damaged, OSError."""
+        """Return the records from the start of the replay on. Raises Damaged, OSError."""
         run, found = self._run, snapshots(self._run)
         first = first_delivery(run)
         begins = [each for each in (*found, *self._kept) if each.end.resting and each.after >= first]
@@ -258,7 +274,7 @@ class Replay:
         return RunRecords(run, begin.after)
 
     def _restore(self, snapshot: Snapshot) -> None:
-        """Begin where the snapshot was taken."""
+        """Restore the system from a snapshot."""
         base, n = self.base, snapshot.after
         base.ports.recorded = iter(())
         try:
@@ -279,12 +295,12 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- all records
 
     def _live_all(self, records: RunRecords) -> None:
-        """All records."""
+        """Replay all records."""
         for _ in self._stretches(records):
             pass
 
     def _stretches(self, records: RunRecords) -> Iterator[None]:
-        """All records (rule 2), with `_live_plain` where possible; yields between one stretch and the next."""
+        """Replay all records (rule 2), with `_live_plain` where possible; yield after each group of records."""
         base = self.base
         looked_at = self._listener is not None or self._break_at is not None or self._until is not None
         plainly = self._content and not looked_at and base.observer is None
@@ -300,11 +316,11 @@ class Replay:
                 yield
 
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
-        """Live the records from `start` on that are of messages that actors sent each other, and that made them do
-        nothing but send; the place behind them.
+        """Replay records from `start` on that are plain: messages between actors whose handlers only send. Return the
+        next index.
 
-        Nearly all are, and they are looked at here in the quickest way. What turns out to be otherwise is left to those
-        who look at any record, and have the words for it (`_live`).
+        Nearly all records are plain, and this loop is the fastest. Others, and differences, are left to `_live`, which
+        describes the difference.
         """
         base, marks, times, encoded_last = self.base, self._marks, self._times, self._encoded_last
         queue, heap, hand_out, encode_it = base.queue, base.timers.heap, base.hand_out, encoded_last.encode
@@ -370,13 +386,13 @@ class Replay:
             self._last_record = None
 
     def _stop_before(self, record: TraceRecord) -> None:
-        """Stop before this delivery."""
+        """Stop before this delivery, if requested."""
         if record.type == self._break_at or (self._until is not None and record.n > self._until):
             self.stopped_at = record
             raise _Stop
 
     def _compare_states(self, following: TraceRecord | None) -> None:
-        """What all actors hold before the record that follows is what a snapshot says that was taken then."""
+        """Compare the state of all actors with the snapshots taken before the record `following`."""
         base, marks = self.base, self._marks
         while marks and marks[0].after == base.n:
             if following is not None and following.kind == CREATED and marks[0].created != base.register.created:
@@ -393,7 +409,7 @@ class Replay:
         if actor_class is None:
             raise _CannotGoOn(f"{record.type} is none of the actors that may be at the top of a node")
         if self._counts["began"] == record.n and self.base.instance_of(self.base.address_of(record.receiver)):
-            return  # the snapshot holds it
+            return  # the snapshot contains it
         address = self.base.newPrimaryActor(actor_class)
         again = created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
         if again != record:
@@ -456,7 +472,9 @@ class Replay:
         return envelope
 
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
-        """What is delivered now entered the queue at that moment (during or, 1, after a delivery): it is a FIFO."""
+        """Check that this message entered the queue after the previous one, by `moment` (delivery, 1 if after it): it
+        is a FIFO.
+        """
         if moment < self._entered:
             raise Diverged(
                 record.n,
@@ -468,7 +486,7 @@ class Replay:
         self._forget_times()
 
     def _forget_times(self) -> None:
-        """Nothing comes from before what was delivered last; where that is most of the times, it is worth the move."""
+        """Discard times before the last delivered message's entry, once they are more than half of the list."""
         gone = min(self._entered[0] - self._times_from, len(self._times) - 1)
         if gone > len(self._times) // 2:
             del self._times[:gone]
@@ -491,13 +509,13 @@ class Replay:
         return self.base.outside(receiver, message, sender, record.cause)
 
     def _time_of(self, n: int) -> float:
-        """When a delivery was taken from the queue; of those before a snapshot, at the latest then."""
+        """Return the time when a delivery was taken from the queue; -inf for a delivery before the snapshot."""
         return self._times[max(n - self._times_from, 0)] if n >= self._times_from else float("-inf")
 
     # ----------------------------------------------------------------------------------------------- causes
 
     def _chain(self, n: int) -> Iterator[str]:
-        """Delivery `n` and what caused it, back to what came from outside; a second reading of the trace."""
+        """Return delivery `n` and its causes, back to the external input, by a second pass over the trace."""
         causes: dict[int, int] = {}
         with contextlib.suppress(Damaged):
             for record in RunRecords(self._run):
@@ -510,7 +528,7 @@ class Replay:
             wanted.append(n)
             n = causes[n]
         last, found = max(wanted, default=0), {}
-        with contextlib.suppress(Damaged):  # what comes after the divergence is not of interest any more
+        with contextlib.suppress(Damaged):  # data after the divergence is not needed
             for record in RunRecords(self._run):
                 if record.n > last:
                     break
@@ -527,7 +545,7 @@ class _EncodingCache:
         self._how = "", NO_PAYLOAD
 
     def encode(self, message: object) -> tuple[str, Payload]:
-        """See `comparison.encoded`."""
+        """See `divergence.encoded`."""
         if message is not self._message:
             type_, payload = encoded(message)
             self._how, self._message = (type_, Payload(payload)), message

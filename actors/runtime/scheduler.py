@@ -1,10 +1,10 @@
 """Schedulers run the actor systems of a process on an asyncio loop, or in virtual time.
 
 Rule 1: a scheduler is the only driver of every base that was added to it.
-Rule 2 (virtual time): bases that have something due are driven in the order in which they were added, round after
-        round, until none has. Then the clock jumps to the next timer of any base or the next call, whichever is first;
-        at equal moments calls come before timers. The same start gives the same run.
-Rule 3 (virtual time): a base that has nothing due costs nothing, however many there are.
+Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
+base has any. Then the clock jumps to the next timer of any base or the next call, whichever is first; at equal times
+calls come before timers. Runs with the same start are identical.
+Rule 3 (virtual time): a base without due messages costs no time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ScheduledCall(Protocol):
     """The interface of a function call that is due at a later time, and can be cancelled."""
 
     def cancel(self) -> None:
-        """Do not make it."""
+        """Cancel the call."""
 
 
 class Scheduler(Protocol):
@@ -37,10 +37,10 @@ class Scheduler(Protocol):
         """Drive this base from now on."""
 
     def remove(self, base: LocalBase) -> None:
-        """Leave this base alone from now on."""
+        """Stop driving this base."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
-        """Call once after a number of seconds."""
+        """Call `callback` once after a number of seconds."""
 
 
 class LoopScheduler:
@@ -49,7 +49,7 @@ class LoopScheduler:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._held: dict[LocalBase, float] = {}
-        """Until when, by the loop's time, a base is left alone."""
+        """Times of the loop until which bases are not driven."""
 
     def add(self, base: LocalBase) -> None:
         """See Scheduler.add."""
@@ -61,9 +61,9 @@ class LoopScheduler:
         base.detach()
 
     def hold(self, base: LocalBase, seconds: float) -> None:
-        """Leave this base alone for so long, from now or from the end of an earlier hold: it waits for a slow disk.
+        """Do not drive this base for `seconds`, from now or from the end of an earlier hold, as for a slow disk.
 
-        The delivery that runs ends first; a base that is not driven stays so.
+        The running delivery ends first; a base that is not driven stays so.
         """
         if base.loop.attached or base in self._held:
             now = self._loop.time()
@@ -74,7 +74,7 @@ class LoopScheduler:
             self._loop.call_at(until, self._release, base, until)
 
     def _release(self, base: LocalBase, until: float) -> None:
-        """Drive a held base again, unless it was held for longer meanwhile."""
+        """Drive a held base again, unless its hold was extended."""
         if self._held.get(base) == until:
             del self._held[base]
             base.attach(self._loop)
@@ -102,20 +102,20 @@ class VirtualScheduler:
     def __init__(self, clock: VirtualClock | None = None) -> None:
         self.clock = VirtualClock() if clock is None else clock
         self._bases: dict[int, LocalBase] = {}
-        """By their places, in the order in which they were added."""
+        """Bases by place, in the order in which they were added."""
         self._held: dict[int, float] = {}
-        """Until when a place is left alone."""
+        """Times until which places are not driven."""
         self._awake: set[int] = set()
-        """Places of the bases that may have something due."""
+        """Places of the bases that may have due messages."""
         self._timers: list[tuple[float, int]] = []
-        """When the next timer of which place is due; what is too early here only costs a look."""
+        """Times of the next timers with their places; an entry that is too early only costs a check."""
         self._noted: dict[int, float] = {}
-        """What was last put there for a place, while it is there."""
+        """The latest entry in `_timers` of each place."""
         self._calls: list[tuple[float, int, _VirtualCall]] = []
         self._numbers = itertools.count()
 
     def add(self, base: LocalBase) -> None:
-        """See Scheduler.add. The base must be on this scheduler's clock, or on one that drifts from it."""
+        """See Scheduler.add. The base must use this scheduler's clock, or one that drifts from it."""
         if getattr(base.clock, "source", base.clock) is not self.clock:
             raise ValueError("the actor system uses another clock than this scheduler")
         place = next(self._numbers)
@@ -134,7 +134,7 @@ class VirtualScheduler:
         base.on_wake = _nothing
 
     def hold(self, base: LocalBase, seconds: float) -> None:
-        """Leave this base alone for so long, from now or from the end of an earlier hold: it is busy otherwise."""
+        """Do not drive this base for `seconds`, from now or from the end of an earlier hold: it is busy."""
         place, now = self._place(base), self.clock.now()
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))
@@ -149,7 +149,7 @@ class VirtualScheduler:
         return call
 
     def run(self, seconds: float = 0.0) -> None:
-        """Let so much time pass, with everything that becomes due meanwhile, each at its moment."""
+        """Let `seconds` pass, and run everything that becomes due meanwhile at its time."""
         end = self.clock.now() + seconds
         self._settle()
         while self._jump(end):
@@ -157,7 +157,7 @@ class VirtualScheduler:
         self.clock.advance_to(end)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> None:
-        """Let time pass from event to event until `good()`. Raises TimeoutError after `timeout` virtual seconds."""
+        """Let time pass from event to event until `good()`. Raises TimeoutError after `seconds` of virtual time."""
         end = self.clock.now() + seconds
         self._settle()
         while not good():
@@ -167,7 +167,9 @@ class VirtualScheduler:
             self._settle()
 
     def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that waits for nothing in virtual time: its result. Raises RuntimeError where it waits."""
+        """Run a coroutine that does not wait in virtual time, and return its result. Raises RuntimeError if it
+        waits.
+        """
         try:
             coroutine.send(None)
         except StopIteration as end:
@@ -177,7 +179,7 @@ class VirtualScheduler:
         raise RuntimeError("a scheduler in virtual time cannot run a coroutine that waits for real I/O")
 
     def _jump(self, end: float) -> bool:
-        """Move the clock on to the next timer or call; False where there is none until the moment `end`."""
+        """Advance the clock to the next timer or call; return False if there is none until `end`."""
         timers, calls = self._timers, self._calls
         while timers and not self._is_armed(*timers[0]):
             self._take()
@@ -193,26 +195,26 @@ class VirtualScheduler:
         return True
 
     def _next_timer(self, base: LocalBase) -> float | None:
-        """When the next timer of a base is due, by this scheduler's clock."""
+        """Return the time of a base's next timer on this scheduler's clock."""
         due, clock = base.next_timer, base.clock
         return due if due is None or not isinstance(clock, DriftingClock) else clock.source_time(due)
 
     def _note(self, place: int) -> None:
-        """Remember when the next timer of a base is due."""
+        """Store the time of a base's next timer."""
         due = self._next_timer(self._bases[place])
         if due is not None and due != self._noted.get(place):
             self._noted[place] = due
             heappush(self._timers, (due, place))
 
     def _take(self) -> int:
-        """Take out the first of the timers: its place."""
+        """Remove the first of the timers, and return its place."""
         due, place = heappop(self._timers)
         if self._noted.get(place) == due:
             del self._noted[place]
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Is that when the base's next timer is due? If it is due later by now, that is noted."""
+        """Return whether the base's next timer is due at `due`. A later time is stored."""
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)
         if armed is not None and armed > due:
@@ -220,7 +222,7 @@ class VirtualScheduler:
         return armed is not None and armed <= due
 
     def _settle(self) -> None:
-        """Make the calls that are due and drive the bases until none has anything due."""
+        """Make due calls, and drive the bases until no base has due messages."""
         now, calls, awake = self.clock.now(), self._calls, self._awake
         while awake or (calls and calls[0][0] <= now):
             while calls and calls[0][0] <= now:
@@ -236,4 +238,4 @@ class VirtualScheduler:
 
 
 def _nothing() -> None:
-    """The bell of a base that is left alone."""
+    """Ignore the wake-up of a base that is not driven."""

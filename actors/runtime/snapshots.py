@@ -1,9 +1,9 @@
 """Take a snapshot of an actor system, without stopping its event loop, and restore a system from one.
 
-Rule 1: a snapshot is what was so between two deliveries. A forked child writes it
-        (`actors.runtime.forked_work`) if an event loop drives the system, so that no turn of the loop waits for it.
-        Otherwise it is written at once.
-Rule 2: a trace is not a program: only our own actor classes, or those named by the caller, are restored.
+Rule 1: a snapshot is the state between two deliveries. A forked child writes it (`actors.runtime.forked_work`) if an
+        event loop drives the system, so that no turn of the loop waits for it. Otherwise it is written at once.
+Rule 2: a trace cannot run arbitrary code: only actor classes of this project, or those named by the caller, are
+        restored.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def system_lines(base: LocalBase) -> Iterator[bytes]:
 
 
 def system_pieces(base: LocalBase) -> Iterator[Piece]:
-    """The same as pieces of a snapshot."""
+    """Yield the state of an actor system as pieces of a snapshot."""
     return pieces(system_lines(base), base.resting)
 
 
 def read_out(base: LocalBase, tell: Tell) -> None:
-    """Say all pieces, in a child."""
+    """Send all pieces, in a child process."""
     for piece in system_pieces(base):
         tell(piece)
 
 
 def restore_lines(base: LocalBase, lines: Iterator[bytes], actors: Collection[type[Actor]]) -> None:
-    """Let a fresh system hold what the lines say. Raises LookupError, NotAtRest, TraceError, ValueError."""
+    """Restore a new system from the lines. Raises LookupError, NotAtRest, TraceError, ValueError."""
     known = {class_name(each): each for each in actors}
     head = next(lines)
     for each in message_of(head, MessageDecoder()).actors:

@@ -1,7 +1,7 @@
 """Load the source code of actors at run time, as Thespian's loadActorSource does.
 
-A source is a zip of Python modules, known by its MD5. It becomes usable when the actor that registered as source
-authority answers ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
+A source is a zip of Python modules, identified by its MD5. It can be used after the actor that registered as source
+authority replied to ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Sources:
         self.authority: ActorRef | None = None
 
     def actor_class(self, name: str, source_hash: str | None) -> type[Actor]:
-        """The class that "module.Class" names, in a loaded source or in the process."""
+        """Return the class "module.Class" of a loaded source or of the process."""
         loader = partial(loadModuleFromHashSource, source_hash, self._zips) if source_hash else None
         found: type[Actor] = actualActorClass(name, loader)
         return found
 
     def load(self, source: Any) -> str:
-        """Read a source (path or binary file) and ask the authority about it; returns its hash."""
+        """Read a source (path or binary file), send it to the authority, and return its hash."""
         if hasattr(source, "read"):
             with source:
                 data = source.read()
@@ -51,7 +51,7 @@ class Sources:
         return source_hash
 
     def validated(self, verdict: ValidatedSource) -> None:
-        """The authority has spoken: keep the source if it can be read."""
+        """Store a source that the authority has approved, if it can be read."""
         try:
             names = SourceHashFinder(verdict.sourceHash, lambda data: data, verdict.sourceZip).getZipNames()
         except Exception as error:
@@ -63,7 +63,7 @@ class Sources:
             self._send(ref, LoadedSource(verdict.sourceHash, ""))
 
     def unload(self, source_hash: str) -> None:
-        """Forget a source and the modules imported from it."""
+        """Unload a source and the modules imported from it."""
         if self._zips.pop(source_hash, None) is not None:
             for ref in self._subscribers:
                 self._send(ref, UnloadedSource(source_hash, ""))
@@ -73,12 +73,12 @@ class Sources:
             sys.meta_path.remove(finder)
 
     def unload_all(self) -> None:
-        """Forget everything."""
+        """Unload all sources."""
         for source_hash in list(self._zips):
             self.unload(source_hash)
 
     def notify(self, ref: ActorRef, enable: bool) -> None:
-        """Tell `ref` of sources, those loaded already included; or no longer."""
+        """Notify `ref` of sources, including those already loaded, or stop notifying it."""
         if not enable and not self._subscribers:
             return
         self._subscribers = [subscriber for subscriber in self._subscribers if subscriber is not ref]

@@ -1,11 +1,11 @@
 """Convert the state of an actor to a value that a trace can store, and back.
 
-Rule 1: everything that an actor holds is its state: the value is made by walking it, so no actor says anything twice,
-        and what has no form is an error that names the way to it. Held may be: what traces encode, containers of
-        Python's, NamedTuples, objects and enumerations of ours, addresses, and the actor's own methods and ports.
-Rule 2: what is shared stays shared: two names of one list are two names of one list in the restored actor.
-Rule 3: a suspended conversation is shown by its name. An actor that has one cannot be restored: ask it at rest.
-Rule 4: nothing is called while restoring. Names are looked up in the modules of ours, and in no others.
+Rule 1: the state of an actor is all of its attributes, found by walking them, so actors declare nothing. A value that
+        cannot be stored is an error that names its path. Supported are: values that traces encode, Python's containers,
+        NamedTuples, objects and enumerations of this project, addresses, and the actor's own methods and adapters.
+Rule 2: sharing is kept: two references to one list are two references to one list in the restored actor.
+Rule 3: a suspended event handler is stored as its name. An actor with one cannot be restored.
+Rule 4: no code of actors runs while restoring. Names are only looked up in the modules of this project.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _MUTABLE = (list, deque, set)
 _BOUNDED = "deque "
 """Prefix of the kind of a deque with a maximum length."""
 _SHELL = "_myRef"
-"""The one attribute of an actor that is the system's."""
+"""The only attribute of an actor that belongs to the system."""
 
 
 Where = str | tuple[Any, str, Any]
-"""The way to a thing: the actor's class, or (the way to what holds it, "." or "[" or "key", under which key)."""
+"""The path of a value: the actor's class, or (path of the container, "." or "[" or "key", key)."""
 
 
 class UnstorableValue(TypeError):
@@ -63,7 +63,7 @@ class NotAtRest(RuntimeError):
 
 
 def state_of(actor: Any) -> ActorState:
-    """All that the actor holds. Raises UnstorableValue."""
+    """Return the state of an actor. Raises UnstorableValue."""
     walk = _Encoder(actor)
     parts = tuple(
         StatePart(name, walk.frozen(value, (type(actor).__name__, ".", name)))
@@ -74,7 +74,7 @@ def state_of(actor: Any) -> ActorState:
 
 
 def restore(actor: Any, state: ActorState) -> None:
-    """Let a fresh actor hold what the state says, and nothing else. Raises NotAtRest, LookupError."""
+    """Replace the attributes of a new actor by the stored ones. Raises NotAtRest, LookupError."""
     thawing = _Decoder(actor)
     held = {part.key: thawing.thawed(part.value) for part in state.parts}
     shell = vars(actor).get(_SHELL)
@@ -85,7 +85,7 @@ def restore(actor: Any, state: ActorState) -> None:
 
 
 def actor_class(name: str) -> type[Actor]:
-    """The class of ours that is called "module:Class", of actors. Raises LookupError where there is none."""
+    """Return the actor class "module:Class" of this project. Raises LookupError if there is none."""
     cls = _named(name)
     if isinstance(cls, type) and issubclass(cls, Actor):
         return cls
@@ -99,10 +99,10 @@ class _Encoder:
         self._actor = actor
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
-        """What has a number, kept, or an id could be used again."""
+        """Numbered objects, kept alive because a freed id could be reused."""
 
     def frozen(self, value: Any, where: Where) -> Any:
-        """The form of one thing; not needed for plain values, which are most."""
+        """Return the stored form of a value; plain values, the majority, need no call."""
         cls: Any = type(value)
         if cls in _ITSELF or _is_message(cls) or isinstance(value, ActorAddress):
             return value
@@ -167,18 +167,18 @@ class _Encoder:
 
 
 def shown(state: ActorState) -> dict[str, Any]:
-    """The state for people: plain values of JSON, by attribute. A shared value is shown once, then its place."""
+    """Return the state for display: JSON values by attribute. A shared value is shown once, then by its path."""
     showing = _Formatter()
     return {name: showing.shown(value, f".{name}") for name, value in state.parts}
 
 
 def shown_value(actor: Any, value: Any) -> Any:
-    """A part of what an actor holds, as `shown` prints it. Raises UnstorableValue."""
+    """Return a part of an actor's state in the format of `shown`. Raises UnstorableValue."""
     return _Formatter().shown(_Encoder(actor).frozen(value, type(actor).__name__), "")
 
 
 def shown_key(actor: Any, key: Any) -> str:
-    """The text by which `shown` names a key of a dictionary. Raises UnstorableValue."""
+    """Return the text by which `shown` names a key of a dictionary. Raises UnstorableValue."""
     return key if type(key) is str else _Formatter().key(_Encoder(actor).frozen(key, type(actor).__name__), "")
 
 
@@ -189,7 +189,7 @@ class _Formatter:
         self._seen_at: dict[int, str] = {}
 
     def shown(self, form: Any, place: str) -> Any:
-        """What one form looks like."""
+        """Return the displayed form of a stored value."""
         match form:
             case StateBackReference(number):
                 return {"same as": self._seen_at.get(number, "")}
@@ -216,7 +216,7 @@ class _Formatter:
         return {"message": name, **content} if isinstance(content, dict) else content
 
     def key(self, key: Any, place: str) -> str:
-        """The text of a dictionary's key."""
+        """Return the text of a dictionary's key."""
         if isinstance(key, StateObject):
             return " ".join(str(self.shown(value, place)) for _, value in key.parts)
         text = self.shown(key, place)
@@ -231,7 +231,7 @@ class _Decoder:
         self._things: dict[int, Any] = {}
 
     def thawed(self, form: Any) -> Any:
-        """The thing that has this form."""
+        """Return the value of a stored form."""
         match form:
             case StateBackReference(number):
                 return self._things[number]
@@ -277,14 +277,14 @@ class _Decoder:
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
-        """The address as the actor's own system knows it."""
+        """Return the address in the actor's own system."""
         base = getattr(getattr(self._actor, _SHELL, None), "base", None)
         known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
         return known
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds, by name: in its slots, and besides."""
+    """Yield an object's attributes by name, those in slots included."""
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if name != "__weakref__"]
     for name in sorted({*slots, *getattr(value, "__dict__", {})} - {"__dict__"}):
         if hasattr(value, name):
@@ -299,7 +299,7 @@ def _sorted(values: Any) -> list[Any]:
 
 
 def _path_text(where: Where) -> str:
-    """The way to a thing, in words."""
+    """Return the path of a value as text."""
     if isinstance(where, str):
         return where
     above, step, key = where
@@ -310,7 +310,7 @@ def _path_text(where: Where) -> str:
 
 @cache
 def _name_of(thing: Any, where: str = "") -> str:
-    """Class or function as "module:name". Raises UnstorableValue where the name does not lead back to it."""
+    """Return a class or function as "module:name". Raises UnstorableValue if the name refers to something else."""
     name = class_name(thing)
     try:
         if _named(name) is thing:
@@ -324,18 +324,20 @@ def _name_of(thing: Any, where: str = "") -> str:
 
 @cache
 def _is_message(cls: type) -> bool:
-    """Whether the trace's codec encodes values of this class: our messages, and Thespian's that are delivered."""
+    """Return whether the trace's codec encodes values of this class: this project's messages, and Thespian's delivered
+    ones.
+    """
     return VOCABULARY.get(cls.__name__) is cls or cls in THESPIAN
 
 
 @cache
 def _is_ours(module: str) -> bool:
-    """Whether a module is in one of our packages."""
+    """Return whether a module is in a package of this project."""
     return short_name(module).partition(".")[0] in _OURS
 
 
 def _named(name: str) -> Any:
-    """The class, function or member of that name. Raises LookupError for what is not an object of this project."""
+    """Return the class, function or enum member with this name. Raises LookupError for any other object."""
     module, _, path = name.partition(":")
     if module == "builtins" and path in _BUILTINS:
         return _BUILTINS[path]

@@ -19,7 +19,7 @@ def actor_status(
     timers: Iterable[Timer],
     queue: Iterable[tuple[Any, ...]],
 ) -> Thespian_ActorStatus:
-    """Children, pending wake-ups and queued messages of one actor."""
+    """Return children, pending wake-ups and queued messages of one actor."""
     status = Thespian_ActorStatus(ref, ref.class_name, system, ref.parent)
     for child in children:
         status.addChild(child)

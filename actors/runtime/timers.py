@@ -1,9 +1,10 @@
 """The timers of an actor system: messages that are due at a later time, in order of that time.
 
-Rule 1 (order): by the moment at which they are due; equals in the order in which they were armed.
-Rule 2 (names): an actor has one timer of a name: arming it again takes back the earlier one. A timer is to be had back
-        until its message is delivered, also when it is due and waits in the queue.
-Rule 3 (cost): what was taken back stays in the heap, without a message; the heap is made anew when that is most of it.
+Rule 1 (order): timers are ordered by due time; equal times by the order of arming.
+Rule 2 (names): an actor has at most one timer of a name: arming it again cancels the earlier one. A timer can be
+cancelled until its message is delivered, also if it is due and in the queue.
+Rule 3 (cost): a cancelled timer stays in the heap without its message; the heap is rebuilt when most entries are
+cancelled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from actors.runtime.reference import ActorRef
 
 SPARED = 64
-"""Minimum number of dead entries for a rebuild of the heap."""
+"""Minimum number of cancelled entries for a rebuild of the heap."""
 
 
 class Timer:
@@ -42,25 +43,25 @@ class Timers:
         self._armed = 0
         self._dead = 0
         self._named: dict[tuple[int, str], Timer] = {}
-        """By the receiver's identity (the timer keeps the receiver) and their name."""
+        """Timers by the receiver's identity (the timer keeps the receiver alive) and their name."""
         self._rung: dict[int, Timer] = {}
-        """Named timers whose message waits in the queue, by the message's identity."""
+        """Named timers whose message is in the queue, by the message's identity."""
 
     def __len__(self) -> int:
         return len(self.heap) - self._dead
 
     def __iter__(self) -> Iterator[Timer]:
-        """Those that wait for their moment, in order."""
+        """Return the timers that are not due yet, in order."""
         return (timer for _, _, timer in sorted(self.heap) if timer.message is not None)
 
     @property
     def next_due(self) -> float | None:
-        """When the first is due."""
+        """The due time of the first timer, or None."""
         self._clear_top()
         return self.heap[0][0] if self.heap else None
 
     def arm(self, receiver: ActorRef, due: float, message: Any, armed_by: int, name: str) -> None:
-        """Have `message` ready at the moment `due`; no `name`: it cannot be taken back."""
+        """Add a timer for `message` at the time `due`; without a `name` it cannot be cancelled."""
         self._armed += 1
         timer = Timer(receiver, due, message, armed_by, name)
         if name:
@@ -68,7 +69,7 @@ class Timers:
         heappush(self.heap, (due, self._armed, timer))
 
     def cancel(self, receiver: ActorRef, name: str) -> Any:
-        """Take back the timer of that name, if there is one; its message where that waits in the queue."""
+        """Cancel the timer of this name, if it exists; return its message if that is in the queue."""
         timer = self._named.pop((id(receiver), name), None)
         if timer is None:
             return None
@@ -83,7 +84,7 @@ class Timers:
         return None
 
     def ring(self, now: float) -> Iterator[Timer]:
-        """Take out those that are due, in order; the message of each goes into the queue."""
+        """Remove and yield the due timers in order; the caller queues their messages."""
         heap = self.heap
         while heap and heap[0][0] <= now:
             timer = heappop(heap)[2]
@@ -95,18 +96,18 @@ class Timers:
             yield timer
 
     def delivered(self, message: Any) -> None:
-        """A timer's message has left the queue: there is nothing to take back any more."""
+        """Note that a timer's message was delivered, so it can no longer be cancelled."""
         timer = self._rung.pop(id(message), None)
         if timer is not None:
             del self._named[id(timer.receiver), timer.name]
 
     def name_of(self, message: Any) -> str:
-        """The name of the timer whose message waits in the queue, "" for one without."""
+        """Return the name of the timer whose message is in the queue, "" if it has none."""
         timer = self._rung.get(id(message))
         return "" if timer is None else timer.name
 
     def take(self, receiver: str, armed_by: int) -> Timer | None:
-        """Take out the first one of `receiver` that was armed during delivery `armed_by`."""
+        """Remove and return the first timer of `receiver` that was armed during delivery `armed_by`, or None."""
         matching = (
             entry
             for entry in self.heap
@@ -122,7 +123,7 @@ class Timers:
         return self._out(found[2])
 
     def take_before(self, moment: float) -> Timer | None:
-        """Take out the first one that is due before `moment`."""
+        """Remove and return the first timer that is due before `moment`, or None."""
         due = self.next_due
         return None if due is None or due >= moment else self._out(heappop(self.heap)[2])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MOST = 0.02
-"""CPU seconds that no turn should take: meanwhile no client is heard."""
+"""Maximum CPU seconds of a turn: no client request is read meanwhile."""
 MINUTE = 60
 
 
@@ -13,14 +13,14 @@ class Turns:
     def __init__(self) -> None:
         self.count = 0
         self.over = 0
-        """How many took more than MOST."""
+        """Number of turns that took more than MOST."""
         self._busy: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
-        """By the second, modulo a minute: (second, CPU seconds of the turns that ended in it)."""
+        """By second modulo 60: (second, CPU seconds of the turns that ended in it)."""
         self._longest: list[tuple[int, float]] = [(-MINUTE, 0.0)] * MINUTE
-        """By the second, modulo a minute: (second, the longest that ended in it)."""
+        """By second modulo 60: (second, CPU seconds of the longest turn that ended in it)."""
 
     def add(self, took: float, now: float) -> None:
-        """A turn of `took` CPU seconds ended at time `now`."""
+        """Count a turn of `took` CPU seconds that ended at time `now`."""
         self.count += 1
         self.over += took > MOST
         second = int(now)
@@ -32,9 +32,9 @@ class Turns:
             self._longest[place] = (second, took)
 
     def busy(self, now: float) -> float:
-        """CPU seconds of all turns in the minute that ends at `now`."""
+        """Return the CPU seconds of all turns in the minute that ends at `now`."""
         return sum(took if now - second < MINUTE else 0.0 for second, took in self._busy)
 
     def longest(self, now: float) -> float:
-        """CPU seconds of the longest turn in the minute that ends at `now`."""
+        """Return the CPU seconds of the longest turn in the minute that ends at `now`."""
         return max(took if now - second < MINUTE else 0.0 for second, took in self._longest)
