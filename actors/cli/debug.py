@@ -114,7 +114,7 @@ class DebugPrompt:
         self._notes()
         return True
 
-    # ------------------------------------------------------------------------------------------------ moving
+    # -------------------------------------------------------------------------------------------------- move
 
     def next(self, argument: str) -> None:
         """Go forwards."""
@@ -157,7 +157,7 @@ class DebugPrompt:
             self._breaks.append(argument)
         click.echo("breaks: " + (", ".join(self._breaks) or "none"))
 
-    # ------------------------------------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------------------------------------ inspect
 
     def state(self, argument: str) -> None:
         """Print an actor's state, or a part of it."""
@@ -212,7 +212,7 @@ class DebugPrompt:
             click.echo(f"  {each.form:28} {each.help}")
         click.echo(f"  {'quit':28} end")
 
-    # ------------------------------------------------------------------------------------------------ printing
+    # --------------------------------------------------------------------------------------------------- print
 
     def _place(self, argument: str) -> DeliveryId:
         return DeliveryId(self._trace.runs.index(self.debugger.run), _number(argument, self.debugger.n))

@@ -58,7 +58,7 @@ class GroupAdmin:
         self._cluster = cluster
         self._print_line = print_line
 
-    # ------------------------------------------------------------------------------------------------ what there is
+    # ------------------------------------------------------------------------------------------------------ queries
 
     def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
         """Return all groups of all brokers, sorted by name."""
@@ -293,7 +293,7 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> str:
     return ", ".join(f"{topic}({','.join(map(str, sorted(numbers)))})" for topic, numbers in sorted(topics.items()))
 
 
-# ---------------------------------------------------------------------------------------------------- where to go on
+# ----------------------------------------------------------------------------------------------------- reset targets
 
 
 def to_earliest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:

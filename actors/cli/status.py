@@ -290,7 +290,7 @@ def _queues(samples: list[Any]) -> Iterator[tuple[str, float]]:
             yield f"{QUEUES[sample.name]} {label}".strip(), sample.value
 
 
-# ------------------------------------------------------------------------------------------------ showing
+# ------------------------------------------------------------------------------------------------- output
 
 
 def _show(status: Status) -> None:

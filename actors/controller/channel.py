@@ -222,7 +222,7 @@ class BrokerChannelActor(FlowActor):
             ),
         )
 
-    # ------------------------------------------------------------------------------------------------ answers
+    # ---------------------------------------------------------------------------------------------- responses
 
     def event_id_of(self, message: Message) -> int:
         """Return the id of the event that caused the request, for its response."""
@@ -311,7 +311,7 @@ class BrokerChannelActor(FlowActor):
                 ),
             )
 
-    # ------------------------------------------------------------------------------------------------ figures
+    # ------------------------------------------------------------------------------------------------ metrics
 
     def _publish(self) -> None:
         size = len(self._queue)

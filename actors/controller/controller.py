@@ -307,7 +307,7 @@ class ControllerActor(FlowActor):
         else:
             self.send(self.myAddress, event)
 
-    # ------------------------------------------------------------------------------------------------------- figures
+    # ------------------------------------------------------------------------------------------------------- metrics
 
     def _publish(self, state: ControllerState) -> None:
         """Send the gauges that changed."""

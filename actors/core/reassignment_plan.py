@@ -153,7 +153,7 @@ def _joined(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
 
-# ----------------------------------------------------------------------------------------------------------- proposing
+# ------------------------------------------------------------------------------------------------------ proposed plans
 
 
 def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]]) -> dict[TopicPartition, Replicas]:
@@ -174,7 +174,7 @@ def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]])
     return proposed
 
 
-# --------------------------------------------------------------------------------------------------------- throttling
+# ---------------------------------------------------------------------------------------------------------- throttles
 
 
 class Move(NamedTuple):
@@ -212,7 +212,7 @@ def moving_brokers(moved: Mapping[TopicPartition, Move]) -> list[int]:
     return sorted({broker for move in moved.values() for broker in (*move.sources, *move.destinations)})
 
 
-# ------------------------------------------------------------------------------------------------------------ how far
+# ----------------------------------------------------------------------------------------------------------- progress
 
 
 def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment | None) -> str:

@@ -380,7 +380,7 @@ def _raise_epochs(
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
     Leaders stay. ISRs stay too, without brokers that no longer host the partition: a leader can add such a broker until
-    it receives this request. Kafka 3.9.1 leaves it in the ISR, where it can become the last member, so that no leader
+    it receives this request. Kafka 3.9.1 leaves it in the ISR. There it can become the last member, so that no leader
     can be elected.
     """
     batch, failures = RequestBatch(context), Failures()

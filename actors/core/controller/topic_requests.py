@@ -218,7 +218,7 @@ def _growth(context: ControllerContext, described: TopicAssignment, topic: Growi
     return planned
 
 
-# -------------------------------------------------------------------------------------------------------- all of them
+# ------------------------------------------------------------------------------------------------------- all requests
 
 
 def _result(context: ControllerContext, kind: Callable[..., Message], name: str, work: Flow[Message]) -> Flow[Message]:

@@ -120,7 +120,7 @@ GROUP_CODES = {
 """Error of the log -> client error code of a generation that could not be stored."""
 
 
-# -------------------------------------------------------------------------------------------------------- to do
+# ------------------------------------------------------------------------------------------------- instructions
 
 
 class Producer(NamedTuple):
@@ -170,7 +170,7 @@ class Disarm:
 ToDo = Reply | AppendRecords | ArmTimer | Disarm
 
 
-# -------------------------------------------------------------------------------------------------------- what is kept
+# ------------------------------------------------------------------------------------------------------------- members
 
 
 @attrs.define
@@ -252,7 +252,7 @@ class Membership:
         taken, self._to_do = self._to_do, []
         return taken
 
-    # ------------------------------------------------------------------------------------------------ joining
+    # --------------------------------------------------------------------------------------------------- join
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
         """Handle a JoinGroup; `fresh_id` is the id for a member without one."""
@@ -408,7 +408,7 @@ class Membership:
             self._expect(done.before)
             self._refuse_join(forwarded, error_code)
 
-    # ------------------------------------------------------------------------------------------------ rebalancing
+    # -------------------------------------------------------------------------------------------------- rebalance
 
     def _rebalance(self, wall_ms: int) -> None:
         """Start a rebalance unless one is in progress."""
@@ -508,7 +508,7 @@ class Membership:
             tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
         )
 
-    # ------------------------------------------------------------------------------------------------ assigning
+    # ----------------------------------------------------------------------------------------------- assignment
 
     def sync(self, forwarded: Forwarded) -> None:
         """Handle a SyncGroup."""
@@ -574,7 +574,7 @@ class Membership:
             self._rebalance(wall_ms)
             self._complete_if_all_joined(wall_ms)
 
-    # ------------------------------------------------------------------------------------------------ living, leaving
+    # -------------------------------------------------------------------------------------------- heartbeat and leave
 
     def heartbeat(self, forwarded: Forwarded) -> None:
         """Handle a Heartbeat."""
@@ -679,7 +679,7 @@ class Membership:
         )
         return GroupRecord(self.name, value)
 
-    # ------------------------------------------------------------------------------------------------ small things
+    # ----------------------------------------------------------------------------------------------------- helpers
 
     def _enter(self, state: GroupState, wall_ms: int) -> None:
         if self.state not in PREVIOUS[state]:

@@ -217,7 +217,7 @@ def verify(
     return {each: NONE if each in txn.partitions else absent for each in partitions}
 
 
-# ---------------------------------------------------------------------------------------------------- time
+# ------------------------------------------------------------------------------------------------- timeout
 
 
 def is_timed_out(txn: Transaction, now: int) -> bool:

@@ -330,7 +330,7 @@ class TransactionalIds:
         for name in names:
             self._finish(self._ids[name], now)
 
-    # ------------------------------------------------------------------------------------------------ time
+    # ------------------------------------------------------------------------------ timeout and expiration
 
     def abort_timed_out(self, now: int) -> None:
         """Abort the transactions that have timed out, with a raised epoch."""
