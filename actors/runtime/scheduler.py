@@ -105,6 +105,8 @@ class VirtualScheduler:
         """Bases by place, in the order in which they were added."""
         self._held: dict[int, float] = {}
         """Times until which places are not driven."""
+        self._paces: dict[int, float] = {}
+        """Seconds that each message of a place takes, if not 0."""
         self._awake: set[int] = set()
         """Places of the bases that may have due messages."""
         self._timers: list[tuple[float, int]] = []
@@ -131,6 +133,7 @@ class VirtualScheduler:
         del self._bases[place]
         self._awake.discard(place)
         self._held.pop(place, None)
+        self._paces.pop(place, None)
         base.on_wake = _nothing
 
     def hold(self, base: LocalBase, seconds: float) -> None:
@@ -138,6 +141,18 @@ class VirtualScheduler:
         place, now = self._place(base), self.clock.now()
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))
+
+    def pace(self, base: LocalBase) -> float:
+        """Return the seconds that each message of this base takes."""
+        return self._paces.get(self._place(base), 0.0)
+
+    def set_pace(self, base: LocalBase, seconds: float) -> None:
+        """Set the time that each message of this base takes: 0 by default."""
+        place = self._place(base)
+        self._paces[place] = seconds
+        if not seconds:
+            del self._paces[place]
+        self._awake.add(place)
 
     def _place(self, base: LocalBase) -> int:
         return next(place for place, driven in self._bases.items() if driven is base)
@@ -232,9 +247,14 @@ class VirtualScheduler:
             for place in sorted(awake):
                 base = self._bases.get(place)
                 awake.discard(place)
-                if base is not None and self._held.get(place, now) <= now:
+                if base is None or self._held.get(place, now) > now:
+                    continue
+                if place in self._paces:
+                    if base.run(1) == 0.0:
+                        self.hold(base, self._paces[place])
+                else:
                     base.run()
-                    self._note(place)
+                self._note(place)
 
 
 def _nothing() -> None:

@@ -44,6 +44,7 @@ from messages.config_requests import BROKER, TOPIC, ChangedResource, ConfigChang
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
+from zk_bridge.znodes.controller import decode_controller_epoch, encode_controller_epoch
 from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_topic, encode_topic
 
@@ -441,12 +442,21 @@ def _ask_configure(cluster: Cluster, topic: str, entry: str) -> None:
     _alter(cluster, TOPIC, topic, entry)
 
 
+UNCLEAN_ELECTION = "unclean.leader.election.enable"
+UNCLEAN_SHARE = 0.2
+"""The share of broker configs that are `unclean.leader.election.enable`."""
+
+
 def _choose_broker_config(chance: random.Random, known: PlannedTopics) -> Chosen:
+    if chance.random() < UNCLEAN_SHARE:
+        return (f"{UNCLEAN_ELECTION}={chance.choice(('true', 'false'))}",)
     return (f"num.replica.fetchers={chance.randint(1, 2)}",)
 
 
 def _configure_brokers(cluster: Cluster, entry: str) -> None:
     """Set a config of all brokers by an IncrementalAlterConfigs request to the controller."""
+    if entry == f"{UNCLEAN_ELECTION}=true":
+        cluster.elects_uncleanly = True
     _alter(cluster, BROKER, "", entry)
 
 
@@ -481,6 +491,10 @@ TRANSACTION_TOPIC = "x"
 TRANSACTION_PARTITIONS = 4
 
 
+MOST_REQUESTS = 10
+"""Number of kinds of requests that one action sends."""
+
+
 def _choose_request(requests: Collection[str]) -> Choose:
     """Choose some of the requests, and what they are about."""
     names = tuple(requests)
@@ -488,7 +502,7 @@ def _choose_request(requests: Collection[str]) -> Choose:
     def choose(chance: random.Random, known: PlannedTopics) -> Chosen:
         topic = known.topic(chance) or ABSENT_TOPIC
         number = chance.randrange(len(known.topics.get(topic, ())) or 1)
-        return ",".join(chance.sample(names, 6)), topic, str(number), chance.choice(MEMBERS_GROUPS)
+        return ",".join(chance.sample(names, MOST_REQUESTS)), topic, str(number), chance.choice(MEMBERS_GROUPS)
 
     return choose
 
@@ -506,6 +520,11 @@ def _send_data(cluster: Cluster, requests: str, topic: str, number: str, group: 
 
 def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
     """Send requests about consumer groups to every node."""
+    _send(cluster, requests, topic, number, group)
+
+
+def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
+    """Send requests of transactions to every node that it must refuse, and requests that describe transactions."""
     _send(cluster, requests, topic, number, group)
 
 
@@ -533,9 +552,24 @@ def _choose_override(chance: random.Random, known: PlannedTopics) -> Chosen:
     return None if topic is None else (topic, chance.choice(tuple(OVERRIDES)))
 
 
+TURNS = 1.5
+"""Seconds after which an override that stops the high watermark is followed by a new leader."""
+
+
+def _turn(cluster: Cluster, topic: str) -> None:
+    """Make another replica of partition 0 the preferred one, and elect it."""
+    data = cluster.zookeeper.read(paths.topic(topic)).data
+    first = None if data is None else next((each for each in decode_topic("", data) if each.partition == 0), None)
+    if first is not None:
+        _ask_reassign(cluster, topic, "0", *written((first.assignment.replicas[::-1],)))
+        cluster.scheduler.call_later(0.5, partial(_ask_elect, cluster, topic, "0"))
+
+
 def _override(cluster: Cluster, topic: str, entry: str) -> None:
     """Set an override of a topic that makes its leaders refuse requests, send some, and delete it again."""
     _configure(cluster, topic, entry)
+    if entry.startswith("min.insync"):
+        cluster.scheduler.call_later(TURNS, partial(_turn, cluster, topic))
     for second in range(1, REFUSED_FOR + 1):
         send = partial(_send_data, cluster, OVERRIDES.get(entry, "produce"), topic, "0", MEMBERS_GROUPS[0])
         cluster.scheduler.call_later(second, send)
@@ -552,6 +586,12 @@ def _end_override(cluster: Cluster, topic: str, entry: str) -> None:
 OFTEN = 0.1
 """Seconds between two requests that `swamp` sends."""
 
+SWAMP_PACE = 0.003
+"""Seconds that each message of a swamped node takes."""
+
+LOADS = 0.3
+"""Seconds from an election after which a swamped node loads its groups."""
+
 QUICK = 0.02
 """Seconds between two requests that `swamp-group` sends."""
 
@@ -559,29 +599,53 @@ SWAMPED = 5.0
 """Seconds for which it sends them."""
 
 
+STOPPED = 2.0
+"""Seconds for which `swamp` leaves the node stopped."""
+
+LED_AGAIN = 6.0
+"""Seconds after which `swamp` elects the preferred leaders, and between two such elections."""
+
+
 def _swamp(cluster: Cluster, node: str) -> None:
-    """Stop a node, start it again with disks that are slow to write and read, and send it requests about groups."""
-    disks = cluster.machines[int(node)].disks
-    for name in disks.names:
-        disks.delays[name] = disks.read_delays[name] = 0.2
+    """Restart a node that is slow, let it lead its partitions again, and send it requests for its coordinators."""
+    machine = cluster.machines[int(node)]
+    for name in machine.disks.names:
+        machine.disks.delays[name] = machine.disks.read_delays[name] = 0.05
+    cluster.starve(int(node), SWAMP_PACE)
     cluster.leave(int(node))
-    cluster.scheduler.call_later(2.0, partial(cluster.start, int(node)))
+    cluster.scheduler.call_later(STOPPED, partial(cluster.start, int(node)))
+    cluster.scheduler.call_later(LED_AGAIN, partial(_lead_again, cluster, node))
     _swamp_more(cluster, node)
 
 
+def _is_swamped(cluster: Cluster, node: str) -> bool:
+    return bool(cluster.machines[int(node)].disks.read_delays)
+
+
+def _lead_again(cluster: Cluster, node: str) -> None:
+    """Elect the preferred leaders; the node stops while it loads its groups in every second such election."""
+    if _is_swamped(cluster, node):
+        cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
+        cluster.scheduler.call_later(LED_AGAIN, partial(_lead_again, cluster, node))
+        if cluster.chance.random() < 0.5:
+            cluster.scheduler.call_later(LOADS, partial(cluster.leave, int(node)))
+            cluster.scheduler.call_later(LOADS + STOPPED, partial(cluster.start, int(node)))
+
+
 def _swamp_more(cluster: Cluster, node: str) -> None:
-    if cluster.machines[int(node)].disks.read_delays:
-        for request in client_requests.OF_COORDINATORS:
-            for group in MEMBERS_GROUPS:
-                client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (int(node),))
+    if _is_swamped(cluster, node):
+        for request in cluster.chance.sample(client_requests.OF_COORDINATORS, 6):
+            group = cluster.chance.choice(MEMBERS_GROUPS)
+            client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (int(node),))
         cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node))
 
 
 def _end_swamp(cluster: Cluster, node: str) -> None:
-    """The disks are as fast as before, and the node runs."""
+    """The node is as fast as before, and runs."""
     disks = cluster.machines[int(node)].disks
     disks.delays.clear()
     disks.read_delays.clear()
+    cluster.starve(int(node), -SWAMP_PACE)
     cluster.start(int(node))
 
 
@@ -776,6 +840,20 @@ def _catch_up(cluster: Cluster, node: str, seconds: str) -> None:
     _lag(cluster, node, f"-{seconds}")
 
 
+def _choose_pace(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return str(chance.randrange(known.brokers)), f"{chance.choice((0.001, 0.003, 0.01)):g}"
+
+
+def _starve(cluster: Cluster, node: str, seconds: str) -> None:
+    """Slow a process down: each message between its actors takes time."""
+    cluster.starve(int(node), float(seconds))
+
+
+def _feed(cluster: Cluster, node: str, seconds: str) -> None:
+    """Let the process run as fast as before."""
+    cluster.starve(int(node), -float(seconds))
+
+
 def _zookeeper_down(cluster: Cluster) -> None:
     """Stop ZooKeeper, and start it again with its data."""
     cluster.set_zookeeper(False)
@@ -784,6 +862,28 @@ def _zookeeper_down(cluster: Cluster) -> None:
 def _zookeeper_up(cluster: Cluster) -> None:
     """Start ZooKeeper."""
     cluster.set_zookeeper(True)
+
+
+LOST_SHARE = 0.4
+"""The share of writes whose responses are lost."""
+
+
+def _lose_responses(cluster: Cluster, node: str) -> None:
+    """Break a node's connection to ZooKeeper after some of its writes, before their responses arrive."""
+    cluster.machines[int(node)].loses = LOST_SHARE
+
+
+def _keep_responses(cluster: Cluster, node: str) -> None:
+    """Let all responses arrive."""
+    cluster.machines[int(node)].loses = 0.0
+
+
+def _fence(cluster: Cluster) -> None:
+    """Raise /controller_epoch, as a client outside the election does: the controller's next write is refused."""
+    data = cluster.zookeeper.read(paths.CONTROLLER_EPOCH).data
+    if cluster.zookeeper.up and data is not None:
+        epoch = decode_controller_epoch(paths.CONTROLLER_EPOCH, data)
+        cluster.write(WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(epoch + 1)))
 
 
 def _zookeeper_slow(cluster: Cluster) -> None:
@@ -807,6 +907,25 @@ def _disk(cluster: Cluster, node: str, disk: str, fault: str) -> None:
     disks.faults[disks.names[int(disk)]] = fault
 
 
+OF_A_DISK = ("log-dirs", "describe-producers", "fetch", "list-offsets", "epoch-end", "produce-one-ack", "trim-nothing")
+"""Requests whose responses depend on the disk of a replica."""
+
+NOTICED = 3.0
+"""Seconds after which a node and the controller know of a broken disk."""
+
+MOST_LOGS = 4
+"""Number of logs on a broken disk that requests are sent about."""
+
+
+def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
+    """Send a node requests about logs that it had on a disk."""
+    logs = cluster.machines[int(node)].disks.logs_on(int(disk))
+    for log in cluster.chance.sample(logs, min(MOST_LOGS, len(logs))):
+        topic, _, number = log.rpartition("-")
+        for request in OF_A_DISK if number.isdecimal() else ():
+            client_requests.send(cluster, request, topic, int(number), MEMBERS_GROUPS[0], (int(node),))
+
+
 def _fill(cluster: Cluster, node: str, disk: str) -> None:
     """Make a disk full. The first rest after the fault restarts the node."""
     _disk(cluster, node, disk, FULL)
@@ -815,6 +934,7 @@ def _fill(cluster: Cluster, node: str, disk: str) -> None:
 def _break(cluster: Cluster, node: str, disk: str) -> None:
     """Make all operations of a disk fail. The first rest after the fault restarts the node."""
     _disk(cluster, node, disk, FAILING)
+    cluster.scheduler.call_later(NOTICED, partial(_ask_about_disk, cluster, node, disk))
 
 
 def _repair(cluster: Cluster, node: str, disk: str) -> None:
@@ -876,7 +996,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("touch", ADMIN, 1, _one, _touch),
     ActionKind("send-group", GROUPS, 6, _choose_request(client_requests.GROUPS), _send_group),
     ActionKind("swamp-group", GROUPS, 3, _choose_group, _swamp_group),
-    ActionKind("swamp", GROUPS, 2, _one, _swamp, _end_swamp, (20.0, 30.0)),
+    ActionKind("swamp", GROUPS, 4, _one, _swamp, _end_swamp, (20.0, 30.0)),
     ActionKind("send-stale", STALE, 4, _choose_request(client_requests.STALE), _send_stale),
     ActionKind("send-data", RECORDS, 8, _choose_request(client_requests.DATA), _send_data),
     ActionKind("override", RECORDS, 3, _choose_override, _override, _end_override, SHORT),
@@ -890,6 +1010,9 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind(
         *("transact", TRANSACTIONS, 10, _choose_transactional_id, _transact, _end_transactions),
         seconds=(10.0, 40.0),
+    ),
+    ActionKind(
+        *("send-transactions", TRANSACTIONS, 6, _choose_request(client_requests.TRANSACTIONS), _send_transactions)
     ),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     ActionKind("put", WORK, 0, _never, _put),
@@ -908,7 +1031,10 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("crash", "disk", 2, _one, _crash, _start, SHORT),
     ActionKind("slow", "slow", 6, _choose_delay, _delay, _hurry, SHORT),
     ActionKind("lag", "slow", 4, _choose_lag, _lag, _catch_up, SHORT),
+    ActionKind("starve", "slow", 3, _choose_pace, _starve, _feed, SHORT),
     ActionKind("zookeeper-down", "zookeeper", 2, _nothing, _zookeeper_down, _zookeeper_up, (0.5, 8.0)),
+    ActionKind("lose-responses", "zookeeper", 4, _one, _lose_responses, _keep_responses, SHORT),
+    ActionKind("fence", "zookeeper", 2, _nothing, _fence),
     ActionKind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
 )
 

@@ -520,7 +520,9 @@ class Checker:
 
     def _allows_unclean(self, topic: str) -> bool:
         said = self.configs.get(topic, {}).get("unclean.leader.election.enable")
-        return self._settings.unclean_leader_election_enable if said is None else said == "true"
+        if said is None:
+            return self._settings.unclean_leader_election_enable or self.cluster.elects_uncleanly
+        return said == "true"
 
     def is_written(self, partition: TopicPartition) -> bool:
         """Whether anybody has ever written to a log of it."""

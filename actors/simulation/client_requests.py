@@ -58,6 +58,7 @@ from messages.data_requests import (
     FetchRequest,
     FetchResponse,
     InitProducerIdRequest,
+    InitProducerIdResponse,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     OffsetQuery,
@@ -65,6 +66,7 @@ from messages.data_requests import (
     ProduceRequest,
     TrimmedPartition,
 )
+from messages.error_codes import NONE
 from messages.group_requests import (
     NO_GENERATION,
     NO_MEMBER,
@@ -87,7 +89,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.log_dir_requests import DescribableLogDirTopic, DescribeLogDirsRequest
-from messages.records import CONTROL_BIT, Records
+from messages.records import CONTROL_BIT, TRANSACTION_BIT, Records
 from messages.requests import (
     ApiVersionsRequest,
     ControlledShutdownRequest,
@@ -112,11 +114,22 @@ from messages.security_requests import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from messages.transaction_requests import TxnOffsetCommitRequest
+from messages.transaction_requests import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTransaction,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    ListTransactionsRequest,
+    TxnOffsetCommitRequest,
+    WritableTxnMarker,
+    WriteTxnMarkersRequest,
+)
 from messages.vocabulary import Message
 from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
 from zk_bridge import paths
-from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
+from zk_bridge.znodes.controller import decode_controller
 from zk_bridge.znodes.partition_states import decode_state
 from zk_bridge.znodes.topics import decode_topic
 
@@ -170,12 +183,14 @@ class RequestTarget(NamedTuple):
 
     @property
     def controller(self) -> tuple[int, int]:
-        """The id of the controller and its epoch; -1 and 0 if there is none."""
-        read = self.cluster.zookeeper.read
-        id, epoch = read(paths.CONTROLLER).data, read(paths.CONTROLLER_EPOCH).data
-        if id is None or epoch is None:
-            return -1, 0
-        return decode_controller(paths.CONTROLLER, id), decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch)
+        """The id of the controller and its epoch; -1 and 0 if there is none.
+
+        /controller_epoch may be higher: the action `fence` raises it.
+        """
+        data = self.cluster.zookeeper.read(paths.CONTROLLER).data
+        id = -1 if data is None else decode_controller(paths.CONTROLLER, data)
+        context = self.cluster.controllers().get(id)
+        return (-1, 0) if context is None else (id, context.epoch)
 
     @property
     def broker_epoch(self) -> int:
@@ -437,6 +452,7 @@ ADMIN: Mapping[str, Wanted] = {
     "elect-unknown-type": _elect(kind=9),
     "metadata-internal": lambda about: MetadataRequest(9, (GROUP_METADATA,), True),
     "delete-absent": lambda about: DeleteTopicsRequest(4, (ABSENT_TOPIC,), TIMEOUT_MS),
+    "delete-absent-old-version": lambda about: DeleteTopicsRequest(2, (ABSENT_TOPIC,), TIMEOUT_MS),
     "grow-valid": _grow(1),
     "grow-by-nothing": _grow(0),
     "grow-bad-replicas": _grow(1, (90,)),
@@ -656,6 +672,132 @@ GROUPS: Mapping[str, Wanted] = {
 """What consumers and their admins request beside what members do."""
 
 
+# ---------------------------------------------------------------------------------------------------- transactions
+
+STRAY_ID = "stray"
+"""A transactional id of which no transaction is begun."""
+
+NOBODY = "nobody"
+"""A transactional id without a producer."""
+
+MARKED = TopicPartition("x", 2)
+"""The partition that markers of no transaction are written to: the readers of its topic know markers."""
+
+MARKED_PRODUCER = 901
+
+
+def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
+    """A request of the producer before the newest of a transactional id."""
+
+    def made(about: RequestTarget) -> Message | None:
+        known = about.cluster.newest_producers
+        id = sorted(known)[about.number % len(known)] if known else NOBODY
+        producer_id, epoch = known.get(id, (0, 0))
+        return make(id, producer_id, epoch - 1) if epoch else None
+
+    return made
+
+
+def _add(id: str, *partitions: TopicPartition) -> Make:
+    return lambda about: AddPartitionsToTxnRequest(1, id, 5, 0, partitions or (about.partition,))
+
+
+def _in_transaction(id: str | None, *producers: int) -> Make:
+    """Batches of a transaction that no coordinator knows, one of each producer."""
+
+    def make(about: RequestTarget) -> Message:
+        parts = [
+            ProducePartition(TopicPartition(about.topic, about.number + place), _batch_in_transaction(about, producer))
+            for place, producer in enumerate(producers)
+        ]
+        return ProduceRequest(8, id, ACKS_ALL, TIMEOUT_MS, tuple(parts))
+
+    return make
+
+
+def _batch_in_transaction(about: RequestTarget, producer: int) -> Records:
+    return _batch(about, attributes=TRANSACTION_BIT, producer_id=producer, producer_epoch=0, base_sequence=0)
+
+
+def _mark(*epochs: tuple[int, int]) -> Wanted:
+    """Markers with these epochs of a producer and its coordinator, one after the other."""
+    return lambda about: [
+        WriteTxnMarkersRequest(0, (WritableTxnMarker(MARKED_PRODUCER, producer, False, (MARKED,), coordinator),))
+        for producer, coordinator in epochs
+    ]
+
+
+def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0) -> Message:
+    """A leader's question about a transaction that has not begun."""
+    asked = AddPartitionsToTxnTransaction(STRAY_ID, producer_id, producer_epoch, True, (about.partition,))
+    return AddPartitionsToTxnRequest(4, transactions=(asked,))
+
+
+def _commit_as_in_transaction(
+    about: RequestTarget, member: str, generation: int, instance: str | None = None
+) -> Message:
+    """A commit of a member in a transaction; its only partition does not exist."""
+    return TxnOffsetCommitRequest(
+        *(3, "transaction", about.group, 1, 0, (CommittedPartition(about.absent, 1),)),
+        *(generation, member, instance),
+    )
+
+
+TRANSACTIONS: Mapping[str, Wanted] = {
+    "init-half-pair": lambda about: InitProducerIdRequest(3, STRAY_ID, 60_000, 5, -1),
+    "init-nameless": lambda about: InitProducerIdRequest(3, "", 60_000),
+    "init-long": lambda about: InitProducerIdRequest(3, STRAY_ID, 1 << 30),
+    "init-stray": lambda about: InitProducerIdRequest(3, STRAY_ID, 60_000),
+    "init-stale": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(3, id, 60_000, producer, epoch)),
+    "init-stale-new": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(4, id, 60_000, producer, epoch)),
+    "add-nameless": _add(""),
+    "add-unknown": _add(NOBODY),
+    "add-internal": lambda about: AddPartitionsToTxnRequest(1, NOBODY, 5, 0, (_internal(about), MARKED)),
+    "add-absent": _add(NOBODY, TopicPartition(ABSENT_TOPIC, 0)),
+    "add-stale": _of_producer(lambda id, producer, epoch: AddPartitionsToTxnRequest(2, id, producer, epoch, (MARKED,))),
+    "add-stale-old": _of_producer(
+        lambda id, producer, epoch: AddPartitionsToTxnRequest(1, id, producer, epoch, (MARKED,))
+    ),
+    "verify": _verify,
+    "add-offsets-nameless": lambda about: AddOffsetsToTxnRequest(1, "", 5, 0, OWN_GROUP),
+    "add-offsets-unknown": lambda about: AddOffsetsToTxnRequest(1, NOBODY, 5, 0, OWN_GROUP),
+    "add-offsets-stale": _of_producer(
+        lambda id, producer, epoch: AddOffsetsToTxnRequest(2, id, producer, epoch, OWN_GROUP)
+    ),
+    "add-offsets-stale-old": _of_producer(
+        lambda id, producer, epoch: AddOffsetsToTxnRequest(1, id, producer, epoch, OWN_GROUP)
+    ),
+    "end-nameless": lambda about: EndTxnRequest(1, "", 5, 0, True),
+    "end-unknown": lambda about: EndTxnRequest(1, NOBODY, 5, 0, True),
+    "end-stale": _of_producer(lambda id, producer, epoch: EndTxnRequest(2, id, producer, epoch, True)),
+    "end-stale-old": _of_producer(lambda id, producer, epoch: EndTxnRequest(1, id, producer, epoch, True)),
+    "describe-producers": lambda about: DescribeProducersRequest(
+        0, (about.partition, about.absent, TopicPartition(BAD_NAME, 0))
+    ),
+    "describe-transactions": lambda about: DescribeTransactionsRequest(
+        0, ("id0", "id1", "worker", STRAY_ID, NOBODY, "")
+    ),
+    "list-transactions": lambda about: ListTransactionsRequest(0),
+    "produce-without-id": _in_transaction(None, 5),
+    "produce-of-nobody": _in_transaction(NOBODY, 5),
+    "produce-of-two": _in_transaction(NOBODY, 5, 6),
+    "commit-of-nobody": lambda about: TxnOffsetCommitRequest(
+        3, NOBODY, OWN_GROUP, 5, 0, (CommittedPartition(about.partition, 1),)
+    ),
+    "commit-in-transaction-of-member": _as_member(_commit_as_in_transaction),
+    "commit-in-transaction-of-old": _as_member(
+        lambda about, member, generation: _commit_as_in_transaction(about, member, generation - 1)
+    ),
+    "commit-in-transaction-fenced": lambda about: _commit_as_in_transaction(
+        about, "stranger", 1, instance_of(about.group)
+    ),
+    "mark-of-old-coordinator": _mark((1, 5), (1, 4)),
+    "mark-of-old-producer": _mark((1, 5), (0, 5)),
+    "mark-without-epoch": _mark((-1, 5)),
+}
+"""Requests of transactions: they describe, or are refused, or concern ids that no other producer has."""
+
+
 # ---------------------------------------------------------------------------------------------------- stale requests
 
 
@@ -748,6 +890,8 @@ that is not there."""
 OF_COORDINATORS = (
     *("join-stranger", "sync-stranger", "leave-stranger", "commit-stranger", "fetch-offsets", "forget-subscribed"),
     *("describe-groups", "list-groups", "beat-stranger", "fetch-one-offset", "own-group", "delete-of-unknown"),
+    *("commit-of-nobody", "init-stray", "add-unknown", "add-offsets-unknown", "end-unknown"),
+    *("describe-transactions", "list-transactions", "commit-of-stranger", "leave-as-member", "sync-as-member"),
 )
 """Requests that each coordinator refuses while it loads its groups."""
 
@@ -755,11 +899,12 @@ OF_GROUPS = (
     *("join-as-member", "beat-as-member", "beat-of-old", "sync-as-member", "sync-of-old", "commit-as-member"),
     *("commit-of-stranger", "leave-as-member", "delete-busy-group", "forget-subscribed", "join-stranger"),
     *("join-other-protocol", "join-as-well", "join-static", "beat-fenced", "sync-fenced", "commit-fenced"),
+    *("commit-in-transaction-of-member", "commit-in-transaction-of-old", "commit-in-transaction-fenced"),
     *("join-fenced", "leave-fenced", "join-at-once", "forget-passing", "delete-own-group", "sync-other-protocol"),
 )
 """Requests whose responses depend on the state of a group."""
 
-REQUESTS: Mapping[str, Wanted] = {**DATA, **ADMIN, **GROUPS, **STALE}
+REQUESTS: Mapping[str, Wanted] = {**DATA, **ADMIN, **GROUPS, **TRANSACTIONS, **STALE}
 
 
 def send(
@@ -779,7 +924,11 @@ def send(
 
 
 def _go_on(about: RequestTarget, response: Message | None) -> None:
-    """Go on with a fetch session in an epoch that the session does not have."""
+    """Go on with a fetch session in an epoch that it does not have, and end a transaction that has not begun."""
+    if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
+        pair = response.producer_id, response.producer_epoch
+        for request in (_verify(about, *pair), EndTxnRequest(1, STRAY_ID, *pair, True)):
+            about.cluster.ask(about.node, request, lambda response: None)
     if isinstance(response, FetchResponse) and response.session_id:
         session = response.session_id, 9
         about.cluster.ask(about.node, _fetch(session=session)(about), lambda response: None)

@@ -68,7 +68,14 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
 
 _GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
 _ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
-_ENABLED = "Seeds leave delete.topic.enable on; tests/scenarios/6.2-13-disabled.txt holds it."
+_AT_ONCE = (
+    "A high watermark moves only with enough in-sync replicas, and what waits for it is answered in the same turn;"
+    " tests/core/broker/test_leader.py holds it."
+)
+_SMALL = (
+    "A commit of all partitions of a simulated cluster is smaller than max.message.bytes; tests/core/coordinator holds"
+    " it."
+)
 
 UNREACHABLE: Mapping[str, str] = {
     **dict.fromkeys(
@@ -82,18 +89,14 @@ UNREACHABLE: Mapping[str, str] = {
         _GUARDED,
     ),
     **dict.fromkeys(
-        (
-            "DeleteTopics TOPIC_DELETION_DISABLED",
-            "DeleteTopics INVALID_REQUEST",
-            "T15 a controller begins its term where deletion is disabled",
-        ),
-        _ENABLED,
+        ("Produce NOT_ENOUGH_REPLICAS_AFTER_APPEND", "WriteTxnMarkers NOT_ENOUGH_REPLICAS_AFTER_APPEND"), _AT_ONCE
     ),
+    **dict.fromkeys(("OffsetCommit INVALID_COMMIT_OFFSET_SIZE", "TxnOffsetCommit INVALID_COMMIT_OFFSET_SIZE"), _SMALL),
+    "a transaction coordinator cannot verify": "All simulated brokers verify transactions; tests/coordinator"
+    "/test_transaction_verification.py holds it.",
     "Metadata LISTENER_NOT_FOUND": _ONE_LISTENER,
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
-    "OffsetCommit INVALID_COMMIT_OFFSET_SIZE": "A commit of all partitions of a simulated cluster is smaller than"
-    " max.message.bytes; tests/core/coordinator holds it.",
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",
     "group Dead to Dead": "A dead group is unloaded at once.",
 }
@@ -138,6 +141,12 @@ RARE: Mapping[str, str] = {
         ),
         _OF_REPLICATION,
     ),
+    "a rebalance goes on with static members that have not joined": "All members that have joined must leave before"
+    " the time-out of the rebalance; tests/core/coordinator/test_group.py holds it.",
+    "a transaction ends before the log has answered its offsets": "A marker must arrive while an offset of its"
+    " transaction is stored; tests/core/coordinator/test_transactional_offsets.py holds it.",
+    "news of a marker of an older transaction": "A coordinator must lose its partition, and lead it again, while a"
+    " marker is on its way; tests/core/transaction holds it.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
 }
 """Name -> why few seeds reach it. Such a reason is not false where a run does."""

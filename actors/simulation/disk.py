@@ -62,8 +62,12 @@ class Disks(DiskFaults):
 
     def logs(self) -> list[str]:
         """The names of the logs' directories on all disks."""
-        directories = [Path(self.path(name)) for name in self.names]
-        return [log.name for place in directories if place.is_dir() for log in sorted(place.iterdir()) if log.is_dir()]
+        return [log for disk in range(len(self.names)) for log in self.logs_on(disk)]
+
+    def logs_on(self, disk: int) -> list[str]:
+        """The names of the logs' directories on one disk."""
+        place = Path(self.path(self.names[disk]))
+        return [log.name for log in sorted(place.iterdir()) if log.is_dir()] if place.is_dir() else []
 
     def records_of(self, log: str, first: int = 0) -> bytes:
         """All bytes of a log's segments; of one that may begin at any offset up to `first`, those from `first` on."""

@@ -6,7 +6,7 @@ A new invariant is a new row: `INVARIANTS` is the whole list, and the documentat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -349,20 +349,21 @@ def _waits_for_absent(law: Checker, topic: str) -> bool:
 
 
 def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+    able = set(controlled(law))
+    done = [paths.PREFERRED_ELECTION]
+    if not any(_waits_for_fault(law, tp, able) for tp in law.assigned):
+        done.append(paths.REASSIGNMENTS)
     for path in law.cluster.zookeeper.nodes:
-        if path.startswith((f"{paths.ISR_CHANGES}/", f"{paths.LOG_DIR_EVENTS}/")) or path in (
-            *(() if any(_waits_for_fault(law, tp) for tp in law.assigned) else (paths.REASSIGNMENTS,)),
-            paths.PREFERRED_ELECTION,
-        ):
+        if path.startswith((f"{paths.ISR_CHANGES}/", f"{paths.LOG_DIR_EVENTS}/")) or path in done:
             yield f"{path} still exists"
     for partition, assigned in law.assigned.items():
-        if (assigned.adding or assigned.removing) and not _waits_for_fault(law, partition):
+        if (assigned.adding or assigned.removing) and not _waits_for_fault(law, partition, able):
             yield f"{partition} is still being reassigned: {assigned}"
 
 
-def _waits_for_fault(law: Checker, partition: TopicPartition) -> bool:
-    """Return whether a lasting fault keeps a reassignment of the partition from its end."""
-    replicas, able = law.assigned[partition].replicas, controlled(law)
+def _waits_for_fault(law: Checker, partition: TopicPartition, able: Collection[int]) -> bool:
+    """Return whether a lasting fault keeps a reassignment from its end; `able` are the nodes without a fault."""
+    replicas = law.assigned[partition].replicas
     state = law.states.get(partition)
     leader = replicas[0] if state is None else state.leader
     return not set(replicas) <= set(able) or not all(linked(law, leader, each) for each in replicas)
@@ -391,7 +392,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
             if context.partition_state(partition) is not expected:
                 yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
             replicas = law.assigned.get(partition, Assigned(()))
-            added = replicas.adding if partition in law.assigned and _waits_for_fault(law, partition) else ()
+            added = replicas.adding if partition in law.assigned and _waits_for_fault(law, partition, able) else ()
             for broker in replicas.replicas:
                 known = context.replica_state(broker, partition)
                 if known is ReplicaState.NEW and broker in added:

@@ -91,6 +91,10 @@ class Machine:
     starts: int = 0
     is_lost: bool = False
     """Whether the process never runs again in this simulation."""
+    loses: float = 0.0
+    """The share of its writes to ZooKeeper that are executed and lose their responses."""
+    pace: float = 0.0
+    """Seconds that each message of the process takes."""
     resumed_at: float = 0.0
     """When the process was last resumed after a pause."""
 
@@ -145,6 +149,10 @@ class Cluster:
         self.start_transactions: Callable[[str], None] = lambda id: None
         self.end_transactions: Callable[[str], None] = lambda id: None
         """Start and end a producer with a transactional id; the producers of a run set both."""
+        self.newest_producers: dict[str, tuple[int, int]] = {}
+        """The newest (producer id, epoch) that a producer of each transactional id has received."""
+        self.elects_uncleanly = False
+        """Whether an override of all brokers has enabled unclean elections."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
         rates = dict(clocks)
         for node_id in range(brokers):
@@ -197,6 +205,7 @@ class Cluster:
             self.scheduler,
             settings.zookeeper_session_timeout_ms / 1000,
         )
+        link.loses = lambda: self.chance.random() < machine.loses if machine.loses else False
         node = Node(
             settings,
             link,
@@ -212,6 +221,7 @@ class Cluster:
         if self._observe is not None:
             node.base.observer = _BothObservers(node.recorder, partial(self._observe, node_id))
         self.scheduler.finish(node.start())
+        self._set_pace(machine)
 
     def kill(self, node_id: int, power: bool = False) -> None:
         """End a process without a word; or its machine loses its `power`."""
@@ -252,7 +262,19 @@ class Cluster:
             machine.state = UP
             machine.resumed_at = self.now
             self.scheduler.add(machine.node.base)
+            self._set_pace(machine)
             machine.link.resume()
+
+    def starve(self, node_id: int, seconds: float) -> None:
+        """Let each message of a node's actors take longer by so much."""
+        machine = self.machines[node_id]
+        machine.pace = round(machine.pace + seconds, 6)
+        if machine.state != PAUSED:
+            self._set_pace(machine)
+
+    def _set_pace(self, machine: Machine) -> None:
+        if machine.node is not None and machine.pace != self.scheduler.pace(machine.node.base):
+            self.scheduler.set_pace(machine.node.base, machine.pace)
 
     def _node_received(self, machine: Machine, message: Message) -> None:
         """A node has something to say to its process."""

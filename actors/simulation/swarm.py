@@ -39,6 +39,7 @@ NODE_SETTINGS: tuple[SettingChoice, ...] = (
     SettingChoice("zookeeper_session_timeout_ms", (6_000, 6_000, 4_000, 12_000)),
     SettingChoice("min_insync_replicas", (1, 1, 2)),
     SettingChoice("unclean_leader_election_enable", (0, 0, 0, 0, 1)),
+    SettingChoice("delete_topic_enable", (1, 1, 1, 1, 1, 1, 1, 1, 1, 0)),
     SettingChoice("auto_leader_rebalance_enable", (1, 1, 1, 0)),
     SettingChoice("leader_imbalance_check_interval_seconds", (15, 15, 5, 40)),
     SettingChoice("controller_socket_timeout_ms", (10_000, 10_000, 3_000)),

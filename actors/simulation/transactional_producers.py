@@ -109,7 +109,7 @@ class TransactionalProducers:
         self.chance = random.Random(seed)
         self.newest: dict[str, int] = {}
         """The number of the newest incarnation of each transactional id."""
-        self.fenced: dict[str, tuple[int, int]] = {}
+        self.fenced = law.cluster.newest_producers
         """The newest (producer id, epoch) that an incarnation of each transactional id has received."""
         self._stopped: set[str] = set()
         law.cluster.start_transactions = self.start

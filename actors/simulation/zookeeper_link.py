@@ -2,7 +2,7 @@
 
 Rule 1: requests and responses travel on one stream each way, and take effect on arrival. When the connection breaks,
         pending requests fail with CONNECTION_LOSS, though the server may have executed them; later requests wait for
-        the next connection, as in the client library.
+        the next connection, as in the client library. `loses` says whether it breaks before a write's response.
 Rule 2: the server expires a session without requests or pings for its timeout: the connection is cut, or the process is
         paused or gone. The client closes a connection after two thirds of that time without a response, and connects
         again as soon as possible (zookeeper.md).
@@ -17,7 +17,16 @@ from typing import Any
 
 from actors.runtime import VirtualScheduler
 from actors.simulation.wire import Wires
-from messages.store import CONNECTED, CONNECTION_LOSS, EXPIRED, SESSION_EXPIRED, SUSPENDED, SessionState, StoreReply
+from messages.store import (
+    CONNECTED,
+    CONNECTION_LOSS,
+    EXPIRED,
+    SESSION_EXPIRED,
+    SUSPENDED,
+    SessionState,
+    StoreReply,
+    StoreWrite,
+)
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
@@ -55,6 +64,8 @@ class ZooKeeperLink:
         self._believing = False
         """Whether the client holds itself for connected."""
         self._paused = False
+        self.loses: Callable[[], bool] = lambda: False
+        """Whether the connection breaks before the response to a write that the server has executed."""
         self._silent: Any = None
         """The call by which the server ends a silent session."""
         self._deaf: Any = None
@@ -162,6 +173,8 @@ class ZooKeeperLink:
         def arrived() -> None:
             if connection == self._connection and self._session.connected:
                 self._session.submit(request)
+                if isinstance(request, StoreWrite) and self.loses():
+                    self._scheduler.call_later(0.0, self.reset)
 
         self._carry(arrived, there=True)
 

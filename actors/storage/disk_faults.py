@@ -18,7 +18,7 @@ SLOW = "slow"
 _WRITES = frozenset("append append_as_coordinator append_marker replicate make_directory write_text open".split())
 """The calls of both adapters that need disk space."""
 
-_MEMORY = frozenset("configure lose note_high_watermark unlock".split())
+_MEMORY = frozenset("configure lose note_high_watermark producers unlock".split())
 """The calls that do not access a disk."""
 
 _ERRNO = {FULL: errno.ENOSPC, FAILING: errno.EIO}

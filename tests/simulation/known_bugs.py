@@ -360,7 +360,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-13407",
             _controller_kept,
             "all brokers are registered with one active controller",
-            204,
+            10,
         ),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
@@ -429,7 +429,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "controller.md, trap T4",
             _half_used,
             "broker roles match ZooKeeper",
-            255,
+            10,
         ),
         "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
         "16 kill 2 for 12",

@@ -1,0 +1,60 @@
+"""Faults that reach rare states: slow processes, lost responses of ZooKeeper, a raised controller epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.simulation.run import run
+from actors.simulation.schedule import parse
+
+
+def reached(text: str) -> Mapping[str, int]:
+    """What a schedule of three brokers reaches; it violates no invariant."""
+    outcome = run(parse(f"brokers 3\n{text}"), covered=True)
+    assert outcome.violation is None, outcome.violation
+    return outcome.reached
+
+
+def test_a_slow_coordinator_loads_for_some_time() -> None:
+    swamped = "\n".join(f"8 swamp {node} for 20" for node in range(3))
+    found = reached(f"seed 4\nduration 28\n5 join g0 0\n5 join g1 1\n{swamped}")
+    loading = {name for name in found if name.endswith(" COORDINATOR_LOAD_IN_PROGRESS")}
+    assert len(loading) > 3, loading
+
+
+def test_messages_of_a_starved_process_take_time() -> None:
+    elections = "2 create a 0,1,2\n6 kill 0 for 5"
+    assert reached(f"duration 14\n{elections}\n4 starve 1 0.01 for 6\n4 starve 2 0.01 for 6") != reached(
+        f"duration 14\n{elections}"
+    )
+
+
+def test_writes_count_although_their_responses_are_lost() -> None:
+    lost = "\n".join(f"3 lose-responses {node} for 14" for node in range(3))
+    found = reached(
+        f"seed 1\nduration 20\n{lost}\n4 create a 0,1,2 1,2,0\n5 create b 0,1,2 1,2,0\n6 create c 2,1,0\n"
+        "8 elect a 0\n9 kill 0 for 5\n9 kill 1 for 2\n12 elect a 0\n13 elect b 0"
+    )
+    assert found["T7 a created state counts although its response was lost"]
+    assert found["a written state counts although its response was lost"]
+
+
+def test_a_fenced_controller_gives_way_to_another() -> None:
+    found = reached("duration 20\n2 create a 0,1,2\n4 fence\n6 kill 0 for 4")
+    assert found["controller ControllerChange"] > 3
+
+
+def test_topics_stay_where_deletion_is_disabled() -> None:
+    found = reached(
+        "duration 20\nset delete_topic_enable 0\n2 create a 0,1\n4 delete a\n6 ask-delete a\n8 move-controller\n"
+        "12 send-admin delete-absent-old-version a 0 g0"
+    )
+    assert found["DeleteTopics TOPIC_DELETION_DISABLED"] and found["DeleteTopics INVALID_REQUEST"]
+
+
+def test_a_node_responds_about_the_logs_of_a_broken_disk() -> None:
+    """The producers of a log are in memory: a broken disk does not fail the handler that describes them."""
+    found = reached("duration 18\n2 create a 0,1,2 1,2,0 2,0,1\n10 break 1 0 for 8\n10 break 1 1 for 5")
+    assert found["DescribeProducers NONE"]
+    found = reached("duration 14\n2 create a 0,1,2 1,2,0\n2 create b 0,1,2 1,2,0 2,0,1\n8 break 1 0 for 5")
+    assert found["DescribeLogDirs KAFKA_STORAGE_ERROR"] and found["DescribeProducers KAFKA_STORAGE_ERROR"]
