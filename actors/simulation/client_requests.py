@@ -677,7 +677,7 @@ GROUPS: Mapping[str, Wanted] = {
 STRAY_ID = "stray"
 """A transactional id of which no transaction is begun."""
 
-NOBODY = "nobody"
+UNKNOWN_ID = "unknown-id"
 """A transactional id without a producer."""
 
 MARKED = TopicPartition("x", 2)
@@ -691,7 +691,7 @@ def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
 
     def made(about: RequestTarget) -> Message | None:
         known = about.cluster.newest_producers
-        id = sorted(known)[about.number % len(known)] if known else NOBODY
+        id = sorted(known)[about.number % len(known)] if known else UNKNOWN_ID
         producer_id, epoch = known.get(id, (0, 0))
         return make(id, producer_id, epoch - 1) if epoch else None
 
@@ -751,16 +751,16 @@ TRANSACTIONS: Mapping[str, Wanted] = {
     "init-stale": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(3, id, 60_000, producer, epoch)),
     "init-stale-new": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(4, id, 60_000, producer, epoch)),
     "add-nameless": _add(""),
-    "add-unknown": _add(NOBODY),
-    "add-internal": lambda about: AddPartitionsToTxnRequest(1, NOBODY, 5, 0, (_internal(about), MARKED)),
-    "add-absent": _add(NOBODY, TopicPartition(ABSENT_TOPIC, 0)),
+    "add-unknown": _add(UNKNOWN_ID),
+    "add-internal": lambda about: AddPartitionsToTxnRequest(1, UNKNOWN_ID, 5, 0, (_internal(about), MARKED)),
+    "add-absent": _add(UNKNOWN_ID, TopicPartition(ABSENT_TOPIC, 0)),
     "add-stale": _of_producer(lambda id, producer, epoch: AddPartitionsToTxnRequest(2, id, producer, epoch, (MARKED,))),
     "add-stale-old": _of_producer(
         lambda id, producer, epoch: AddPartitionsToTxnRequest(1, id, producer, epoch, (MARKED,))
     ),
     "verify": _verify,
     "add-offsets-nameless": lambda about: AddOffsetsToTxnRequest(1, "", 5, 0, OWN_GROUP),
-    "add-offsets-unknown": lambda about: AddOffsetsToTxnRequest(1, NOBODY, 5, 0, OWN_GROUP),
+    "add-offsets-unknown": lambda about: AddOffsetsToTxnRequest(1, UNKNOWN_ID, 5, 0, OWN_GROUP),
     "add-offsets-stale": _of_producer(
         lambda id, producer, epoch: AddOffsetsToTxnRequest(2, id, producer, epoch, OWN_GROUP)
     ),
@@ -768,21 +768,21 @@ TRANSACTIONS: Mapping[str, Wanted] = {
         lambda id, producer, epoch: AddOffsetsToTxnRequest(1, id, producer, epoch, OWN_GROUP)
     ),
     "end-nameless": lambda about: EndTxnRequest(1, "", 5, 0, True),
-    "end-unknown": lambda about: EndTxnRequest(1, NOBODY, 5, 0, True),
+    "end-unknown": lambda about: EndTxnRequest(1, UNKNOWN_ID, 5, 0, True),
     "end-stale": _of_producer(lambda id, producer, epoch: EndTxnRequest(2, id, producer, epoch, True)),
     "end-stale-old": _of_producer(lambda id, producer, epoch: EndTxnRequest(1, id, producer, epoch, True)),
     "describe-producers": lambda about: DescribeProducersRequest(
         0, (about.partition, about.absent, TopicPartition(BAD_NAME, 0))
     ),
     "describe-transactions": lambda about: DescribeTransactionsRequest(
-        0, ("id0", "id1", "worker", STRAY_ID, NOBODY, "")
+        0, ("id0", "id1", "worker", STRAY_ID, UNKNOWN_ID, "")
     ),
     "list-transactions": lambda about: ListTransactionsRequest(0),
     "produce-without-id": _in_transaction(None, 5),
-    "produce-of-nobody": _in_transaction(NOBODY, 5),
-    "produce-of-two": _in_transaction(NOBODY, 5, 6),
-    "commit-of-nobody": lambda about: TxnOffsetCommitRequest(
-        3, NOBODY, OWN_GROUP, 5, 0, (CommittedPartition(about.partition, 1),)
+    "produce-of-unknown": _in_transaction(UNKNOWN_ID, 5),
+    "produce-of-two": _in_transaction(UNKNOWN_ID, 5, 6),
+    "commit-of-unknown": lambda about: TxnOffsetCommitRequest(
+        3, UNKNOWN_ID, OWN_GROUP, 5, 0, (CommittedPartition(about.partition, 1),)
     ),
     "commit-in-transaction-of-member": _as_member(_commit_as_in_transaction),
     "commit-in-transaction-of-old": _as_member(
@@ -890,7 +890,7 @@ that is not there."""
 OF_COORDINATORS = (
     *("join-stranger", "sync-stranger", "leave-stranger", "commit-stranger", "fetch-offsets", "forget-subscribed"),
     *("describe-groups", "list-groups", "beat-stranger", "fetch-one-offset", "own-group", "delete-of-unknown"),
-    *("commit-of-nobody", "init-stray", "add-unknown", "add-offsets-unknown", "end-unknown"),
+    *("commit-of-unknown", "init-stray", "add-unknown", "add-offsets-unknown", "end-unknown"),
     *("describe-transactions", "list-transactions", "commit-of-stranger", "leave-as-member", "sync-as-member"),
 )
 """Requests that each coordinator refuses while it loads its groups."""
