@@ -107,6 +107,7 @@ class ResponseSent:
         accepted: The epochs that the process had accepted then (`None` for requests without epochs).
         generation: The generation that the process had announced to the group then, -1 if none.
         is_current: Whether the process had accepted the leader epoch that ZooKeeper has for the group's partition.
+        states: The partition states in ZooKeeper then (empty except for ControlledShutdown).
     """
 
     node: int
@@ -117,6 +118,7 @@ class ResponseSent:
     accepted: Accepted | None = None
     generation: int = -1
     is_current: bool = False
+    states: Mapping[TopicPartition, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -128,6 +130,7 @@ class _Arrival:
     accepted: Accepted | None
     generation: int
     is_current: bool
+    states: Mapping[TopicPartition, Any]
 
 
 class Exchanges:
@@ -190,7 +193,8 @@ class Exchanges:
                     if any(partition.topic == GROUP_METADATA for partition in epochs):
                         self._forget_groups(process)
                 accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
-        self._arrivals[connection] = _Arrival(process, now, accepted, generation, is_current)
+        shown = dict(states) if isinstance(request, ControlledShutdownRequest) else {}
+        self._arrivals[connection] = _Arrival(process, now, accepted, generation, is_current, shown)
 
     def responded(self, connection: int, request: Message, response: Message | None, now: float) -> ResponseSent | None:
         """The process responded. Returns the change for the invariants."""
@@ -206,7 +210,15 @@ class Exchanges:
             case DeleteGroupsRequest():
                 self._may_delete(request.groups)
         return ResponseSent(
-            process[0], process, request, response, arrival.at, arrival.accepted, arrival.generation, arrival.is_current
+            process[0],
+            process,
+            request,
+            response,
+            arrival.at,
+            arrival.accepted,
+            arrival.generation,
+            arrival.is_current,
+            arrival.states,
         )
 
     def _obeyed(self, process: Process, request: Any, response: Any, now: float) -> None:

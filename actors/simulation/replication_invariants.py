@@ -168,7 +168,12 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
 
 
 def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A broker that may stop shares no ISR with another replica."""
+    """A broker that may stop shares no ISR with another replica.
+
+    Except where the leader adds it while the controller handles the request. The controller reads the states once and
+    writes only those with the broker in the ISR (Kafka 2.6 `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch
+    that is on its way can bring the broker back. KIP-841 rules this out in later versions.
+    """
     request, response = change.request, change.response
     if not isinstance(request, ControlledShutdownRequest):
         return
@@ -176,6 +181,9 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
         return
     for partition, state in law.states.items():
         if request.broker_id in state.isr and len(state.isr) > 1 and partition.topic not in law.deleting:
+            before = change.states.get(partition)
+            if before is not None and before.leader_epoch == state.leader_epoch and request.broker_id not in before.isr:
+                continue
             yield f"{request.broker_id} may stop, and is in the ISR {state.isr} of {partition}"
 
 

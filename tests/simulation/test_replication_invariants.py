@@ -117,6 +117,32 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "a leader adds a follower to the ISR while the controller handles its controlled shutdown": """
+        brokers 3
+        seed 49
+        duration 10.899
+        records no
+        validated yes
+        steady no
+        latency 0.002
+        set log_flush_offset_checkpoint_interval_ms 3000
+        set group_initial_rebalance_delay_ms 0
+        set max_incremental_fetch_session_cache_slots 1
+        clock 1 1.001
+        distance 1 2 0.1
+        1.000 create x 1,0,2 2,0,1
+        1.594 create t6 1,0,2 0,2,1
+        1.665 create t4 1,0,2
+        1.950 create t1 1
+        1.950 create t5 1,0,2
+        2.000 join g0 0
+        2.000 join g0 2
+        2.000 join g0 3
+        2.000 join g1 0
+        2.000 join g1 2
+        2.000 join g1 3
+        2.875 swamp 2 for 8.000
+        """,
     "a leader that loses its last writes by a power failure loses the end of a transaction": """
         brokers 2
         seed 27
