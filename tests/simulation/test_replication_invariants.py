@@ -174,6 +174,18 @@ LEGAL = {
         8 cut 1 zk for inf
         8 delete t4
         """,
+    "a leader raises the high watermark for fetches of followers that have deleted their logs meanwhile": """
+        brokers 3
+        duration 12
+        seed 2
+        records yes
+        set min_insync_replicas 2
+        steady yes
+        2 create a 0,1,2
+        4 lag 0 0.5 for 6
+        6 burst a 0 5 100
+        7.1 delete a
+        """,
     "a deleted group has no offsets": """
         brokers 2
         seed 27
