@@ -116,17 +116,18 @@ VERIFICATION = "actors.core.broker.verification"
 
 CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     PARTITIONS: (
-        *("actors.broker.partition_requests", "actors.broker.partition", "actors.storage.log_manager"),
+        *("actors.broker.partition_requests", "actors.core.broker.partition", "actors.storage.log_manager"),
         *("actors.core.broker.leader", "actors.core.broker.produce", "actors.core.broker.fetches"),
-        *("actors.core.broker.fetch_sessions", VERIFICATION),
+        *("actors.core.broker.fetch_sessions", "actors.core.broker.partition_reads", VERIFICATION),
+        "actors.core.broker.delayed_delete_records",
     ),
     METADATA_CACHE: (
         *("actors.broker.metadata_cache", "actors.core.broker.metadata_cache", "actors.broker.auto_topic_creation"),
         "actors.core.broker.auto_topic_creation",
     ),
     REPLICA_MANAGER: (
-        *("actors.broker.replica_manager", "actors.core.broker.replica_manager", "actors.core.broker.partition"),
-        *("actors.core.broker.log_dirs",),
+        *("actors.broker.replica_manager", "actors.core.broker.replica_manager", "actors.core.broker.state_changes"),
+        *("actors.core.broker.log_dirs", "actors.core.broker.replica_role"),
     ),
     CONTROLLER: (
         *("actors.controller.controller", "actors.core.controller.topic_requests", "actors.core.controller.shutdown"),
