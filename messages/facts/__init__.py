@@ -1,11 +1,11 @@
-"""Facts: what the records of a run say about a cluster, as values.
+"""Facts: the information in the records of a run about a cluster, as values.
 
     for fact in facts(run):
         print(fact.place.at, fact)
 
 A fact's `place` has its time in seconds since 1970, the node, the run, the number of the delivery that shows it, and
-the id of the event that this delivery served. Facts of one event are joined by that id. Facts of several nodes are
-joined by (connection, correlation id) and by (znode, version), which messages contain.
+the event id of this delivery. Facts of one event are joined by that id. Facts of several nodes are joined by
+(connection, correlation id) and by (znode, version), which messages contain.
 
 The classes are in `declarations`; modules named `*_facts` read them from the messages of one part of a node.
 """

@@ -29,16 +29,16 @@ class _Channel:
 
 
 class ChannelFacts:
-    """The reader of the facts about the channels of one run; of `partition` only, if it is given."""
+    """Reads the facts about the channels of one run; of `partition` only, if it is given."""
 
     def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
         self._emit = emit
         self._partition = partition
         self._channels: dict[str, _Channel] = {}
-        """By address."""
+        """Channels by actor address."""
 
     def answered(self, place: TracePosition, record: TraceRecord) -> None:
-        """A response came to a channel, or to another actor."""
+        """Note the response that a channel or another actor received."""
         channel = self._channels.get(record.receiver)
         if channel is not None:
             channel.answered = place
@@ -77,7 +77,7 @@ class ChannelFacts:
                 channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
 
     def _received(self, place: TracePosition, channel: _Channel, received: Received) -> None:
-        """The response to the request in flight, which is the first LeaderAndIsr in the queue if it is one."""
+        """Match a response to the request in flight: the first LeaderAndIsr in the queue if it is one."""
         errors, channel.errors = channel.errors, []
         response = received.response
         if isinstance(response, LeaderAndIsrResponse) and channel.queue:
@@ -87,7 +87,7 @@ class ChannelFacts:
                 self._emit(each._replace(answered=place.at, outcome=code))
 
     def end(self) -> None:
-        """The run has no more messages: emit the requests without a response, and the last response of each broker."""
+        """Emit the requests without a response, and the last response of each broker, at the end of the run."""
         last: dict[int, TracePosition] = {}
         for each in self._channels.values():
             if each.answered is not None:

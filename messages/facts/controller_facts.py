@@ -1,9 +1,10 @@
 """Read facts from the messages of a controller: its events, terms, writes to ZooKeeper, and the requests it rejects.
 
-Rule 1: a controller handles one event at a time. What is recorded under an event's id belongs to that event. Samples
-        end an event. Events that were queued before it and have no Samples ended without a write or request.
+Rule 1: a controller handles one event at a time. Deliveries with an event's id belong to that event. Samples end an
+        event. Earlier queued events without Samples ended without a write or request.
 Rule 2: an expired session ends all events that are queued.
-Rule 3: what a question writes is a fact when the answer says that ZooKeeper stored it; its place is the question's.
+Rule 3: the write of a question becomes a fact when the answer confirms that ZooKeeper stored it; its place is the
+        question's.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ from messages.zookeeper.watching import StopWatching
 
 CONTROLLER = "ControllerActor"
 READS = ("Get", "Watch", "StartWatching")
-"""How the names of questions to ZooKeeper begin that change nothing there."""
+"""Prefixes of the names of questions that do not write to ZooKeeper."""
 
 RESPONSES = {each.__name__ for each in ResponseReceived.__subclasses__()}
 """Events with a broker's response; usually they need no action."""
@@ -81,7 +82,7 @@ ENDS = {
     "ConnectionLoss": "the outcome of a write could not be known",
     "LostAnswer": "an answer did not come in time",
 }
-"""What ends a term, by the name of the event or failure, in words."""
+"""Reasons for the end of a term, as text, by the name of the event or failure."""
 
 REFUSABLE = (
     AlterPartitionReassignmentsRequest,
@@ -90,7 +91,7 @@ REFUSABLE = (
     CreateTopicsRequest,
     DeleteTopicsRequest,
 )
-"""Requests with refused items to report."""
+"""Requests whose rejected items are facts."""
 
 NOT_IN_OFFICE = "it was not the controller"
 
@@ -134,19 +135,19 @@ class _Controller:
 
 
 class ControllerFacts:
-    """The reader of the facts about the controllers of one run, and about what its brokers write to ZooKeeper."""
+    """Reads the facts about the controllers of one run, and about its brokers' writes to ZooKeeper."""
 
     def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
         self._emit = emit
         self._partition = partition
         self._controllers: dict[str, _Controller] = {}
-        """By address."""
+        """Controllers by actor address."""
         self._asked: dict[tuple[str, int], tuple[TracePosition, tuple[Leadership, ...]]] = {}
-        """Writes of partition states without an answer, by asker and id."""
+        """Writes of partition states without an answer, by requester and id."""
         self._unconfirmed: dict[tuple[str, int], list[Fact]] = {}
-        """Facts that a question makes true once it succeeds, by asker and id."""
+        """Facts that become true when a question succeeds, by requester and id."""
         self._requests: dict[tuple[str, int, int], Message] = {}
-        """Requests that a controller may refuse, by listener, connection and correlation id."""
+        """Requests that a controller may reject, by listener, connection and correlation id."""
         self._versions: dict[TopicPartition, int] = {}
         """The last known version of each partition's state znode."""
 
@@ -165,7 +166,7 @@ class ControllerFacts:
                 self._responded(place, record, message)
 
     def end(self, last: TracePosition, ending: str) -> None:
-        """The run has no more messages."""
+        """Emit the pending events, and the end of a killed controller's term, at the end of the run."""
         for controller in self._controllers.values():
             if not controller.open:
                 self._idle(controller, len(controller.queue))
@@ -217,7 +218,7 @@ class ControllerFacts:
         controller.queue.append(_QueuedEvent(event, generation, controller.in_office))
 
     def _expired(self, controller: _Controller, generation: int) -> None:
-        """Rule 2."""
+        """End all queued events (rule 2)."""
         if controller.open:
             why = "the ZooKeeper session expired before it was done"
             for each in controller.queue:
@@ -228,13 +229,13 @@ class ControllerFacts:
         controller.in_office, controller.dead_generation = False, generation
 
     def _idle(self, controller: _Controller, count: int) -> None:
-        """The first `count` queued events ended without a write or request."""
+        """Emit that the first `count` queued events ended without a write or request."""
         over, controller.queue = controller.queue[:count], controller.queue[count:]
         for each in over:
             self._emit(EventWithoutEffect(each.event.place, each.event, controller.why_idle(each)))
 
     def _over(self, record: TraceRecord, samples: Samples) -> None:
-        """An event of a controller has ended (rule 1)."""
+        """Handle the end of a controller's event (rule 1)."""
         controller = self._controllers.get(record.sender)
         if controller is None:
             return
@@ -253,7 +254,7 @@ class ControllerFacts:
     # ------------------------------------------------------------------------------------------------ ZooKeeper
 
     def _question(self, place: TracePosition, record: TraceRecord, ask: Ask) -> None:
-        """A question to ZooKeeper's bridge, or to the topic deletion."""
+        """Read a question to the ZooKeeper bridge, or to TopicDeletionActor."""
         controller = self._controllers.get(record.sender)
         question = ask.question
         key = record.sender, ask.id
@@ -283,7 +284,7 @@ class ControllerFacts:
                 self._emit(ControllerTermChanged(place, controller.broker, -1, ""))
 
     def _answer(self, place: TracePosition, record: TraceRecord, answer: Answer) -> None:
-        """An answer of ZooKeeper's bridge, or of the topic deletion."""
+        """Read an answer of the ZooKeeper bridge, or of TopicDeletionActor."""
         controller, result = self._controllers.get(record.receiver), answer.result
         key = record.receiver, answer.id
         confirmed = self._unconfirmed.pop(key, [])
@@ -321,7 +322,7 @@ class ControllerFacts:
                         self._state(StateWrite(place, *found, by, place.at, None, read.zk_version, read=True))
 
     def _state(self, state: StateWrite) -> None:
-        """A partition's state, unless its version is the last known one."""
+        """Emit a partition's state, unless its version is the last known one."""
         if self._versions.get(state.partition) != state.version:
             self._versions[state.partition] = state.version
             self._emit(state)
@@ -329,7 +330,7 @@ class ControllerFacts:
     # ------------------------------------------------------------------------------------------------ refusals
 
     def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
-        """The response to a client, or to a broker."""
+        """Read the response to a client or to a broker."""
         controller = self._controllers.get(record.sender)
         if controller is not None:
             controller.writing.add(record.event_id)
@@ -339,12 +340,12 @@ class ControllerFacts:
                 self._emit(refused)
 
     def is_controller(self, address: str) -> bool:
-        """Whether a controller of this run has the address."""
+        """Return whether a controller of this run has the address."""
         return address in self._controllers
 
 
 def _about(event: Event) -> str:
-    """The topic, partition or broker of an event."""
+    """Return the topic, partition or broker of an event as text."""
     kind: type[attrs.AttrsInstance] = type(event)  # type: ignore[assignment]
     names = sorted(field.name for field in attrs.fields(kind) if field.name != "generation")
     values = [value for name in names if type(value := getattr(event, name)) in (int, str)]
@@ -354,7 +355,7 @@ def _about(event: Event) -> str:
 def _assignments(
     place: TracePosition, topics: tuple[TopicAssignment, ...], written: bool
 ) -> Iterator[ReplicasAssigned]:
-    """The assignments of a message's topics."""
+    """Yield the assignments of a message's topics."""
     for topic, partitions in topics:
         for number, each in partitions:
             replicas = each.replicas, each.adding, each.removing
@@ -362,7 +363,7 @@ def _assignments(
 
 
 def _refusals(place: TracePosition, request: Message, response: Message) -> Iterator[RequestRefused]:
-    """What the response to one of REFUSABLE refuses, with the error code and the reason."""
+    """Yield the rejected items in the response to one of REFUSABLE, with error code and reason."""
     api = type(request).__name__.removesuffix("Request")
     match request, response:
         case ControlledShutdownRequest(), ControlledShutdownResponse(code, left):

@@ -1,9 +1,10 @@
 """Read facts from the messages of transaction coordinators.
 
-Rule 1: a trace does not contain the records of `__transaction_state`. A response says that the log has a change;
-        markers that are sent say that it has a decision.
-Rule 2: a response and markers with one cause belong together: the request made the decision. A decision that follows an
-        append without a response comes from the transaction timeout; without an append, from a coordinator that loads.
+Rule 1: a trace does not contain the records of `__transaction_state`. A response shows that the log has a change; sent
+        markers show that it has a decision.
+Rule 2: a response and markers with one cause belong together: the request made the decision. A decision after an append
+        without a response comes from the transaction timeout; a decision without an append comes from a coordinator
+        that loads.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ DECIDING = (EndTxnRequest, InitProducerIdRequest)
 
 
 class CoordinatorFacts:
-    """The reader of the facts about the transactional ids of one run."""
+    """Reads the facts about the transactional ids of one run."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -47,7 +48,7 @@ class CoordinatorFacts:
         self._requests: dict[tuple[int, str], TransactionRequest] = {}
         """Responses that a decision may follow, by cause and transactional id (rule 2)."""
         self._first_appends: dict[str, int] = {}
-        """The delivery of the first appended change, by actor: a partition is loaded before."""
+        """The delivery of the first appended change, by actor; the partition was loaded before it."""
 
     def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -68,7 +69,7 @@ class CoordinatorFacts:
                 self._emit(TransactionMarked(place, *producer, message.partitions))
 
     def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
-        """The coordinator responds to a request."""
+        """Read the coordinator's response to a request."""
         asked = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
         if asked is None:
             return
@@ -86,7 +87,7 @@ class CoordinatorFacts:
             self._requests[record.cause, request.transactional_id] = request
 
     def _decided(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
-        """Markers are sent."""
+        """Read a message that sends markers."""
         for marker in sent.markers:
             request = self._requests.pop((record.cause, marker.transactional_id), None)
             first = self._first_appends.get(record.sender)
@@ -101,7 +102,7 @@ class CoordinatorFacts:
 
 
 def _error_code(response: Message) -> int:
-    """The error code of a response, or the first of its partitions."""
+    """Return the error code of a response, or the first error code of its partitions."""
     match response:
         case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
             return response.error_code

@@ -1,6 +1,7 @@
 """The facts that a trace records about partitions, topics, brokers, controllers and transactions.
 
-A fact names the delivery that shows it, of a node's run, and its time: `replay --run RUN --until DELIVERY` goes there.
+A fact has the run, the number and the time of the delivery that shows it: `replay --run RUN --until DELIVERY` stops
+there.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class TracePosition(NamedTuple):
 class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
-    Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None
-    for an event of which no end is recorded.
+    Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None if
+    the end of the event is not recorded.
     """
 
     place: TracePosition
@@ -41,7 +42,7 @@ class ControllerEvent(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The event without its place."""
+        """The event without its place, as text."""
         return f"{self.kind} {self.about}".rstrip()
 
     def __str__(self) -> str:
@@ -49,7 +50,7 @@ class ControllerEvent(NamedTuple):
 
 
 class ControllerEventHandled(NamedTuple):
-    """The end of a controller's event, which has its times now."""
+    """The end of a controller's event, with its times."""
 
     place: TracePosition
     event: ControllerEvent
@@ -59,8 +60,8 @@ class StateWrite(NamedTuple):
     """A write of a partition's state: the node, the controller event that caused it, and the time when ZooKeeper
     confirmed it.
 
-    `version` is that of its znode, -1 if unknown. `read`: `by` did not write it but found it there: the write itself is
-    not recorded, for its writer was killed before ZooKeeper's answer, or keeps no record.
+    `version` is that of its znode, -1 if unknown. `read`: `by` read the state, but did not write it. The write itself
+    is not recorded, because its writer was killed before ZooKeeper's answer, or has no trace.
     """
 
     place: TracePosition
@@ -130,7 +131,7 @@ class TopicDeletionStep(NamedTuple):
 class LeaderAndIsrSent(NamedTuple):
     """A LeaderAndIsr request to a broker: when it was `sent`, when it was `answered`, and its error code (`outcome`).
 
-    0 and None say that it was not; then `why` is how the channel's last try to send anything ended.
+    0 and None mean that it was not sent or not answered. `why` is then the error of the channel's last attempt to send.
     """
 
     place: TracePosition
@@ -290,7 +291,7 @@ class NodeRun(NamedTuple):
 
 
 class Undecodable(NamedTuple):
-    """A message that no fact could be read from, because its payload cannot be decoded as its type; `why` says so."""
+    """A message that cannot be decoded as its type, so no fact can be read from it; `why` is the error."""
 
     place: TracePosition
     type: str
@@ -322,4 +323,4 @@ Fact: TypeAlias = (
     | NodeRun
     | Undecodable
 )
-"""Each kind of fact. A controller's facts have no `event`: it is that of `place.event_id`."""
+"""All kinds of facts. A controller's facts have no `event`: it is that of `place.event_id`."""

@@ -40,12 +40,12 @@ _LOG_END = {
 
 
 class NodeFacts:
-    """The reader of the facts about the node of one run."""
+    """Reads the facts about the node of one run."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._log_ends: dict[str, int] = {}
-        """By the directory of the partition."""
+        """Log end offsets by the directory of the partition."""
         self._registered: list[tuple[int, float]] = []
         """Broker epochs of this run, with the time of each registration."""
 
@@ -66,7 +66,7 @@ class NodeFacts:
                     self._registered.append((message.result.epoch, place.at))
 
     def on_disk(self, place: TracePosition, record: TraceRecord) -> None:
-        """Read what a replica did to its log."""
+        """Read a replica's calls to its log."""
         if record.actor != PARTITION:
             return
         for effect in record.effects:
@@ -81,18 +81,18 @@ class NodeFacts:
             self._log_ends[path] = effect.result[end]
 
     def end(self, first: TracePosition, last: TracePosition, ending: str) -> None:
-        """The run has no more messages."""
+        """Emit the node's run, at its end."""
         self._emit(NodeRun(last, first.at, ending, tuple(self._registered)))
 
     def _errors(self, place: TracePosition, responded: ClientResponse) -> None:
-        """Error codes in a response to a client or broker."""
+        """Emit the error codes in a response to a client or broker."""
         api = type(responded.response).__name__.removesuffix("Response")
         for (code, subject), times in Counter(_error_codes(responded.response, "")).items():
             self._emit(ErrorAnswered(place, api, code, subject, times))
 
 
 def _error_codes(value: Any, subject: str) -> Iterator[tuple[int, str]]:
-    """The error codes anywhere in a response, each with the topic or partition that it is about ("" if none is).
+    """Yield all error codes in a response, each with the topic or partition that it concerns ("" if unknown).
 
     The field names are those that all responses share: `error_code`, `partition`, `topic`, `name`.
     """

@@ -1,7 +1,7 @@
 """The values of a message that tables of records have columns for (`spark.columns`).
 
-A column is declared by a field of `RecordValues`, and filled by the function of each type of message that has a value
-for it. Messages are read by their classes; a message inside a message is decoded only if it has values, too.
+A field of `RecordValues` declares a column, and the functions for the message types with such a value fill it. Messages
+are read by their classes; a message inside a message is decoded only if it also has values.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ExchangeValues(NamedTuple):
 
 
 class RecordValues(NamedTuple):
-    """The values of a message, None for those that it does not have; `spark.columns.COLUMNS` has their meaning."""
+    """The values of a message, None if it does not have them; `spark.columns.COLUMNS` has their meaning."""
 
     request: str | None = None
     channel: str | None = None
@@ -91,7 +91,7 @@ class RecordValues(NamedTuple):
     event_ms: float | None = None
     event_queue_ms: float | None = None
     error: str | None = None
-    """Why a request got no response. The record has the error of the handler."""
+    """The reason why a request got no response. The record has the error of the handler."""
 
 
 NOTHING = RecordValues()
@@ -143,7 +143,7 @@ def _leadership(partition: TopicPartition, state: LeaderIsrAndControllerEpoch | 
 
 
 def _broker_of(channel: str) -> int | None:
-    """The broker to which a controller's channel leads: it is named controller-ID-broker-ID-N."""
+    """Return the broker of a controller's channel, whose name is controller-ID-broker-ID-N."""
     if not channel.startswith(_CONTROLLERS_CHANNEL):
         return None
     _, _, rest = channel.partition("-broker-")
@@ -200,7 +200,7 @@ def _started(start: StartChannel) -> RecordValues:
 
 
 def _name(boxed: Boxed) -> str:
-    """The class of a message inside a message."""
+    """Return the class name of a message inside a message."""
     return boxed.type
 
 
@@ -310,7 +310,7 @@ _READERS: dict[str, Callable[[Payload], RecordValues]] = {}
 
 
 def _of(kind: type[_M], read: Callable[[_M], RecordValues]) -> None:
-    """Declare how the values of a class of messages are read."""
+    """Declare the function that reads the values of a class of messages."""
     _READERS[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
 
 
@@ -340,9 +340,11 @@ _of(ChangeIsr, _isr)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:
-    """The values of a message, given by its class and its recorded payload; none if the record omits the payload.
+    """Return the values of a message, given by its class and its recorded payload; empty if the record omits the
+    payload.
 
-    Raises BadPayload for a payload that is not of the class.
+    Raises:
+        BadPayload: The payload does not match the class.
     """
     read = _READERS.get(name)
     return NOTHING if read is None or payload == NO_PAYLOAD else read(payload)

@@ -1,7 +1,7 @@
 """Read the facts of a run from its records: each message is decoded as its class, and given to the readers of facts.
 
-Rule: only messages that a reader needs are decoded. They are chosen by their type, and by a text in their payload where
-      most messages of the type have no fact.
+Rule: only messages that a reader needs are decoded. They are selected by their type, and by a text in their payload if
+most messages of the type have no fact.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ DECODED: dict[str, re.Pattern[bytes]] = {
     "Transmit": re.compile(b'"LeaderAndIsrRequest"'),
     "TransmitFailed": _ALL,
 }
-"""Types of messages that have facts, and what the payload of such a message contains."""
+"""Types of messages that have facts, with a pattern that the payload of such a message contains."""
 
 _OF_CONTROLLERS = frozenset(("Forwarded", "StartController", "WakeupMessage", *(event.__name__ for event in EVENTS)))
-"""Messages to a controller that are decoded whatever they contain."""
+"""Messages to a controller that are always decoded."""
 
 
 def facts(run: Run, partition: TopicPartition | None = None) -> Iterator[Fact]:
@@ -118,7 +118,7 @@ class _RunReader:
         return pattern is not None and pattern.search(bytes(record.payload)) is not None
 
     def end(self) -> None:
-        """The run has no more records."""
+        """Emit the facts at the end of the run."""
         if self._first is not None and self._last is not None:
             how = ending(self._run)
             self._channels.end()
