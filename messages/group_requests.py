@@ -238,7 +238,7 @@ class OffsetFetchRequest:
 
 @message
 class FetchedOffset:
-    """The committed offset of one partition; it is -1 without an error if no offset was committed."""
+    """The committed offset of one partition; if no offset was committed, it is -1 and the error code is NONE."""
 
     partition: TopicPartition
     committed_offset: int

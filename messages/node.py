@@ -394,8 +394,8 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """A message to the listener gateway: accept connections, and send requests to `handler`, those with records to
-    `records`.
+    """A message to the listener gateway: accept connections, and send requests that contain records to `records`, all
+    others to `handler`.
 
     `logs` receives LogFileFailed if a file cannot be read during a send.
     """

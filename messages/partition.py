@@ -177,7 +177,7 @@ class BatchesAppended:
 
 
 class LogState(NamedTuple):
-    """The state of a partition for its readers: the leader epoch, whether it leads, and its offsets.
+    """The state of a partition for its readers: the leader epoch, whether this replica is the leader, and its offsets.
 
     `stable` is the last stable offset, the limit for consumers with isolation level READ_COMMITTED.
     """
@@ -464,7 +464,7 @@ class ThrottledBytes:
 
 @message
 class BackOff:
-    """A message to a fetcher: do not fetch throttled replicas that are out of sync until this time."""
+    """A message to a fetcher: until this time, do not fetch throttled replicas that are out of sync."""
 
     until: float
 

@@ -67,7 +67,7 @@ class LeaderAndIsrResponse:
 
 @message
 class StopReplicaPartitionState(Encoded):
-    """A partition in a StopReplica request; its leader epoch is sent since version 3 only."""
+    """A partition in a StopReplica request; its leader epoch is sent only from version 3 on."""
 
     partition: TopicPartition
     leader_epoch: int = NO_EPOCH

@@ -47,7 +47,7 @@ class SaslAuthenticateResponse:
 
 @message
 class DescribeAclsRequest:
-    """A client's request for the ACLs that match this filter (API key 29); None matches any text."""
+    """A client's request for the ACLs that match this filter (API key 29); a field that is None matches any text."""
 
     version: int
     resource_type_filter: int

@@ -59,7 +59,8 @@ class AddPartitionsToTxnResult:
 
 @message
 class AddPartitionsToTxnResponse:
-    """The response to AddPartitionsToTxn, with a result for each partition: in `transactions` since version 4."""
+    """The response to AddPartitionsToTxn, with a result for each partition; from version 4 on, the results are in
+    `transactions`."""
 
     partitions: tuple[AddedPartition, ...] = ()
     throttle_time_ms: int = 0

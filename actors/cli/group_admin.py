@@ -42,7 +42,7 @@ Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
 
 
 class GroupPartition(NamedTuple):
-    """A row in the description of a consumer group: one of its partitions with offsets and consumer."""
+    """A row in the description of a consumer group: a partition with the group's offset and the consumer that reads it."""
 
     partition: TopicPartition
     current: str

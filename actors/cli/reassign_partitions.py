@@ -1,4 +1,5 @@
-"""`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions, over ZooKeeper.
+"""`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions but works through
+ZooKeeper.
 
 A table defines the options that each action requires and permits.
 """

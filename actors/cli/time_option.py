@@ -9,7 +9,8 @@ import click
 
 
 class Time(click.ParamType):
-    """A time as ISO 8601, in UTC unless it names a zone, or as seconds since 1970; the value is in seconds."""
+    """A time, given in ISO 8601 (in UTC unless it names a zone) or in seconds since 1970; the parsed value is in
+    seconds since 1970."""
 
     name = "time"
 

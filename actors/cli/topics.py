@@ -1,4 +1,4 @@
-"""`kafka-actors topics`, which has the options and usage errors of Kafka's kafka-topics, over ZooKeeper.
+"""`kafka-actors topics`, which has the options and usage errors of Kafka's kafka-topics but works through ZooKeeper.
 
 The table of valid combinations was found by trying every option with every action of Apache's TopicCommand.
 """

@@ -1,4 +1,5 @@
-"""`kafka-actors trace export DIR FILE`: write a trace for Perfetto, OpenTelemetry, Mermaid or line by line."""
+"""`kafka-actors trace export DIR FILE`: write a trace in the format of Perfetto, OpenTelemetry or Mermaid, or as JSON
+lines."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Decisions without I/O that several roles share; the packages in it are the decisions of one role."""
+"""Decisions without I/O. The modules here are shared by several roles; each subpackage has the decisions of one role."""

@@ -26,7 +26,7 @@ Period = timedelta | float
 
 
 class System(Protocol):
-    """The interface of an actor system that ActorRef needs."""
+    """The part of an actor system's interface that ActorRef needs."""
 
     n: int
     now: float

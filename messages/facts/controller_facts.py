@@ -107,7 +107,8 @@ class _QueuedEvent(NamedTuple):
 
 
 class _Controller:
-    """The progress of a controller: its queued events, the current one first, and its open questions."""
+    """The progress of a controller: its queued events, the current one first, and its requests that are not answered
+    yet."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker

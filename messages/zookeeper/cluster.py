@@ -66,8 +66,8 @@ class RegisterNode(BridgeQuestion[Done]):
 
 @message
 class NodeRegistration:
-    """The content of /kafka-actors/nodes/N: the address of a node's metrics, its roles, and its listener for the
-    controller.
+    """The content of /kafka-actors/nodes/N: the address of a node's metrics, its roles, and its listener to which the
+    controller connects.
 
     `kafka-actors status` uses it; the listener is "" if unknown.
     """

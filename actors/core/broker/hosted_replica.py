@@ -1,4 +1,4 @@
-"""HostedReplica is all that a hosted replica knows, and what follows from a change of it.
+"""HostedReplica holds the state of a hosted replica, and computes what follows from a change of that state.
 
 Rule 1: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
         log directory offline.

@@ -1,4 +1,4 @@
-"""Partition is one hosted replica: it leads or follows, and its log changes by the events that it handles.
+"""Partition is one hosted replica of a partition: it leads or follows, and the events that it handles change its log.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
         an append, is sent back within the same delivery. Nothing here waits: what must wait is an entry of the state
@@ -78,7 +78,7 @@ _role_taken = lru_cache(256)(RoleTaken)
 
 
 class Partition(HostedReplica):
-    """One hosted replica."""
+    """One hosted replica of a partition: it handles events and returns their effects."""
 
     __slots__ = ()
 

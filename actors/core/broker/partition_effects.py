@@ -1,4 +1,4 @@
-"""The effects of a partition: what it wants its actor to do while it handles an event.
+"""The effects of a partition: what a partition asks its actor to do when the partition handles an event.
 
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: of a CallAdapter what the
 call returned, of RenameDeletedLog the new path, of any other None. A failed effect raises StorageError in the handler.
@@ -30,7 +30,8 @@ class CallAdapter(NamedTuple):
 
 
 class RenameDeletedLog(NamedTuple):
-    """Close the log with this path, and rename it so that it is removed later; "" if it is not there."""
+    """Close the log with this path, and rename it so that it is removed later; the result is the new path, or "" if
+    there is no such log."""
 
     path: str
 
@@ -48,7 +49,7 @@ Effects = Generator[Effect, Any, R]
 
 
 class StorageError(Exception):
-    """An effect failed; `failure` is what the disk says, "" if the disk works and its directory stays online."""
+    """An effect failed; `failure` is the error of the disk, or "" if the disk works and its directory stays online."""
 
     def __init__(self, failure: str) -> None:
         super().__init__(failure)

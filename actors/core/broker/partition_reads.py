@@ -1,4 +1,5 @@
-"""Decide what readers of a partition receive: fetches, list offsets and the ends of epochs (broker.md 3.7, 3.8).
+"""Decide how a partition answers its readers: fetches, lookups of offsets, and lookups of the ends of epochs (broker.md
+3.7, 3.8).
 
 Rule 1: a broker reads up to the log end offset; a consumer up to the high watermark, or up to the last stable offset
         if it reads committed data only.

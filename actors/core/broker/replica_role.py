@@ -38,7 +38,7 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
 
 class ReplicaRole(NamedTuple):
-    """The role of a hosted replica, as of the last request of the controller that it accepted.
+    """The role of a hosted replica, as of the last controller request that the replica accepted.
 
     `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
     leader changes the ISR). `isr` is the leader's alone: a follower's is empty.
