@@ -42,7 +42,7 @@ Target = Callable[["GroupAdmin", Offsets, Sequence[TopicPartition]], Offsets]
 
 
 class GroupPartition(NamedTuple):
-    """A row in the description of a consumer group: a partition with the group's offset and the consumer that reads it."""
+    """A row in the description of a consumer group: a partition, the group's offset and the partition's consumer."""
 
     partition: TopicPartition
     current: str

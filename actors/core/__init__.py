@@ -1,1 +1,1 @@
-"""Decisions without I/O. The modules here are shared by several roles; each subpackage has the decisions of one role."""
+"""Decisions without I/O: the modules are shared by several roles; each subpackage has the decisions of one role."""

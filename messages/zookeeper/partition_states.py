@@ -61,7 +61,7 @@ class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
 
 
 class WriteResult(NamedTuple):
-    """The result of one conditional write: an error code, and the znode's new version if the code is OK, otherwise -1."""
+    """The result of one conditional write: an error code, and the znode's new version (-1 unless the code is OK)."""
 
     partition: TopicPartition
     code: int
