@@ -41,6 +41,15 @@ STATE = pa.struct(
 
 EXCHANGE = pa.struct([("connection", pa.int64()), ("correlation", pa.int64()), ("request", pa.string())])
 
+TRANSACTION = pa.struct(
+    [
+        ("transactional_id", pa.string()),
+        ("producer_id", pa.int64()),
+        ("producer_epoch", pa.int32()),
+        ("commit", pa.bool_()),
+    ]
+)
+
 COLUMNS: dict[str, tuple[pa.DataType, str]] = {
     "run": (pa.string(), "The run of a node that recorded this: a node has a new run after each start."),
     "node": (pa.int32(), "Its broker id."),
@@ -90,13 +99,19 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
     "items": (
         pa.int32(),
         "Operations or paths of a request to ZooKeeper; requests to ZooKeeper of an event in Samples; records of"
-        " AppendBatches; of ChangeIsr 1 if the ISR grows and -1 if it shrinks.",
+        " AppendBatches; of ChangeIsr 1 if the ISR grows and -1 if it shrinks; partitions of AddToTransaction,"
+        " SendMarkers and PartitionsMarked.",
     ),
     "bytes": (pa.int64(), "Bytes of the batches, or of what a LogRead found."),
     "batches": (pa.int32(), "Number of record batches."),
     "exchanges": (pa.list_(EXCHANGE), "The requests in ClientRequests, or the responses in ClientResponses."),
     "event_ms": (pa.float64(), "Milliseconds that an event of the controller took."),
     "event_queue_ms": (pa.float64(), "Milliseconds that it waited."),
+    "transactions": (
+        pa.list_(TRANSACTION),
+        "Transactions to which AddToTransaction adds partitions, whose markers SendMarkers sends (`commit` says which),"
+        " or whose markers are in the partitions of PartitionsMarked.",
+    ),
 }
 """The columns of a record, with type and meaning. From `request` on they are taken from the payload."""
 

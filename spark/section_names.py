@@ -38,6 +38,7 @@ SECTIONS = (
     SummaryQuestion("zookeeper", "Requests to ZooKeeper"),
     SummaryQuestion("clients", "Requests of clients"),
     SummaryQuestion("records", "Records by partition"),
+    SummaryQuestion("transactions", "Transactions"),
     SummaryQuestion("failures", "Failures", of_logs=True),
     SummaryQuestion("handled", "Controller events in order"),
     SummaryQuestion("queue", "Queues over time"),

@@ -26,7 +26,7 @@ from spark.facts import Facts
 from spark.java import Java
 from spark.logs import LogFacts, read
 from spark.pack import Manifest, Packing, is_packed, manifest, tell
-from spark.questions import chains, controller, failovers, handling, partitions, traffic
+from spark.questions import chains, controller, failovers, handling, partitions, traffic, transactions
 from spark.results import QueryResult, Summary
 from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, is_local
 from spark.session import fit, open_session
@@ -58,6 +58,7 @@ QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
     "zookeeper": lambda facts: traffic.zookeeper(facts.replies),
     "clients": lambda facts: traffic.clients(facts.answers),
     "records": lambda facts: traffic.records(facts.delivered),
+    "transactions": lambda facts: transactions.transactions(facts.delivered),
     "failures": lambda facts: handling.failures(facts.delivered),
     "handled": lambda facts: facts.handled,
     "queue": lambda facts: handling.queue(facts.delivered),

@@ -40,6 +40,8 @@ from messages.topic_deletion import QueueDeletions
 from messages.trace.codec import decode_outer
 from messages.trace.forms import Boxed
 from messages.trace.schema import NO_PAYLOAD, Payload
+from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest
+from messages.transactions import AddToTransaction, PartitionsMarked, SendMarkers
 from messages.zookeeper.brokers import Brokers
 from messages.zookeeper.controller import Elected
 from messages.zookeeper.partition_states import (
@@ -71,6 +73,15 @@ class ExchangeValues(NamedTuple):
     request: str | None
 
 
+class TransactionValues(NamedTuple):
+    """A transaction of a producer; `commit` is None in messages that do not end it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool | None = None
+
+
 class RecordValues(NamedTuple):
     """The values of a message, None if it does not have them; `spark.columns.COLUMNS` has their meaning."""
 
@@ -90,6 +101,7 @@ class RecordValues(NamedTuple):
     exchanges: Sequence[ExchangeValues] | None = None
     event_ms: float | None = None
     event_queue_ms: float | None = None
+    transactions: Sequence[TransactionValues] | None = None
     error: str | None = None
     """The reason why a request got no response. The record has the error of the handler."""
 
@@ -295,6 +307,39 @@ def _isr(change: ChangeIsr) -> RecordValues:
     return RecordValues(states=[state], items=1 if change.grows else -1)
 
 
+# ------------------------------------------------------------------------------------------------ transactions
+
+
+_ADDING: dict[str, type[AddPartitionsToTxnRequest | AddOffsetsToTxnRequest]] = {
+    each.__name__: each for each in (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest)
+}
+
+
+def _added(message: AddToTransaction) -> RecordValues:
+    boxed: Boxed = message.forwarded.request.request
+    request = decode_outer(_ADDING[boxed.type], boxed.payload)
+    txn = TransactionValues(request.transactional_id, request.producer_id, request.producer_epoch)
+    return RecordValues(items=len(message.partitions), transactions=[txn])
+
+
+def _markers(sent: SendMarkers) -> RecordValues:
+    return RecordValues(
+        items=sum(len(each.partitions) for each in sent.markers),
+        transactions=[
+            TransactionValues(each.transactional_id, each.producer_id, each.producer_epoch, each.commit)
+            for each in sent.markers
+        ],
+    )
+
+
+def _marked(marked: PartitionsMarked) -> RecordValues:
+    txn = TransactionValues(marked.transactional_id, marked.producer_id, marked.producer_epoch)
+    return RecordValues(items=len(marked.partitions), transactions=[txn])
+
+
+# ------------------------------------------------------------------------------------------------ metrics
+
+
 def _samples(samples: Samples) -> RecordValues:
     found = {sample.name: sample for sample in samples.values}
     took = found.get(EVENT_TIME)
@@ -337,6 +382,9 @@ _of(Samples, _samples)
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)
 _of(ChangeIsr, _isr)
+_of(AddToTransaction, _added)
+_of(SendMarkers, _markers)
+_of(PartitionsMarked, _marked)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:

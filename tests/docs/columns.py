@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark.columns import COLUMNS, EXCHANGE, STATE
+from spark.columns import COLUMNS, EXCHANGE, STATE, TRANSACTION
 from spark.selection import OPTIONS
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "trace-columns.md"
@@ -37,7 +37,7 @@ def document() -> str:
     return "\n".join((*lines, ""))
 
 
-_STRUCTS = {STATE: "state", EXCHANGE: "exchange"}
+_STRUCTS = {STATE: "state", EXCHANGE: "exchange", TRANSACTION: "transaction"}
 
 
 def _type(type: pa.DataType) -> str:

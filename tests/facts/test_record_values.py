@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import pytest
+from thespian.actors import ActorAddress
 
+from messages.broker import Forwarded
+from messages.cluster import TopicPartition
 from messages.conversation import Answer, Ask
-from messages.facts.record_values import NOTHING, ExchangeValues, PartitionValues, RecordValues, values_of
+from messages.facts.record_values import (
+    NOTHING,
+    ExchangeValues,
+    PartitionValues,
+    RecordValues,
+    TransactionValues,
+    values_of,
+)
 from messages.network import ClientRequest, ClientRequests, ClientResponse, TransmitFailed
 from messages.trace.codec import encode
 from messages.trace.errors import BadPayload
 from messages.trace.schema import NO_PAYLOAD, Payload
+from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest
+from messages.transactions import AddToTransaction, Marker, PartitionsMarked, SendMarkers
 from messages.zookeeper.brokers import GetBrokers
 from messages.zookeeper.controller import Elected
-from spark.columns import ARROW, COLUMNS, EXCHANGE, STATE
+from spark.columns import ARROW, COLUMNS, EXCHANGE, STATE, TRANSACTION
 
 
 def read(message: object) -> RecordValues:
@@ -25,6 +37,7 @@ def test_each_value_is_a_column() -> None:
     assert list(RecordValues._fields) == [*list(COLUMNS)[first:], "error"]
     assert list(PartitionValues._fields) == [field.name for field in STATE]
     assert list(ExchangeValues._fields) == [field.name for field in EXCHANGE]
+    assert list(TransactionValues._fields) == [field.name for field in TRANSACTION]
 
 
 def test_a_message_inside_a_message_is_named_and_not_decoded_unless_it_has_values() -> None:
@@ -44,6 +57,22 @@ def test_exchanges_with_clients() -> None:
 def test_a_failed_request_has_its_reason_and_broker() -> None:
     assert read(TransmitFailed("controller-1-broker-2-7", 3, "refused")) == RecordValues(
         channel="controller-1-broker-2-7", broker=2, correlation=3, error="refused"
+    )
+
+
+def test_transactions_that_grow_and_end() -> None:
+    place, actor = TopicPartition("t", 0), ActorAddress("TransactionsActor.7")
+    for asked in (AddPartitionsToTxnRequest(3, "pay", 7, 2, (place,)), AddOffsetsToTxnRequest(3, "pay", 7, 2, "group")):
+        forwarded = Forwarded(actor, ClientRequest(1, 5, "c", "L", asked))
+        assert read(AddToTransaction(forwarded, (place,))) == RecordValues(
+            items=1, transactions=[TransactionValues("pay", 7, 2)]
+        )
+    markers = [Marker(name, 7, 2, 0, name == "pay", (place, place), 3, actor) for name in ("pay", "undo")]
+    assert read(SendMarkers(tuple(markers))) == RecordValues(
+        items=4, transactions=[TransactionValues("pay", 7, 2, True), TransactionValues("undo", 7, 2, False)]
+    )
+    assert read(PartitionsMarked("pay", 7, 2, (place,))) == RecordValues(
+        items=1, transactions=[TransactionValues("pay", 7, 2)]
     )
 
 

@@ -1,4 +1,4 @@
-"""Each question's figures are those that one counts by hand in working_day.py and failover.py."""
+"""Each question's figures are those that one counts by hand in working_day.py, transactional_day.py and failover.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark.results import Summary
 from spark.section_names import TITLES
 from spark.source import SCHEMA
 from spark.summary import QUESTIONS, summarise
-from tests.spark import failover, working_day
+from tests.spark import failover, transactional_day, working_day
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,15 @@ def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None
     read = dict.fromkeys(SCHEMA.names) | {"type": "LogRead", "node": 1, "at": 1.0, "bytes": 500, "states": [state]}
     [row] = traffic.records(session.createDataFrame([read], SCHEMA)).collect()
     assert (row.bytes, row.read_bytes, row.share) == (0, 500, None)
+
+
+def test_transactions(session: SparkSession, tmp_path: Path) -> None:
+    transactional_day.record(tmp_path)
+    found = summarise(tmp_path, session, only=("transactions",))
+    states = ("transactional_id", "committed", "aborted", "ongoing", "prepared", "resent")
+    assert rows(found, "transactions", *states) == [("orders", 2, 1, 0, 1, 1), ("refunds", 0, 0, 1, 0, 0)]
+    times = ("p50_ms", "longest_ms", "markers_p50_ms", "markers_p99_ms", "markers_longest_ms")
+    assert rows(found, "transactions", *times) == [(2000, 4000, 3000, 4000, 4000), (None,) * 5]
 
 
 def test_changes_of_isrs(day: Summary) -> None:
