@@ -205,7 +205,7 @@ class AlterPartitionReassignmentsResponse:
 
 @message
 class ListPartitionReassignmentsTopics:
-    """The partitions of one topic whose reassignments a client asks for."""
+    """The partitions of one topic whose reassignments a client requests."""
 
     name: str
     partition_indexes: tuple[int, ...]

@@ -104,7 +104,7 @@ class FlowActor(Dispatcher):
         self._awaited: int | None = None
         self._pause: int | None = None
 
-    # -------------------------------------------------------------------------------------------- what subclasses say
+    # ----------------------------------------------------------------------------------------- for subclasses to define
 
     def flow(self, message: Any) -> Flow[None] | None:
         """Return the flow of an event; None if it is already handled."""
@@ -131,7 +131,7 @@ class FlowActor(Dispatcher):
         """
         return self.event_id
 
-    # -------------------------------------------------------------------------------------------------- what is to see
+    # ------------------------------------------------------------------------------------------------- for reading
 
     @property
     def stashed(self) -> int:
@@ -143,7 +143,7 @@ class FlowActor(Dispatcher):
         """Whether a flow is suspended."""
         return self._flow is not None
 
-    # ------------------------------------------------------------------------------------------------------- the shell
+    # ------------------------------------------------------------------------------------------------------ the runtime
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
         """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""

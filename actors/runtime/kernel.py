@@ -123,7 +123,7 @@ class Kernel(ABC):
         if isinstance(self.clock, VirtualClock):
             self.clock.watchers.append(self.wake)
 
-    # ------------------------------------------------------------------------------------ what a system made of it says
+    # ----------------------------------------------------------------------------------------- for subclasses to define
 
     @abstractmethod
     def reference(self, text: str, actor: Any) -> ActorRef:

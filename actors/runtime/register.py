@@ -65,6 +65,6 @@ class ActorRegistry:
 
 
 def _number_of(text: str) -> int:
-    """Return the number at the end of an address's text; 0, which is never used, if there is none."""
+    """Return the number at the end of an address's text; 0, an unused number, if it has none."""
     number = text.rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < LONGEST else 0

@@ -194,7 +194,7 @@ class VirtualScheduler:
         raise RuntimeError("a scheduler in virtual time cannot run a coroutine that waits for real I/O")
 
     def _jump(self, end: float) -> bool:
-        """Advance the clock to the next timer or call; return False if there is none until `end`."""
+        """Advance the clock to the next timer or call; return False if neither is due by `end`."""
         timers, calls = self._timers, self._calls
         while timers and not self._is_armed(*timers[0]):
             self._take()
