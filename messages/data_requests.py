@@ -155,6 +155,10 @@ class FetchedPartition:
     body: Body = EMPTY
 
 
+fetched_partition = maker(FetchedPartition)
+"""Makes one, for where there are many."""
+
+
 @message
 class FetchResponse:
     """The response to Fetch; `session_id` 0 means that there is no fetch session."""

@@ -27,7 +27,7 @@ from messages.data_requests import (
 )
 from messages.records import PRODUCER, Body
 from messages.transaction_requests import DescribedProducers
-from messages.vocabulary import message
+from messages.vocabulary import maker, message
 
 ISR_KEEPER = "isr_keeper"
 """The name of the actor that writes ISRs, for `Question.asks`."""
@@ -173,6 +173,10 @@ class BatchesAppended:
     results: tuple[BatchAppended, ...]
 
 
+batches_appended = maker(BatchesAppended)
+"""Makes one, for where there are many."""
+
+
 # ---------------------------------------------------------------------------------------------------- readers
 
 
@@ -241,6 +245,10 @@ class LogRead:
     state: LogState
     in_sync: bool = True
     adding: bool = False
+
+
+log_read = maker(LogRead)
+"""Makes one, for where there are many."""
 
 
 @message

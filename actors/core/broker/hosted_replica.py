@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 
 from actors.core.broker.delayed_delete_records import DelayedDeleteRecords, deleted, deletion_verdict, low_watermark
-from actors.core.broker.leader import CompleteProduce, Leader, WriteIsr
-from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError, WakeAt
+from actors.core.broker.leader import CompleteProduce, Leader, ToDo, WriteIsr
+from actors.core.broker.partition_effects import CallAdapter, Effect, Effects, Send, StorageError, WakeAt, send
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import ReplicaRole, health_flags
 from actors.core.broker.state_changes import changing_isr
@@ -30,12 +30,12 @@ from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.partition import (
     AppendBatch,
     BatchAppended,
-    BatchesAppended,
     ChangeIsr,
     LogMoved,
     LogSettings,
     LogState,
     ScheduleFollowerCheck,
+    batches_appended,
 )
 from messages.probes import probe
 
@@ -95,25 +95,38 @@ class HostedReplica:
             self.look_at = (after // half + 1) * half
         return self.look_at
 
-    def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Effects[None]:
-        """Do what the leader's state wants done; `reminds`: also the reminder of its followers."""
-        if self.log.moved:
-            yield from self.log.note_high_watermark()
+    def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Iterable[Effect]:
+        """Do what the leader's state wants done; `reminds`: also the reminder of its followers.
+
+        Mostly it wants nothing done: then this costs no generator.
+        """
         to_do = leader.take()
-        if to_do:
-            yield from _released(step for step in to_do if isinstance(step, CompleteProduce))
-            for step in to_do:
-                if isinstance(step, WriteIsr):
-                    yield from self._write_isr(leader, step, now)
+        if to_do or self.log.moved:
+            return self._carry_out(leader, to_do, now, reminds)
+        return self._after_change(leader, now, reminds)
+
+    def _carry_out(self, leader: Leader, to_do: tuple[ToDo, ...], now: float, reminds: bool) -> Effects[None]:
+        yield from self.log.note_high_watermark()
+        yield from _released(step for step in to_do if isinstance(step, CompleteProduce))
+        for step in to_do:
+            if isinstance(step, WriteIsr):
+                yield from self._write_isr(leader, step, now)
+        yield from self._after_change(leader, now, reminds)
+
+    def _after_change(self, leader: Leader, now: float, reminds: bool) -> Iterable[Effect]:
+        """Set the next deadline, notify the reader, and have the followers looked at."""
+        effects: tuple[Effect, ...] = NOTHING
         if leader is self.leader:
             deadline = leader.next_deadline
             if deadline is not None:
-                yield from self.wake(deadline)
+                effects += self.wake(deadline)
             if self.reader is not None:
-                yield from self.log_moved()
-            look_at = self.next_look(leader, now) if reminds else None
-            if look_at is not None:
-                yield Send(self.isr_keeper, ScheduleFollowerCheck(look_at, (self.address,)))
+                effects += self.log_moved()
+            if reminds and self.look_at is None:
+                look_at = self.next_look(leader, now)
+                if look_at is not None:
+                    effects += (Send(self.isr_keeper, ScheduleFollowerCheck(look_at, (self.address,))),)
+        return effects
 
     def _write_isr(self, leader: Leader, write: WriteIsr, now: float) -> Effects[None]:
         role, grows = self.role, len(write.isr) > len(leader.isr)
@@ -135,7 +148,7 @@ class HostedReplica:
         offsets = log.start, log.high_watermark, log.last_stable_offset, log.end
         return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
 
-    def log_moved(self) -> Iterable[Send]:
+    def log_moved(self) -> tuple[Send, ...]:
         """Notify the reader of a change (rule 2)."""
         if self.reader is None:
             return NOTHING
@@ -182,7 +195,7 @@ class HostedReplica:
         """Write to the log, with the partition's name."""
         log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
 
-    def wake(self, at: float) -> Iterable[WakeAt]:
+    def wake(self, at: float) -> tuple[WakeAt, ...]:
         """Have the deadlines checked at this time, unless they are checked earlier."""
         if self.alarm is not None and self.alarm <= at:
             return ()
@@ -202,5 +215,7 @@ def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
         done = []
         for release in of_sender:
             _, request, index, result = release.token
-            done.append(BatchAppended(request, index, attrs.evolve(result, error_code=release.error_code)))
-        yield Send(sender, BatchesAppended(tuple(done)))
+            if release.error_code != result.error_code:
+                result = attrs.evolve(result, error_code=release.error_code)
+            done.append(BatchAppended(request, index, result))
+        yield send((sender, batches_appended(tuple(done))))

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from actors.core.broker.hosted_replica import NOTHING, WALL_MS, HostedReplica
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_effects import Effects, Send, StorageError
+from actors.core.broker.partition_effects import Effects, Send, StorageError, send
 from actors.core.broker.produce import acks_verdict, batch_verdict
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
 from messages.data_requests import ACKS_ALL, ProducedPartition, produced_partition
@@ -26,6 +26,7 @@ from messages.partition import (
     AppendMarkers,
     BatchAppended,
     BatchesAppended,
+    batches_appended,
 )
 from messages.probes import probe
 from messages.records import NO_PRODUCER_ID
@@ -59,7 +60,7 @@ def append_batches(partition: HostedReplica, message: AppendBatches, sender: Any
         done += yield from _append(partition, taken, leader, sender, now)
         yield from partition.carry_out(leader, now)
     if done:
-        yield Send(sender, BatchesAppended(tuple(done)))
+        yield send((sender, batches_appended(tuple(done))))
 
 
 def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any, now: float) -> Effects[None]:
@@ -78,7 +79,7 @@ def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any
     if leader is not None:
         yield from partition.carry_out(leader, now)
     if done:
-        yield Send(sender, BatchesAppended(tuple(done)))
+        yield send((sender, batches_appended(tuple(done))))
 
 
 def transaction_verified(
@@ -142,12 +143,13 @@ def _append(
     """What became of the batches of one origin, or of a marker, but for those that wait to be committed."""
     log, name, epoch = partition.log, partition.role.partition, partition.role.leader_epoch
     alone, append_time = leader.is_alone, partition.settings.append_time
+    entries: Sequence[Any] = batches
     appending: Iterable[Any]
-    if isinstance(batches[0], AppendMarker):
-        method, appending = "append_marker", batches[0][2:6]
+    if entries[0].__class__ is AppendMarker:
+        method, appending = "append_marker", entries[0][2:6]
     else:
-        method = "append" if batches[0].origin == FROM_CLIENT else "append_as_coordinator"
-        appending = [batch.part.records.body for batch in cast("Sequence[AppendBatch]", batches)]
+        method = "append" if entries[0].origin == FROM_CLIENT else "append_as_coordinator"
+        appending = [batch.part.records.body for batch in entries]
     try:
         if not log.end:
             yield from log.begin_epoch(epoch)
@@ -160,7 +162,7 @@ def _append(
         if alone:
             log.moved = False  # the append has passed it on
     done = []
-    for batch, (error_code, first, last, time_ms) in zip(cast("Sequence[Any]", batches), appended, strict=True):
+    for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
         result = produced_partition(name, error_code, first, time_ms, log.start)
         if batch.acks == ACKS_ALL and error_code == NONE:
             leader.wait((sender, batch.request, batch.place, result), last + 1, now + batch.timeout)

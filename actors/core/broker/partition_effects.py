@@ -6,7 +6,8 @@ call returned, of RenameDeletedLog the new path, of any other None. A failed eff
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from messages.vocabulary import Message
@@ -19,6 +20,10 @@ class Send(NamedTuple):
 
     to: Any
     message: Message
+
+
+send: Callable[[tuple[Any, Message]], Send] = partial(tuple.__new__, Send)
+"""Makes a Send of (to, message), in a third of the time that the class takes: nearly every event ends with one."""
 
 
 class CallAdapter(NamedTuple):

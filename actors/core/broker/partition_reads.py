@@ -12,11 +12,12 @@ Kafka: `Partition.readRecords`, `fetchOffsetForTimestamp`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 from actors.core.broker.hosted_replica import HostedReplica
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError
+from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError, send
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import FOLLOWER, STOPPED, ReplicaRole
@@ -30,6 +31,7 @@ from messages.data_requests import (
     EpochEnd,
     FetchedPartition,
     ListedOffset,
+    fetched_partition,
 )
 from messages.error_codes import (
     LEADER_NOT_AVAILABLE,
@@ -46,12 +48,13 @@ from messages.partition import (
     FindEpochEnd,
     FindOffset,
     FindProducers,
-    LogRead,
     LogSettings,
     OffsetFound,
     ProducersFound,
     ReadLog,
+    log_read,
 )
+from messages.records import Body
 from messages.transaction_requests import DescribedProducer, DescribedProducers
 
 FOLLOWERS_SERVE_SINCE = 11
@@ -99,7 +102,7 @@ def without_records(
             return None
     aborted = () if message.isolation_level == READ_COMMITTED else None
     offsets = log.high_watermark, log.last_stable_offset, log.start
-    return FetchedPartition(part.partition, NONE, *offsets, aborted, preferred_read_replica=nearer)
+    return fetched_partition(part.partition, NONE, *offsets, aborted, preferred_read_replica=nearer)
 
 
 def listed_offset(
@@ -128,55 +131,67 @@ def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
     return ListedOffset(message.query.partition, error_code)
 
 
+def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) -> CallAdapter:
+    """The effect that reads the log for a fetch, up to `limit`."""
+    part = message.part
+    wanted = part.fetch_offset, min(part.partition_max_bytes, message.max_bytes), limit, message.at_least_one
+    if message.isolation_level == READ_COMMITTED:
+        return log.call("read_committed", *wanted)
+    return log.call("read", *wanted, message.replica_id != role.broker_id)
+
+
+def with_records(
+    message: ReadLog, log: ReplicaLog, error_code: int, body: Body, found: Iterable[tuple[int, int]] = ()
+) -> FetchedPartition:
+    """The result of a fetch whose log was read: what the call of `read_call` returned."""
+    if error_code != NONE:
+        return FetchedPartition(message.part.partition, error_code)
+    committed = message.isolation_level == READ_COMMITTED
+    aborted = tuple([AbortedTransaction(*each) for each in found]) if committed else None
+    offsets = log.high_watermark, log.last_stable_offset, log.start
+    return fetched_partition(message.part.partition, NONE, *offsets, aborted, body=body)
+
+
 def read(partition: HostedReplica, message: ReadLog, sender: Any, now: float) -> Effects[None]:
     """Read, and take a follower's fetch as news of how far it is. The local coordinator gets no later
     notifications.
     """
-    role = partition.role
-    if message.replica_id == role.broker_id:
-        result = yield from _fetch(partition, message, now)
-        yield Send(sender, LogRead(message.request, result, partition.log_state()))
+    replica_id, role, leader, log = message.replica_id, partition.role, partition.leader, partition.log
+    if replica_id != role.broker_id:
+        partition.reader = None  # changes by this fetch are in its own answer
+    error_code = fetch_verdict(message, role, leader, partition.settings)
+    if error_code == NONE:
+        limit = read_limit(log, replica_id, message.isolation_level == READ_COMMITTED)
+        result = without_records(message, role, leader, log, limit)
+        if result is None:
+            try:
+                result = with_records(message, log, *(yield read_call(message, role, log, limit)))
+            except StorageError as error:
+                result = FetchedPartition(message.part.partition, (yield from partition.log_failed(error)))
+    else:
+        result = FetchedPartition(message.part.partition, error_code)
+    if replica_id == role.broker_id:
+        yield send((sender, log_read(message.request, result, partition.log_state())))
         return
-    partition.reader = None  # changes by this fetch are in its own answer
-    result, leader = (yield from _fetch(partition, message, now)), partition.leader
+    in_sync, adding = True, False
+    if leader is not None and replica_id != CONSUMER:
+        if result.error_code == NONE:
+            yield from _fetched(partition, message, leader, now)
+        in_sync, adding = leader.is_settled(replica_id), replica_id in role.adding_replicas
     state = partition.log_state()
     partition.reader = sender, state, state
-    in_sync = message.replica_id == CONSUMER or leader is None or leader.is_settled(message.replica_id)
-    adding = leader is not None and message.replica_id in role.adding_replicas
-    yield Send(sender, LogRead(message.request, result, state, in_sync, adding))
+    yield send((sender, log_read(message.request, result, state, in_sync, adding)))
 
 
-def _fetch(partition: HostedReplica, message: ReadLog, now: float) -> Effects[FetchedPartition]:
-    part, role, leader, log = message.part, partition.role, partition.leader, partition.log
-    error_code = fetch_verdict(message, role, leader, partition.settings)
-    if error_code != NONE:
-        return FetchedPartition(part.partition, error_code)
-    replica_id, leader_end, committed = message.replica_id, log.end, message.isolation_level == READ_COMMITTED
-    limit = read_limit(log, replica_id, committed)
-    result = without_records(message, role, leader, log, limit)
-    if result is None:
-        offsets = log.high_watermark, log.last_stable_offset, log.start
-        most = min(part.partition_max_bytes, message.max_bytes)
-        wanted = part.fetch_offset, most, limit, message.at_least_one
-        aborted: tuple[AbortedTransaction, ...] | None = None
-        try:
-            if committed:
-                error_code, body, found = yield log.call("read_committed", *wanted)
-                aborted = tuple([AbortedTransaction(*each) for each in found])
-            else:
-                error_code, body = yield log.call("read", *wanted, replica_id != role.broker_id)
-        except StorageError as error:
-            error_code = yield from partition.log_failed(error)
-        if error_code != NONE:
-            return FetchedPartition(part.partition, error_code)
-        result = FetchedPartition(part.partition, NONE, *offsets, aborted, body=body)
-    if leader is not None and replica_id not in (CONSUMER, role.broker_id) and result.error_code == NONE:
-        if message.idle_until >= 0:
-            leader.caught_up(replica_id, message.idle_until)
-        leader.fetched(replica_id, part.fetch_offset, part.log_start_offset, leader_end, now, alive=message.alive)
-        yield from partition.carry_out(leader, now)
-        yield from partition.complete_deletes(leader, now)
-    return result
+def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: float) -> Effects[None]:
+    """A follower's fetch tells how far it is."""
+    part, replica_id = message.part, message.replica_id
+    if message.idle_until >= 0:
+        leader.caught_up(replica_id, message.idle_until)
+    start, end = part.log_start_offset, partition.log.end
+    leader.fetched(replica_id, part.fetch_offset, start, end, now, alive=message.alive)
+    yield from partition.carry_out(leader, now)
+    yield from partition.complete_deletes(leader, now)
 
 
 def find_offset(partition: HostedReplica, message: FindOffset, sender: Any, now: float) -> Effects[None]:

@@ -42,6 +42,8 @@ class ReplicaLog:
     @property
     def last_stable_offset(self) -> int:
         """Up to where consumers read that read committed data only."""
+        if self.first_unstable < 0:  # without a call: each read of a log asks twice
+            return self.high_watermark
         return last_stable_offset(self.first_unstable, self.start, self.high_watermark)
 
     def call(self, method: str, *arguments: object) -> CallAdapter:
