@@ -398,7 +398,7 @@ class ChangeIsr:
 
 @message
 class ScheduleFollowerCheck:
-    """A leader's request to IsrKeeperActor to send CheckFollowers at this time, because followers lag.
+    """A leader's request to IsrKeeperActor to send CheckFollowers back at the given time, because followers lag.
 
     IsrKeeperActor sends CheckFollowers to each of `leaders`.
     """

@@ -40,9 +40,9 @@ Filter = Callable[[TopicPartition], bool]
     default="latest",
     show_default=True,
     metavar="TIME",
-    help="The offset to print: `latest` or -1 is the log end offset, `earliest` or -2 the log start offset, a time in"
-    " milliseconds since 1970 the offset of the first record at or after it. `max-timestamp` or -3 needs brokers"
-    " newer than Kafka 2.6.",
+    help="The offset to print. `latest` or -1: the log end offset. `earliest` or -2: the log start offset. A time in"
+    " milliseconds since 1970: the offset of the first record at or after that time. `max-timestamp` or -3 needs"
+    " brokers newer than Kafka 2.6.",
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
 def command(

@@ -59,8 +59,8 @@ def command(about: str, name: str | None, directory: Path | None) -> int:
     dead. `controller`: terms and elections. `transaction ID`: its state, and why it was aborted or fenced. `cluster`:
     what happened, in order. The cluster may still be running.
 
-    Each line ends with the options --run RUN --until DELIVERY. With them, `kafka-actors replay DIR` stops at that
-    delivery; --state prints an actor's state there.
+    Each line of the output ends with --run RUN --until DELIVERY. Pass these options to `kafka-actors replay DIR` to
+    stop at that delivery; add --state to print an actor's state.
     """
     if about not in SUBJECTS and directory is None and name is not None:
         directory, name = Path(name), None

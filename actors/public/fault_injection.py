@@ -183,7 +183,7 @@ class FaultKinds(Generic[_T]):
         unknown = filters.keys() - Filters.__annotations__.keys()
         if unknown:
             raise TypeError(
-                f"{kind}() has no filter {', '.join(sorted(unknown))}."
+                f"{kind}() has no filter named {', '.join(map(repr, sorted(unknown)))}."
                 f" The filters are {', '.join(Filters.__annotations__)}."
             )
         return Trigger(self._inject, {"kind": kind, "api": api, "value": value, **filters})

@@ -231,7 +231,7 @@ class PendingEvent(NamedTuple):
 
 
 class TransactionRequest(NamedTuple):
-    """A producer's request about a transactional id, with the coordinator's error code.
+    """A producer's request about a transactional id, and the error code in the coordinator's response.
 
     The producer id and epoch are those of the request; of a successful InitProducerId, those of the response.
     """

@@ -66,7 +66,7 @@ class PartitionValues(NamedTuple):
 
 
 class ExchangeValues(NamedTuple):
-    """A request of a client, or the response to it: its connection and correlation id, and its class."""
+    """The values that identify a client's request or its response: connection, correlation id and class."""
 
     connection: int
     correlation: int

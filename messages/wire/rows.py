@@ -1,4 +1,4 @@
-"""A cache of encoded entries of requests by topic, so that equal entries are decoded only once."""
+"""For each topic a cache from the bytes of an entry to the decoded entry, so that equal bytes are decoded once."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "has no attribute": {"__name__": "'kafka_actors'", "name": "'KafkaClusters'"},
     "has no filter": {
         "kind": "error",
-        "', '.join(sorted(unknown))": "topics",
+        "', '.join(map(repr, sorted(unknown)))": "'topics'",
         "', '.join(Filters.__annotations__)": "topic, partition, broker, client_id",
     },
     "brokers={brokers}": {"brokers": "'three'"},
