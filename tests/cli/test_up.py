@@ -137,7 +137,7 @@ def test_a_cluster_in_the_background(tmp_path: Path) -> None:
         assert max(map(len, screen)) <= 80
         assert "num.partitions=4" in (place / "node-0" / "server.properties").read_text()
         assert (place / "node-0" / "data" / "meta.properties").exists(), "the comma is part of the folder's name"
-        said = " node 0: the trace in /dev/null/none ends here"
+        said = " node 0: recording into /dev/null/none stopped"
         until(lambda: said in (place / "up.log").read_text(), what="up says what is not recorded")
 
         again = run_ours("up", *options)
@@ -154,7 +154,7 @@ def test_a_cluster_in_the_background(tmp_path: Path) -> None:
             lambda seen: seen["controller"] == 0 and bool(seen["nodes"]) and bool(seen["nodes"][0]["not_recording"]),
             "it is controller again",
         )
-        assert status["problems"][0].startswith("node 0: the trace in /dev/null/none ends here")
+        assert status["problems"][0].startswith("node 0: recording into /dev/null/none stopped")
 
         assert run_ours("down", "--dir", str(place)).returncode == 0
         until(cluster.is_running, lambda runs: not runs, "it has ended", 5)
