@@ -149,7 +149,7 @@ def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str
 def test_a_damaged_signature_refuses_and_stays(tmp_path: Path, junk: bytes) -> None:
     meta = tmp_path / "meta.properties"
     meta.write_bytes(junk)
-    with pytest.raises(LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start again"):
+    with pytest.raises(LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start the broker again"):
         directories(tmp_path).load(DiskAdapter())
     assert meta.read_bytes() == junk
 
