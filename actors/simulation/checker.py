@@ -501,9 +501,12 @@ class Checker:
         return self.deleting[topic] < self._controlled_at + LOADING
 
     def least_insync(self, partition: TopicPartition) -> int:
-        """The smallest number of in-sync replicas with which its leader may commit records."""
+        """Return the smallest number of in-sync replicas with which the leader may commit records.
+
+        During a reassignment the leader has the old or the new replicas, before the znode says which.
+        """
         assigned = self.assigned.get(partition, Assigned(()))
-        settled = len(assigned.replicas) - len(assigned.adding)
+        settled = len(assigned.replicas) - max(len(assigned.adding), len(assigned.removing))
         return min(self._min_insync.get(partition.topic, self._settings.min_insync_replicas), max(settled, 1))
 
     def may_elect_uncleanly(self, topic: str) -> bool:

@@ -117,6 +117,19 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "a leader commits alone as soon as a reassignment leaves it the only replica, before the znode says so": """
+        brokers 3
+        seed 28
+        duration 8.1
+        records yes
+        validated yes
+        steady no
+        0.000 create t4 2 2 1,2,0
+        0.000 configure t4 min.insync.replicas=2
+        0.000 pause 1 for 13.950
+        0.100 kill 0 for inf
+        8.100 reassign-again t4 2 1 2 2
+        """,
     "a leader adds a follower to the ISR while the controller handles its controlled shutdown": """
         brokers 3
         seed 49
