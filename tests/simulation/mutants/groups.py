@@ -137,7 +137,7 @@ MUTANTS = (
         "actors.core.coordinator.request_checks:verdict",
         "return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)",
         "return WHILE_LOADING.get(kind)",
-        "tests/core/coordinator/test_gates.py",
+        "tests/core/coordinator/test_request_checks.py",
     ),
     mutant(
         "coordinator keeps groups whose partition it no longer leads",
