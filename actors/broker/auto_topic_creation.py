@@ -1,9 +1,9 @@
 """AutoTopicCreationActor creates missing topics in ZooKeeper on their first use; it runs on each broker.
 
-Rule 1: one request after the other, so that many clients who name the same topic make it once.
+Rule 1: requests are served one at a time, so that a topic that many clients name is created once.
 Rule 2: a topic that another broker has created meanwhile counts as created here.
-Rule 3: each topic for itself: what is refused costs the others nothing. While ZooKeeper is away its clients wait, and
-        nobody else.
+Rule 3: topics are independent: a refused topic does not affect the others. While ZooKeeper is unavailable, only the
+        clients of missing topics wait.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class AutoTopicCreationActor(FlowActor):
     """This actor creates a missing topic when a client uses it for the first time; each broker has one."""
 
     def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
-        """Learn how topics are to be made, and whom to ask."""
+        """Set the broker's settings and the actors that answer questions."""
         self._settings = message.settings
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Topics that are missing."""
+        """Create the missing topics of one message."""
         return self._create_all(message) if isinstance(message, CreateMissingTopics) else super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """A client is answered whatever happened."""
+        """Respond to the client also after a failure."""
         if isinstance(event, CreateMissingTopics):
             self._tell(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
 
@@ -56,7 +56,11 @@ class AutoTopicCreationActor(FlowActor):
         self._tell(wanted, made)
 
     def _create(self, topic: str, existing: Collection[str], brokers: Sequence[int]) -> Flow[int]:
-        """Create one topic; return the code for its client (rules 2 and 3)."""
+        """Create one topic (rules 2 and 3).
+
+        Returns:
+            The error code of this topic in the client's Metadata response.
+        """
         tag = f"[Broker id={self._settings.node_id}]"
         try:
             if topic not in existing:

@@ -1,10 +1,10 @@
 """ConfigsActor describes the configs of topics and of this broker for admin clients, and alters topic configs.
 
-Rule 1: any broker answers, from ZooKeeper; a topic exists when this broker's metadata cache knows it (broker.md 6.4).
-Rule 2: overrides are written together with the notification in /config/changes by which every broker learns of them.
-        A broker writes its own, and those of all brokers.
-Rule 3: each resource for itself: what is refused costs the others nothing. Where ZooKeeper cannot be asked, the client
-        is told so.
+Rule 1: any broker responds, from ZooKeeper. A topic exists if this broker's metadata cache contains it (broker.md 6.4).
+Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. A broker
+        writes its own overrides, and those of all brokers.
+Rule 3: resources are independent: a refused resource does not affect the others. If ZooKeeper is unavailable, the
+        client receives an error.
 
 Kafka: `AdminManager` (`ZkAdminManager`) and `ConfigHelper`, configurations.
 """
@@ -73,16 +73,16 @@ class ConfigsActor(FlowActor):
     """This actor handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs requests; each broker has one."""
 
     def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
-        """Learn which broker this is, and whom to ask."""
+        """Set the broker's settings and the actors that answer questions."""
         self._settings = message.settings
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's request."""
+        """Handle a client's request."""
         return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """A client whose request failed does not wait for the answer."""
+        """Respond to the client also after a failure."""
         if isinstance(event, Forwarded):
             request = event.request.request
             self._respond(event, API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR))
@@ -123,7 +123,7 @@ class ConfigsActor(FlowActor):
         )
 
     def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
-        """The settings of a topic, of this broker, or (without a name) of all brokers."""
+        """Return the settings of a topic, of this broker, or (without a name) of all brokers."""
         own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
             if not name:
@@ -140,7 +140,7 @@ class ConfigsActor(FlowActor):
     def _alter(
         self, resource: ChangedResource, known: StoredOverrides, request: AlterConfigsRequest
     ) -> Flow[tuple[int, str | None]]:
-        """Change one resource's overrides; code and words."""
+        """Change one resource's overrides; return the error code and the error message."""
         try:
             write = self._planned(resource, known, isinstance(request, IncrementalAlterConfigsRequest))
         except Refused as refused:
@@ -158,7 +158,7 @@ class ConfigsActor(FlowActor):
     def _planned(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
     ) -> SetTopicConfig | SetBrokerConfig:
-        """What is to be written for one resource. Raises Refused."""
+        """Return the write for one resource. Raises Refused."""
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER and name:
             self._check_broker(name, f"{self._settings.node_id}")
@@ -172,7 +172,7 @@ class ConfigsActor(FlowActor):
         return SetTopicConfig(name, new)
 
     def _check_broker(self, name: str, expected: str) -> None:
-        """Only a broker itself knows its settings."""
+        """Refuse another broker's name: a broker has only its own settings."""
         if not re.fullmatch("[+-]?[0-9]+", name):
             raise Refused(f"Broker id must be an integer, but it is: {name}")
         if int(name) != self._settings.node_id:
@@ -184,7 +184,7 @@ class ConfigsActor(FlowActor):
 
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
-    """The overrides of a topic that shall have others."""
+    """Return the present overrides of the topic that is altered."""
     if kind != TOPIC:
         raise Refused(f"Unknown resource type {kind}")
     if not name:

@@ -1,13 +1,14 @@
 """DynamicConfigActor reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
 
-Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order; what is
-        told is the configuration as it is then.
-Rule 2: a change counts as heard when it was read. What a lost session interrupted is read again in the next.
-Rule 3: of brokers' configurations the replication throttles (`actors.core.broker.replication_quota`) and the defaults
-        of topics (`actors.core.broker_config`) apply: this broker's own, else those of all brokers; and where this
-        broker is reached, by its own alone. They are read at the start, too.
-Rule 4: notifications that were seen a quarter of an hour ago are deleted when another one is read: by then every
-        broker has read them.
+Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order. Subscribers
+        receive the configuration as it is at the time of reading.
+Rule 2: a change is processed when its configuration has been read. A reading that a lost session interrupted is
+        repeated in the next session.
+Rule 3: these overrides of brokers apply: the replication throttles (`actors.core.broker.replication_quota`) and the
+        defaults of topics (`actors.core.broker_config`), this broker's own before those of all brokers; and the
+        advertised listeners, this broker's own only. They are also read at the start.
+Rule 4: reading a notification deletes those that were first seen more than a quarter of an hour ago: every broker has
+        read them by then.
 
 Kafka: `DynamicConfigManager`, `ZkNodeChangeNotificationListener`.
 """
@@ -43,32 +44,32 @@ class DynamicConfigActor(FlowActor):
     """This actor reads config change notifications and sends the new configs to subscribers; each broker has one."""
 
     answer_deadline: ClassVar[float] = 3600.0
-    """The bridge holds questions while ZooKeeper is away, and nothing is lost by waiting for it."""
+    """Seconds. The bridge keeps questions while ZooKeeper is unavailable, and waiting for it loses nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self._settings: NodeSettings
-        """As server.properties says."""
+        """The settings of server.properties."""
         self._configured: NodeSettings
-        """With the overrides that were sent (rule 3)."""
+        """The settings with the overrides that were sent (rule 3)."""
         self._entries: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        """This broker's overrides, and those of all, as they were read last."""
+        """The overrides of this broker, and those of all brokers, as read last."""
         self._node: ActorAddress
         self._replica_manager: ActorAddress
         self._sides: dict[str, ActorAddress] = {}
-        """Who leads, and who follows."""
+        """The actors that throttle: the leader's side and the follower's side."""
         self._rates: dict[str, int | None] = dict.fromkeys(SIDES)
         self._advertised: str | None = None
-        """The last published ones (rule 3)."""
+        """The last published advertised listeners (rule 3)."""
         self._heard = -1
-        """The newest notification that was read."""
+        """The number of the newest notification that was read."""
         self._began = False
         """Whether the brokers' configurations were read."""
         self._seen: dict[int, float] = {}
-        """When which notification was seen first (rule 4)."""
+        """The time at which each notification was first seen (rule 4)."""
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """There may be something to be read: at the start, in a new session, and whenever the watch says so."""
+        """Read changes at the start, in a new session, and on each notification of the watch."""
         match message:
             case StartDynamicConfig(settings, bridge, node, replica_manager, partition_requests, fetcher_manager):
                 self._settings = self._configured = settings
@@ -81,11 +82,11 @@ class DynamicConfigActor(FlowActor):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """What could not be read is read a little later (rule 2)."""
+        """Retry a failed reading after a short delay (rule 2)."""
         self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS))
 
     def preempts(self, message: Message) -> bool:
-        """A lost session makes moot what was asked in it (rule 2)."""
+        """Let a lost session end the reading that it interrupted (rule 2)."""
         return isinstance(message, SessionExpired)
 
     def _listen(self) -> Flow[None]:
@@ -115,7 +116,7 @@ class DynamicConfigActor(FlowActor):
                 del self._seen[number]
 
     def _read_brokers(self) -> Flow[None]:
-        """Rule 3."""
+        """Read the overrides of this broker and of all brokers, and publish what has changed (rule 3)."""
         found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
         self._log_overrides(own, of_all)

@@ -1,11 +1,11 @@
 """ReplicaFetcherManagerActor distributes the partitions that a broker follows among its fetchers (broker.md 4.3).
 
-Rule 1: a fetcher serves one leader and one fetcher id, which a partition's name alone decides. It is made when it is
-        needed, and ended when it follows nothing.
-Rule 2: a leader that is reached elsewhere now gets new fetchers; what the old ones followed was ordered anew, too, or
-        is ordered by the controller when it hears of the move.
-Rule 3: what fetchers have got of throttled replicas is counted here for all of them together; where it is too much, all
-        hold those replicas back until it is not (`actors.core.broker.replication_quota`).
+Rule 1: a fetcher serves one leader and one fetcher id. Only the partition's name determines the fetcher id. A fetcher
+        is created when it is needed, and stopped when it follows no partition.
+Rule 2: a leader with a new endpoint gets new fetchers. Partitions of the old fetchers were ordered again in the same
+        request, or the controller orders them when it processes the broker's change.
+Rule 3: this actor counts the bytes that all fetchers read of throttled replicas. Above the quota, all fetchers back off
+        from throttled replicas until the rate has fallen (`actors.core.broker.replication_quota`).
 
 Kafka: `ReplicaFetcherManager`.
 """
@@ -54,17 +54,17 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._quota = ReplicationQuota()
         self._held_until = 0.0
         self._rate = 0.0
-        """The last published value."""
+        """The last published rate of throttled replicas, in bytes per second."""
 
     def receiveMsg_StartFetcherManager(self, message: StartFetcherManager, sender: ActorAddress) -> None:
-        """Learn how to fetch."""
+        """Set the settings, the network and the metrics gateway."""
         self._settings, self._network, self._metrics = message.settings, message.network, message.metrics
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A fetcher has exited as requested."""
+        """Ignore the exit of a fetcher that this actor has stopped."""
 
     def receiveMsg_FollowLeader(self, message: FollowLeader, sender: ActorAddress) -> None:
-        """Divide the partitions among the leader's fetchers."""
+        """Distribute the partitions among the leader's fetchers."""
         self._unfollow(tuple(followed.partition for followed in message.partitions))
         by_fetcher: dict[int, list[FollowedPartition]] = {}
         for followed in message.partitions:
@@ -80,7 +80,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._end_idle()
 
     def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
-        """Let go of partitions that are led here now, stopped, or gone."""
+        """Stop fetching partitions that are led here now, stopped or deleted."""
         self._unfollow(message.partitions)
         self._end_idle()
 
@@ -129,24 +129,24 @@ class ReplicaFetcherManagerActor(Dispatcher):
         return fetcher
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
-        """Which replicas may have to be left alone (rule 3)."""
+        """Update the throttled replicas, here and in each fetcher (rule 3)."""
         self._quota.replicas.update(message.topics)
         self._tell_all(message)
 
     def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
-        """How many bytes a second are too many of them."""
+        """Set the quota in bytes per second."""
         self._quota.rate = message.rate
         self._back_off()
 
     def receiveMsg_ThrottledBytes(self, message: ThrottledBytes, sender: ActorAddress) -> None:
-        """A fetcher got records of them."""
+        """Count bytes that a fetcher read of throttled replicas."""
         self._quota.count(message.size, self.now)
         self._back_off()
         if not self._rate:
             self._tell_rate()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A second has passed since the last published counts."""
+        """Publish the rate again, one second after the last time."""
         self._tell_rate()
 
     def _back_off(self) -> None:
@@ -160,7 +160,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
             self.send(fetcher, message)
 
     def _tell_rate(self) -> None:
-        """Tell how fast throttled replicas are fetched, each second until they are not."""
+        """Publish the fetch rate of throttled replicas, and again each second until it no longer changes."""
         rate = self._quota.moved(self.now)
         if self._metrics is not None and rate != self._rate:
             self._rate = rate
@@ -173,7 +173,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
                 self._end(key)
 
     def _end(self, key: Key) -> None:
-        """End a fetcher, and forget what it followed."""
+        """Stop a fetcher, and remove its partitions."""
         fetcher, _ = self._fetchers.pop(key)
         self._loads.pop(key, None)
         for partition in [partition for partition, of in self._followed.items() if of == key]:
@@ -182,13 +182,16 @@ class ReplicaFetcherManagerActor(Dispatcher):
 
 
 def fetcher_id(partition: TopicPartition, fetchers: int) -> int:
-    """Which of a leader's fetchers follows a partition: Kafka's rule, by Java's hash of its topic."""
+    """Return the fetcher id of a partition among its leader's fetchers.
+
+    Kafka's rule: the hash of the topic's name is Java's (`AbstractFetcherManager.getFetcherId`).
+    """
     hashed = _as_int32(31 * java_hash(partition.topic) + partition.partition)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % fetchers
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode."""
+    """Return Java's `String.hashCode` of `text`."""
     data = text.encode("utf-16-be")
     value = 0
     for place in range(0, len(data), 2):

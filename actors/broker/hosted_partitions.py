@@ -1,6 +1,7 @@
 """HostedPartitions holds the partitions that a broker hosts, and notifies other actors of changes.
 
-Rule 1: a hosted partition is online (it has an actor) or offline (its log directory failed: code 56 to everything).
+Rule 1: a hosted partition is online, with an actor, or offline because its log directory failed. An offline partition
+        responds to each request with error code 56.
 Rule 2: the coordinators receive the partitions of internal topics that this broker leads now, or no longer leads,
         before the controller receives its response (broker.md 1.6).
 
@@ -30,12 +31,11 @@ from messages.requests import LeaderAndIsrPartitionState
 state_log = logging.getLogger("state.change.logger")
 
 Taken = tuple[ActorAddress, LeaderAndIsrPartitionState, RoleTaken]
-"""A partition's actor, the order, and the partition's reply."""
+"""The partition's actor, the order, and the partition's reply."""
 
 
 class HostedPartitions:
-    """The hosted partitions of a broker with their actors, and the changes of which other actors have not been notified
-    yet."""
+    """The hosted partitions of a broker with their actors, and the changes that were not yet sent to other actors."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class HostedPartitions:
 
     @property
     def broker_id(self) -> int:
-        """The id of this broker."""
+        """This broker's id."""
         return self.start.settings.node_id
 
     def host(self, partition: TopicPartition) -> ActorAddress:
@@ -103,7 +103,7 @@ class HostedPartitions:
                     self._no_longer_led[order.partition] = None
 
     def unfollow(self, partitions: Sequence[TopicPartition]) -> int:
-        """Stop the fetchers of these partitions; returns how many there are."""
+        """Stop fetching these partitions; return how many were followed."""
         if partitions:
             self.send(self.start.fetcher_manager, Unfollow(tuple(partitions)))
         return len(partitions)
@@ -139,7 +139,7 @@ class HostedPartitions:
         return [partition for partition, actor in self.actors.items() if actor is None]
 
     def disagreements(self) -> list[str]:
-        """What contradicts itself; empty if nothing does."""
+        """Return contradictions within this state; empty if consistent."""
         offline = self.offline()
         return replica_disagreements(self.actors.keys() - offline, offline, self._offline, self.counts)
 

@@ -47,16 +47,20 @@ class HostedTopics:
         """The throttled partitions of each topic that ever had any; None: all."""
 
     def __getitem__(self, topic: str) -> PartitionContext:
-        """What a new actor of a partition of this topic needs."""
+        """Return the context that a new partition actor of this topic needs."""
         return self._hosts[topic]
 
     def drop(self, topic: str) -> None:
-        """Forget the settings of a topic that is deleted."""
+        """Remove the settings of a deleted topic."""
         self._hosts.pop(topic, None)
         self._overrides.pop(topic, None)
 
     def read(self, roles: Iterable[Iterable[TopicPartition]]) -> Flow[None]:
-        """Read the settings of new topics; use the defaults if they are unavailable."""
+        """Read the settings of new topics; use the defaults if they are unavailable.
+
+        Args:
+            roles: Partitions by role; their topics are read.
+        """
         new: dict[str, tuple[ConfigEntry, ...]] = {}
         for role in roles:
             yield from in_turns(

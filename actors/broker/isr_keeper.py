@@ -1,16 +1,16 @@
 """IsrKeeperActor writes the ISR changes of all leaders of this broker to ZooKeeper (broker.md 3.3, 3.4).
 
-Rule 1: leaders' changes are gathered while a write is under way, and written together. Each is independent: the
-        znode must have the version that its leader knows.
-Rule 2: a leader receives the outcome: the new version, or -1 if the write was refused. While it is unknown, because
-        the session was lost, nothing is sent, and the write is retried: the leader must count the replicas that
-        ZooKeeper may have admitted (broker.md 3.3; what is written already is found to be ours).
-Rule 3: the controller hears of changes by a notification: when they have been quiet for 5 s, or the last notification
-        is more than 60 s ago; looked at every 2.5 s. One notification names every partition once.
-Rule 4: leaders whose followers are behind are reminded of it every half lag, all at the same moments, some at a time
-        (broker.md 3.3). Were each to set a timer, all would be due at once, and other actors would wait.
-Rule 5: writes of a deleted partition are dropped, and the replica manager is answered after the write in flight: the
-        znode of a topic that is created again has the version that the old write expects.
+Rule 1: changes that arrive during a write are collected and written together. Changes are independent: each expects the
+        znode version of its leader.
+Rule 2: the leader receives the outcome: the new version, or -1 if the write was refused. If a lost session leaves the
+        outcome unknown, the leader receives nothing and the write is retried. Meanwhile the leader must count the
+        replicas that ZooKeeper may have admitted (broker.md 3.3). A retry recognises a change that was written already.
+Rule 3: one notification informs the controller of changed ISRs, each partition once. It is sent after 5 s without a
+        change, or more than 60 s after the last notification. The check runs every 2.5 s.
+Rule 4: leaders with followers behind are reminded every half lag, all at the same moments, in slices (broker.md 3.3).
+        With a timer per leader all timers would fire at once, and delay other actors.
+Rule 5: pending changes of a deleted partition are dropped. The replica manager receives its answer after the write in
+        flight, because the znode of a recreated topic has the version that an old write expects.
 
 Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.
 """
@@ -45,7 +45,7 @@ from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
 log = logging.getLogger("kafka.cluster.Partition")
 
 LEADERS_AT_ONCE = 50
-"""Leaders reminded before others of the node get their turn."""
+"""Maximum number of leaders reminded before other actors of the node get their turn."""
 
 LOOK_SECONDS = 2.5
 QUIET_SECONDS = 5.0
@@ -55,13 +55,13 @@ AGAIN_SECONDS = 1.0
 COUNTERS = EXPANDS, SHRINKS, FAILED = tuple(
     f"kafka_server_replicamanager_{what}_total" for what in ("isrexpands", "isrshrinks", "failedisrupdates")
 )
-"""What is counted of writes of ISRs (conventions.md 7)."""
+"""Counters of ISR writes (conventions.md 7)."""
 
 REFUSED = -1
 
 
 def _outcome(change: ChangeIsr, written: bool) -> str:
-    """Which counter a write counts for."""
+    """Return the counter for the outcome of a write."""
     return FAILED if not written else EXPANDS if change.grows else SHRINKS
 
 
@@ -78,22 +78,22 @@ class IsrKeeperActor(FlowActor):
         self._last_notification = 0.0
         self._looking = False
         self._watching: dict[float, list[ActorAddress]] = {}
-        """Whom to remind, by the moment."""
+        """The leaders to remind, by time in seconds."""
 
     def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
-        """Learn who writes to ZooKeeper; both clocks of rule 3 start now."""
+        """Set the bridge and the metrics gateway; both intervals of rule 3 start now."""
         self.peers = {"bridge": message.bridge}
         self._metrics = message.metrics
         self._last_change = self._last_notification = self.now
 
     def receiveMsg_ChangeIsr(self, message: ChangeIsr, sender: ActorAddress) -> None:
-        """A leader wants another ISR (rule 1)."""
+        """Queue a leader's ISR change (rule 1)."""
         self._wanted.append((sender, message))
         if len(self._wanted) == 1:
             self.send(self.myAddress, WriteIsrChanges())
 
     def receiveMsg_ScheduleFollowerCheck(self, message: ScheduleFollowerCheck, sender: ActorAddress) -> None:
-        """Leaders want to be reminded (rule 4)."""
+        """Remind these leaders at the given time (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
             self.wake_at(message.at, CheckFollowers(message.at))
@@ -116,11 +116,14 @@ class IsrKeeperActor(FlowActor):
         return super().flow(message)
 
     def _drop(self, partitions: frozenset[TopicPartition]) -> None:
-        """Rule 5. As an event it comes after the write in flight, which succeeds, fails, or is queued again."""
+        """Drop the changes of these partitions (rule 5).
+
+        This event comes after the write in flight, which has succeeded, failed, or been queued again.
+        """
         self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 
     def _remind(self, reminder: CheckFollowers) -> Flow[None]:
-        """Rule 4."""
+        """Remind the leaders of one moment, in slices (rule 4)."""
 
         def tell(leaders: Sequence[ActorAddress]) -> None:
             for leader in leaders:
@@ -129,7 +132,7 @@ class IsrKeeperActor(FlowActor):
         yield from in_slices(tell, self._watching.pop(reminder.at), LEADERS_AT_ONCE)
 
     def _write(self) -> Flow[None]:
-        """Write what is wanted, a slice at a time."""
+        """Write the queued changes in slices."""
         while self._wanted:
             wanted = self._wanted[:SLICE]
             if not (yield from self._write_some(wanted)):
@@ -138,7 +141,7 @@ class IsrKeeperActor(FlowActor):
             self._wanted = self._wanted[len(wanted) :]
 
     def _write_some(self, wanted: list[tuple[ActorAddress, ChangeIsr]]) -> Flow[bool]:
-        """Whether it could be said what became of these."""
+        """Write these changes and send their outcomes; return False if the outcomes are unknown."""
         states = tuple(
             Leadership(
                 change.partition,
@@ -168,7 +171,7 @@ class IsrKeeperActor(FlowActor):
         return True
 
     def _look(self) -> Flow[None]:
-        """Rule 3."""
+        """Notify the controller of changed ISRs if it is time (rule 3)."""
         quiet = self._last_change + QUIET_SECONDS < self.now
         if self._changed and (quiet or self._last_notification + LONGEST_SECONDS < self.now):
             partitions, self._changed = tuple(self._changed), {}
@@ -181,7 +184,7 @@ class IsrKeeperActor(FlowActor):
         self._look_later()
 
     def _look_later(self) -> None:
-        """Look at the next multiple of 2.5 s, while there are changes to propagate."""
+        """Check again at the next multiple of 2.5 s, while there are changes to propagate."""
         if self._changed and not self._looking:
             self._looking = True
             self.wake_at(self.now + LOOK_SECONDS - self.now % LOOK_SECONDS)

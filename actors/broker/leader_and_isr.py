@@ -1,11 +1,10 @@
-"""LeaderAndIsrRequests passes a controller's LeaderAndIsr requests to the partitions, which apply them (broker.md 1.2 -
-1.4).
+"""LeaderAndIsrRequests passes a controller's LeaderAndIsr requests to the partitions (broker.md 1.2 - 1.4).
 
-Rule 1: a partition judges an order first, and only then its fetcher is stopped or replaced: a refused order leaves the
-        fetcher alone. Records that the old fetcher still brings to an accepted partition are refused by the partition
-        itself, because their leader epoch or its role no longer fits.
-Rule 2: a log that cannot be created in one directory is created in another; an order that needed a log that was there
-        fails with code 56.
+Rule 1: a partition checks an order before its fetcher is stopped or replaced: a refused order does not affect the
+        fetcher. The partition itself refuses records that the old fetcher still sends, because their leader epoch or
+        its role no longer fits.
+Rule 2: a log that cannot be created in one directory is created in another. An order that needs an existing log fails
+        with error code 56 if that log is unavailable.
 
 Kafka: `ReplicaManager.becomeLeaderOrFollower`, `makeLeaders`, `makeFollowers`.
 """
@@ -52,15 +51,22 @@ class LeaderAndIsrRequests:
         self._topics = topics
         self._log_dirs = log_dirs
         self._orders = PartitionsByRole(hosted.broker_id)
-        """Tables made for each request would be young, and scanned by the garbage collector."""
+        """Reused by each request: the garbage collector would scan new tables as young objects."""
         self._origin: Origin
         self.shutting_down = False
-        """The node stops soon: a new leader would count this broker in sync again if it fetched."""
+        """Whether the node is shutting down: a leader would add this broker to the ISR if it fetched."""
 
     def serve(
         self, request: LeaderAndIsrRequest, parts: Sequence[Message], origin: Origin, errors: list[PartitionError]
     ) -> Flow[None]:
-        """Send every order to its partition, leaders first, and collect the error codes (broker.md 1.2)."""
+        """Send every order to its partition, leaders first, and collect the error codes (broker.md 1.2).
+
+        Args:
+            request: The controller's request, or the rest of it.
+            parts: Earlier parts of the same request.
+            origin: The request's sender, for logs.
+            errors: Receives the error code of each partition.
+        """
         orders, self._origin = self._orders, origin
         orders.clear()
         yield from in_turns(orders.take, entries_of(parts, request))
@@ -105,10 +111,10 @@ class LeaderAndIsrRequests:
             self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
     def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
-        """Fetch from the leaders of the partitions whose role is new; how many there are.
+        """Fetch from the leaders of the partitions with a new role; return the number of these partitions.
 
-        A partition whose new leader cannot be reached leaves its old one all the same, and so does every partition
-        while the broker shuts down: a new leader would count it in sync again, just before it goes.
+        A partition stops fetching from its old leader also if the new leader is unreachable. During a shutdown no
+        partition fetches: a new leader would add this broker to the ISR just before it stops.
         """
         endpoints = {} if self.shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
         by_leader: dict[int, list[FollowedPartition]] = {}
@@ -136,7 +142,7 @@ class LeaderAndIsrRequests:
         become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None], RoleOrder],
         errors: list[PartitionError],
     ) -> Flow[list[Taken]]:
-        """Have partitions obey these orders (rule 2). Returns those that did."""
+        """Send these orders to their partitions (rule 2); return those that were accepted."""
         hosted, log_dirs, directories = self._hosted, self._log_dirs, self._log_dirs.directories
         taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None]] = []
@@ -181,7 +187,7 @@ class LeaderAndIsrRequests:
                     self._ignored(order, result.error_code, result.leader_epoch)
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     hosted.take_offline(partition)
-                    if not result.storage_error:  # its directory stays online, but nothing is made in the log's place
+                    if not result.storage_error:  # its directory stays online, but without a new log
                         directories.forget(partition)
                 else:
                     if result.error_code == NONE:
@@ -192,13 +198,13 @@ class LeaderAndIsrRequests:
             looks.clear()
             for directory, storage_error in failures.items():
                 yield from log_dirs.fail(directory, storage_error)
-            placed = [  # that their logs may be made was decided
+            placed = [  # their logs may be created, as was checked before
                 (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken
 
     def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
-        """Log why an order is not obeyed; at level INFO if it came a second time."""
+        """Log the reason for ignoring an order; at level INFO if the same order arrived before."""
         level = logging.INFO if order.leader_epoch == known else logging.WARNING
         text = ignored(self._origin, order.partition, code, order.leader_epoch, known, order.replicas)
         self._hosted.log_change(level, text)

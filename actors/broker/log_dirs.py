@@ -37,11 +37,11 @@ PARTITIONS_AT_ONCE = 50
 """Maximum number of partitions taken offline before other actors get their turn."""
 
 UNAWAITED = 0
-"""The id of a question whose answer is dropped: the shell's own begin at 1."""
+"""The id of a question whose answer is dropped; the ids of other questions begin at 1."""
 
 
 def directory_of(path: str) -> str:
-    """The log directory of a log's path."""
+    """Return the log directory of a log's path."""
     return path.rpartition("/")[0]
 
 
@@ -66,7 +66,15 @@ class LogDirs:
         self._random = random
 
     def place(self, partition: TopicPartition, is_new: bool) -> LogPlace | None:
-        """Where the partition's log is, or may be created; None if no directory can take it."""
+        """Return the place of the partition's log, or a place for a new one.
+
+        Args:
+            partition: The partition.
+            is_new: Whether the log may be created.
+
+        Returns:
+            None if no directory can hold the log.
+        """
         path = self.directories.find(partition)
         if path is not None:
             return LogPlace(path)
@@ -74,7 +82,7 @@ class LogDirs:
         return None if path is None else LogPlace(path, missing=True)
 
     def describe(self, request: DescribeLogDirsRequest) -> Flow[DescribeLogDirsResponse]:
-        """Find the logs that a client asks for, and their sizes."""
+        """Find the logs that a client requests, and their sizes."""
         wanted = wanted_logs(request)
         found = [each for each in self.directories.paths() if wanted is None or each[1] in wanted]
 
@@ -93,10 +101,10 @@ class LogDirs:
         return self._hosted.actors.get(TopicPartition(*partition)) is not None
 
     def delete(self, partition: TopicPartition) -> tuple[str, str]:
-        """Rename the log that no partition has opened, if there is one.
+        """Rename the log that no partition has opened, if it exists.
 
         Returns:
-            The new path, "" if there is no log; and the disk's error, "" if there is none.
+            The new path, "" without a log; and the disk's error, "" without an error.
         """
         path = self.directories.find(partition)
         if path is None:
@@ -111,7 +119,7 @@ class LogDirs:
     # ------------------------------------------------------------------------------------------------ failure
 
     def fail(self, directory: str, storage_error: str) -> Flow[None]:
-        """Take a failed log directory offline with everything in it; notify the controller or the node (rule 1)."""
+        """Take a failed log directory offline with all its partitions; notify the controller or the node (rule 1)."""
         lost = self.directories.fail(directory)
         self.logs.lose(directory)
         broker_id = self._hosted.broker_id
@@ -127,7 +135,7 @@ class LogDirs:
             self._hosted.send(self._node, ReplicaManagerFailed(reason))
 
     def log_failed(self, path: str | None, storage_error: str) -> Flow[None]:
-        """Handle a disk error outside a controller's request; nothing if the directory is already offline."""
+        """Handle a disk error outside a controller's request; do nothing if the directory is already offline."""
         if path is not None and directory_of(path) in self.directories.live:
             yield from self.fail(directory_of(path), storage_error)
             self.notify()
@@ -142,5 +150,5 @@ class LogDirs:
         self._hosted.publish(len(self.directories.offline))
 
     def disagreements(self) -> list[str]:
-        """What contradicts itself; empty if nothing does."""
+        """Return contradictions within this state; empty if consistent."""
         return log_disagreements(self._hosted.offline(), self.directories.homes, self.directories.live)

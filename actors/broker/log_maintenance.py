@@ -1,8 +1,8 @@
 """LogMaintenance does the periodic work for logs: checkpoints, retention, and the removal of deleted logs.
 
-Rule 1: it starts with the first LeaderAndIsr request, when the hosted partitions are known (broker.md 1.2).
+Rule 1: it starts with the first LeaderAndIsr request, which brings the hosted partitions (broker.md 1.2).
 Rule 2: a deleted log is renamed at once, and removed after log.segment.delete.delay.ms (broker.md 2.2).
-Rule 3: a directory that takes no checkpoint is offline.
+Rule 3: a directory in which a checkpoint cannot be written goes offline.
 
 A cleaner of compacted topics would be one more task in `_intervals` and `run`.
 
@@ -29,8 +29,7 @@ from messages.partition import ExpireLog, MaintainLogs
 _log = logging.getLogger("kafka.server.ReplicaManager")
 
 REMOVALS_AT_ONCE = 100
-"""Maximum number of directories removed in one turn, so that the deletion of a large topic does not delay the
-controller's requests."""
+"""Maximum number of directories removed in one turn: the deletion of a large topic must not delay the controller."""
 
 LOGS_AT_ONCE = 1000
 """Maximum number of logs checked for retention before other actors get their turn."""
@@ -79,7 +78,11 @@ class LogMaintenance:
         }
 
     def run(self, task: str) -> Flow[None]:
-        """Write checkpoints, or have partitions delete segments that are too old."""
+        """Run one periodic task: write checkpoints, or delete segments that are too old.
+
+        Args:
+            task: `HIGH_WATERMARKS`, `RECOVERY_POINTS` or `RETENTION`.
+        """
         failures: tuple[tuple[str, str], ...] = ()
         if task == HIGH_WATERMARKS:
             failures = self._log_dirs.logs.checkpoint_high_watermarks()
@@ -94,9 +97,7 @@ class LogMaintenance:
         self._wakeup_after(timedelta(milliseconds=self._intervals()[task]), MaintainLogs(task))
 
     def _expire_logs(self) -> Flow[None]:
-        """Have the partitions with old segments delete those. Logs that are opened meanwhile may wait for the next
-        run.
-        """
+        """Delete old segments in the partitions that have any. Logs opened meanwhile wait for the next run."""
         position = 0
         while position >= 0:
             position, due = self._log_dirs.logs.expirable(position, LOGS_AT_ONCE)
@@ -112,7 +113,7 @@ class LogMaintenance:
             yield from self._log_dirs.fail(directory, storage_error)
 
     def schedule_async_delete(self, path: str) -> None:
-        """Remove a renamed log when its delay has passed (rule 2); nothing if `path` is ""."""
+        """Remove a renamed log after the delay (rule 2); do nothing if `path` is ""."""
         if path:
             delay = self._topics.settings.log_segment_delete_delay_ms / 1000
             self._async_deletions.append((self._clock() + delay, path))

@@ -1,15 +1,15 @@
 """MetadataCacheActor stores the cluster metadata that the controller sends, and answers Metadata requests from it.
 
-Rule 1: the replica manager is answered at once. A client is answered in slices (actors.md 3), all of one view, which an
-        UpdateMetadata that comes meanwhile does not touch.
+Rule 1: the replica manager is answered at once. A response to a client is built in slices (actors.md 3) from one view,
+        which a later UpdateMetadata does not change.
 Rule 2: the response for all topics is created once per view; all clients receive the same objects.
-Rule 3: clients that asked the controller of this node for topics are answered when they are to be seen here, or gone
-        (Kafka's purgatory); what has once been as expected need not stay so.
-Rule 4: topics that a client names for the first time are made, where settings and client allow it. The request goes to
-        who makes them, and comes back with what became of them; no other request waits for it.
+Rule 3: clients of this node's controller wait until their created topics are visible here, or their deleted topics are
+        gone (Kafka's purgatory). A topic is checked off once; a later change does not make it wait again.
+Rule 4: a missing topic that a client names is created if the settings and the client permit it. The request goes to the
+        actor that creates topics, and returns with the outcome; no other request waits for it.
 
-Kafka: `MetadataCache` (`ZkMetadataCache`); topics that are awaited are `DelayedCreatePartitions` and
-`DelayedDeleteTopics` in their purgatory.
+Kafka: `MetadataCache` (`ZkMetadataCache`); awaited topics are `DelayedCreatePartitions` and `DelayedDeleteTopics` in
+their purgatory.
 """
 
 from __future__ import annotations
@@ -79,17 +79,17 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._inter_broker_listener = ""
         self._partition_requests: ActorAddress | None = None
         self._topic_creation: ActorAddress | None = None
-        """The creator of missing topics; None if automatic creation is off."""
+        """The actor that creates missing topics; None if automatic creation is off."""
         self._sent_alive = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], EncodedMetadata] = {}
-        """Answers about all topics of one view, by listener and version."""
+        """Responses for all topics of one view, by listener and version."""
         self._waiting: dict[int, AwaitTopics] = {}
-        """Clients that wait, with what is not yet as expected."""
+        """Waiting clients, each with the topics that it still waits for."""
         self._waits = 0
 
     def receiveMsg_StartMetadataCache(self, message: StartMetadataCache, sender: ActorAddress) -> None:
-        """The cluster's id, which every answer names."""
+        """Set the cluster id, the settings and the other actors."""
         self._cluster_id = message.cluster_id
         self._validates = message.settings.validate_state
         self._inter_broker_listener = message.settings.inter_broker_listener_name
@@ -98,7 +98,11 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._topic_creation = message.topic_creation
 
     def answer(self, question: Message) -> Message:
-        """A question about brokers and leaders, from the replica manager or another actor."""
+        """Answer a question about brokers and leaders.
+
+        Raises:
+            TypeError: For a question that has no handler here.
+        """
         match question:
             case StageMetadata(part, begins):
                 self._cache.stage(part.entries, begins)
@@ -135,20 +139,20 @@ class MetadataCacheActor(FlowActor, Answerer):
         )
 
     def _tell_alive(self) -> None:
-        """Send changes of the live brokers to the deciders on ISRs."""
+        """Send a changed set of live brokers to the actor that checks followers for the ISR."""
         alive = self._alive()
         if self._partition_requests is not None and alive != self._sent_alive:
             self._sent_alive = alive
             self.send(self._partition_requests, alive)
 
     def receiveMsg_CheckPartitionsExist(self, message: CheckPartitionsExist, sender: ActorAddress) -> None:
-        """Partitions that are not hosted here: are they anywhere?"""
+        """Answer whether these partitions exist anywhere in the cluster."""
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, PartitionsExist(message.request, message.partitions, known))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
-        """A client of the controller's waits (rule 3)."""
+        """Keep a client of the controller until its topics are as expected (rule 3)."""
         self._waits += 1
         self._waiting[self._waits] = message
         self._look(self._waits)
@@ -157,13 +161,13 @@ class MetadataCacheActor(FlowActor, Answerer):
             self.set_timer(_timer(self._waits), seconds, AwaitTopicsTimeout(self._waits))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A client's time is over, if it still waits."""
+        """Respond to a client whose timeout has passed, if it still waits."""
         waiting = self._waiting.pop(message.payload.number, None)
         if waiting is not None:
             self._respond(waiting.forwarded, timed_out(waiting.response, waiting.expected))
 
     def _look(self, number: int) -> None:
-        """Answer who waits for nothing any more."""
+        """Respond to a waiting client if all its topics are as expected."""
         waiting = self._waiting[number]
         view = self._cache.view
         left = tuple(expected for expected in waiting.expected if not is_as_expected(view, expected))
@@ -175,7 +179,7 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._respond(waiting.forwarded, waiting.response)
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's Metadata request, at once or when what was missing is made (rule 4)."""
+        """Handle a client's Metadata request, at once or after its missing topics are created (rule 4)."""
         match message:
             case Forwarded(request=request):
                 wanted = request.request
@@ -189,7 +193,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """A client that cannot be answered does not wait for it."""
+        """Close the connection of a client whose response cannot be built."""
         forwarded = event.forwarded if isinstance(event, MissingTopicsCreated) else event
         if isinstance(forwarded, Forwarded):
             reason = f"the answer cannot be made: {type(error).__name__}"
@@ -210,7 +214,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     def _about_all(self, forwarded: Forwarded) -> Flow[EncodedMetadata]:
-        """The answer about all topics (rule 2)."""
+        """Return the response for all topics (rule 2)."""
         view = self._cache.view
         if self._prepared_of is not view:
             self._prepared_of, self._prepared = view, {}
@@ -222,7 +226,7 @@ class MetadataCacheActor(FlowActor, Answerer):
     def _prepare(
         self, forwarded: Forwarded, view: ClusterView, created: tuple[Creation, ...] = ()
     ) -> Flow[EncodedMetadata]:
-        """Make an answer of that view."""
+        """Build a response from this view."""
         listener, request = forwarded.request.listener, forwarded.request.request
         groups, absent = view.in_parts(view.names(request)), dict(created)
         topics = yield from in_turns(lambda names: view.describe(names, listener, request.version, absent), groups)

@@ -1,6 +1,6 @@
-"""PartitionActor carries events to a `Partition`, and its effects out: messages, calls of I/O adapters, wake-ups.
+"""PartitionActor passes events to a `Partition` and carries out its effects: messages, I/O adapter calls, wake-ups.
 
-Everything that a partition knows and decides is in `actors.core.broker.partition`; this actor has no other state.
+`actors.core.broker.partition` holds the state and makes the decisions; this actor has no other state.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class PartitionActor(Answerer):
         """All state of this actor."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Hand an event to the partition; orders of the replica manager come as questions."""
+        """Pass an event to the partition; the replica manager's orders come as questions."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
         else:
             super().receiveMessage(message, sender)
 
     def answer(self, question: Message) -> Message:
-        """Obey one order of the replica manager."""
+        """Carry out one order of the replica manager."""
         if question.__class__ not in EVENTS:
             return super().answer(question)
         self.partition.address = self.myAddress
@@ -50,9 +50,9 @@ class PartitionActor(Answerer):
         self._carry_out(self.partition.expire(self.now))
 
     def _carry_out(self, effects: Effects[Any]) -> None:
-        """Carry out each effect, and give its result back.
+        """Carry out each effect, and return its result to the generator.
 
-        `for` ends without an exception, unlike a loop of `send` alone: that saves 0.5 us of 28 in each append.
+        `for` ends without an exception, unlike a loop of `send` alone: that saves 0.5 us of 28 us in each append.
         """
         try:
             for each in effects:
@@ -75,7 +75,7 @@ class PartitionActor(Answerer):
             return  # the handler has ended with the result of its last call
 
     def _disk_failure(self, error: OSError) -> str:
-        """Return what the disk says, "" if the disk works and its directory stays online."""
+        """Return the disk's error, "" if the disk works and its directory stays online."""
         if error.errno == UNSUPPORTED_FORMAT:
             return ""
         if error.errno in NO_DESCRIPTORS:
@@ -89,5 +89,5 @@ class PartitionActor(Answerer):
 
 
 def _kept_reply(effects: Effects[Any], replies: list[Message]) -> Effects[None]:
-    """The effects of an order; its reply is appended to `replies`, since `for` drops what a generator returns."""
+    """Yield the effects of an order and append its reply to `replies`: `for` drops what a generator returns."""
     replies.append((yield from effects))

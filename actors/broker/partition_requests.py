@@ -1,21 +1,22 @@
 """PartitionRequestsActor splits Produce, Fetch and similar requests by partition and merges the results.
 
-Rule 1: each partition is asked by its own address; the request is answered when all have answered. The replica manager
-        takes no part in this: it says where partitions are, and no more.
-Rule 2: a partition that is not hosted here has another leader (6), or does not exist (3), by the metadata cache; one
-        whose disk failed answers 56.
-Rule 3: a fetch goes by its session, which knows what its partitions have (`actors.core.broker.fetches`): those alone
-        are asked in which there may be something, and a fetch that finds too little waits there, not in partitions.
-Rule 4: a produce with acks=0 is never answered. If it fails the connection is closed: the producer has no other way to
-        hear of it.
-Rule 5: only an admin client, recognised by its name, writes into internal topics (broker.md 3.6).
-Rule 6: who is let go answers no more, and what it has answered to fetches since is ignored: a request that waits for a
-        partition that was stopped or failed is answered (rule 2), whether or not it was sent before.
-Rule 7: counts are published once a second, if there are any (`actors.core.broker.topic_stats`), and
-        so is how fast throttled replicas are served, until they are served nothing.
-
-Rule 8: a marker of a transaction is committed before its result counts. The group coordinator is notified of a marker
-        in its topic at once, whatever the other partitions of the request wait for (`core.broker.partition_markers`).
+Rule 1: each partition actor receives its part directly, without the replica manager, which only publishes the actors'
+        addresses. The client receives its response when all partitions have replied.
+Rule 2: the metadata cache decides about a partition that is not hosted here: error code 6 if it exists, 3 if not. A
+        partition whose disk failed gets error code 56.
+Rule 3: a fetch uses its session, which records the state of its partitions (`actors.core.broker.fetches`). Only
+        partitions that may have data are read. A fetch that finds too little data waits in the session, not in
+        partitions.
+Rule 4: a produce with acks=0 gets no response. If it fails, its connection is closed, which is the producer's only sign
+        of the failure.
+Rule 5: only an admin client, recognised by its name, may write to internal topics (broker.md 3.6).
+Rule 6: results of a partition actor that is no longer hosted are ignored in fetches. A request that waits for a
+        partition that was stopped or failed gets that partition's error code (rule 2), whether or not the partition had
+        received it.
+Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
+        replicas is published likewise, until it is zero.
+Rule 8: a marker of a transaction is committed before its result counts. The group coordinator is notified at once of a
+        marker in its topic, without waiting for the request's other partitions (`core.broker.partition_markers`).
 
 Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """
@@ -100,7 +101,7 @@ from messages.vocabulary import Message, maker
 ADMIN_CLIENT = "__admin_client"
 
 MOST_SESSIONS = 1 << 30
-"""In a node's life: the first id leaves at least this many."""
+"""The highest first session id of a process, which leaves it at least as many ids as this."""
 
 _forwarded = maker(Forwarded)
 
@@ -119,28 +120,28 @@ class PartitionRequestsActor(Dispatcher):
         self._figures = TopicStats()
         self._telling = False
         self._rate = 0.0
-        """The last published rate of throttled replicas."""
+        """The last published rate of throttled replicas, in bytes per second."""
         self._pending = PendingRequests()
         self._batches: dict[TopicPartition, tuple[ActorAddress, list[AppendBatch]]] = {}
-        """What is to be appended, in the delivery that brought it."""
+        """The batches of the current delivery, by partition."""
         self._fetches = Fetches()
         self._fetching: dict[int, Forwarded] = {}
-        """Whose fetches are under way."""
+        """The requests of fetches without a response, by number."""
         self._listener: ActorAddress | None = None
-        """Who answers for sessions that rest."""
+        """The listener, which answers the polls of idle sessions."""
         self._deadline: float | None = None
-        """For when the timer is set: for the first whose time is up, or for one that was answered since."""
+        """The time of the timer: the earliest deadline, which may belong to a fetch that was answered since."""
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
-        """Set the actors that know partitions hosted elsewhere."""
+        """Set the settings, the metadata cache, the group coordinator and the metrics gateway."""
         self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
         self._metrics, self._group_coordinator = message.metrics, message.group_coordinator
         self._marker_timeout = message.request_timeout
-        first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions of an earlier life have smaller ids
+        first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions before a restart have smaller ids
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
-        """Partitions have come, gone, or failed."""
+        """Update the hosted partitions: added, removed or failed."""
         now = self.now
         for partition, actor, gone in message.changes:
             if gone:
@@ -152,33 +153,33 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def _refuse_lost(self, gone: Collection[TopicPartition]) -> None:
-        """Rule 6."""
+        """Refuse the parts of pending requests that wait for these partitions (rule 6)."""
         for number, pending, unanswered in self._pending.of_partitions(gone):
             self._refuse(number, pending, unanswered)
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
-        """Which brokers are alive, by the metadata cache: others do not come into an ISR."""
+        """Set the live brokers by the metadata cache: only they may join an ISR."""
         self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
 
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
-        """A request with records, straight from the listener: Produce or Fetch."""
+        """Handle a request with records that comes directly from the listener: Produce or Fetch."""
         self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
     def receiveMsg_ClientRequests(self, message: ClientRequests, sender: ActorAddress) -> None:
-        """Several that came together: what goes to one partition goes there together."""
+        """Handle Produce requests that arrived together; batches for one partition are sent to it together."""
         for request in message.requests:
             self._produce(_forwarded(sender, request), request.request)
         self._hand_out()
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """A client's or follower's request."""
+        """Handle a request of a client or a follower."""
         _BEGIN[type(message.request.request)](self, message, message.request.request)
         self._hand_out()
 
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
-        """Hand each batch to its partition. Internal topics are the brokers' own, and an admin's (rule 5)."""
+        """Collect each batch for its partition. Only brokers and admin clients write to internal topics (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         if code := transactional_verdict(request):
             number, pending = self._pending.begin(forwarded, 0)
@@ -206,7 +207,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, unhosted)
 
     def _hand_out(self) -> None:
-        """Give each partition its batches."""
+        """Send the collected batches to each partition."""
         batches = self._batches
         if batches:
             self._batches = {}
@@ -214,7 +215,7 @@ class PartitionRequestsActor(Dispatcher):
                 self.send(actor, AppendBatches(tuple(of_partition)))
 
     def _write_markers(self, forwarded: Forwarded, request: WriteTxnMarkersRequest) -> None:
-        """Give each partition its markers (rule 8)."""
+        """Send each partition its markers (rule 8)."""
         markers = partition_markers(request)
         number, pending = self._pending.begin(forwarded, len(markers))
         pending.markers = markers
@@ -234,7 +235,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, ())
 
     def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
-        """A marker is answered (rule 8)."""
+        """Notify the group coordinator of a marker that is committed in its topic (rule 8)."""
         marker, partition = pending.markers[index]
         if result.error_code == NONE and partition.topic == GROUP_METADATA and self._group_coordinator is not None:
             ended = (marker.producer_id, partition.partition, marker.transaction_result, result.base_offset)
@@ -276,7 +277,7 @@ class PartitionRequestsActor(Dispatcher):
         )
 
     def _ask(self, forwarded: Forwarded, question: Callable[[int, int], Message]) -> None:
-        """Ask every partition (rules 1, 2)."""
+        """Send a question to every partition of the request (rules 1, 2)."""
         partitions = [each.partition for each in forwarded.request.request.partitions]
         number, pending = self._pending.begin(forwarded, len(partitions))
         unhosted = []
@@ -290,7 +291,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, unhosted)
 
     def _refuse(self, number: int, pending: PendingRequest, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
-        """Refuse those whose disk failed, and ask where the others are (rule 2)."""
+        """Refuse partitions whose disk failed; check in the metadata cache whether the others exist (rule 2)."""
         nowhere = []
         for index, partition in unhosted:
             if partition in self._hosted:
@@ -304,10 +305,10 @@ class PartitionRequestsActor(Dispatcher):
             self._pending.finish(number)
             self._complete(pending)
 
-    # ------------------------------------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------------------------------------ results
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Whether partitions that are not hosted here exist (rule 2)."""
+        """Refuse partitions that are not hosted here, by whether they exist elsewhere (rule 2)."""
         pending = self._pending.get(message.request)
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
@@ -321,7 +322,7 @@ class PartitionRequestsActor(Dispatcher):
             self._answered(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
-        """A partition has appended: what is answered by that is answered together."""
+        """Note appended batches; responses that are now complete are sent to their listener together."""
         done = []
         for number, index, result in message.results:
             pending = self._noted(number, index, result)
@@ -338,19 +339,19 @@ class PartitionRequestsActor(Dispatcher):
                 self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
-        """A partition has found an offset."""
+        """Note an offset that a partition has found."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
-        """A partition has found an epoch's end."""
+        """Note an epoch's end offset that a partition has found."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
-        """A partition has described its producers."""
+        """Note the producers that a partition has described."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
-        """A partition begins later."""
+        """Note that a partition has raised its log start offset."""
         self._answered(message.request, message.index, message.result)
 
     def _answered(self, number: int, index: int, result: Any) -> None:
@@ -359,7 +360,7 @@ class PartitionRequestsActor(Dispatcher):
             self._complete(pending)
 
     def _noted(self, number: int, index: int, result: Any) -> PendingRequest | None:
-        """Note the result of a partition; returns the request if it was the last."""
+        """Note the result of a partition; return the request if this was its last result."""
         pending = self._pending.get(number)
         if pending is None or not pending.note(index, result):
             return None
@@ -371,7 +372,7 @@ class PartitionRequestsActor(Dispatcher):
         return pending
 
     def _complete(self, pending: PendingRequest) -> None:
-        """All have answered: so does the request."""
+        """Send the response of a request whose partitions have all replied."""
         if isinstance(pending.forwarded.request.request, ProduceRequest):
             self._count_produced((pending,))
         response = self._response(pending)
@@ -379,13 +380,13 @@ class PartitionRequestsActor(Dispatcher):
             self.send(pending.forwarded.client, response)
 
     def _count_produced(self, answered: Sequence[PendingRequest]) -> None:
-        """Count what became of produces."""
+        """Count the produced records and the refused ones."""
         parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
         self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
         self._tell_figures_later()
 
     def _response(self, pending: PendingRequest) -> ClientResponse | None:
-        """The answer to a request; None if its connection is closed instead (rule 4)."""
+        """Return the response to a request; None if its connection is closed instead (rule 4)."""
         response = pending.response()
         if isinstance(response, CloseClient):
             self.send(pending.forwarded.client, response)
@@ -393,7 +394,7 @@ class PartitionRequestsActor(Dispatcher):
         return response
 
     def _tell_figures_later(self) -> None:
-        """Rule 7."""
+        """Publish counts after a second, if there are any (rule 7)."""
         news = self._figures or self._fetches.quota.replicas or self._rate
         if news and self._metrics is not None and not self._telling:
             self._telling = True
@@ -408,14 +409,14 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_ClientGone(self, message: ClientGone, sender: ActorAddress) -> None:
-        """The client of a fetch is gone."""
+        """Drop the fetches of a closed connection."""
         for number, forwarded in list(self._fetching.items()):
             if (forwarded.client, forwarded.request.connection) == (sender, message.connection):
                 del self._fetching[number]
                 self._fetches.drop(number)
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
-        """A partition has read."""
+        """Pass on what a partition has read."""
         if sender != self._hosted.get(message.result.partition):
             return  # rule 6
         if message.adding and message.result.body.size:
@@ -424,22 +425,22 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_LogMoved(self, message: LogMoved, sender: ActorAddress) -> None:
-        """A partition that was read stands otherwise now."""
+        """Pass on that a partition's offsets have changed since it was read."""
         if sender != self._hosted.get(message.partition):
             return  # rule 6
         self._fetches.moved(message.partition, message.state, self.now)
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
-        """A leader is about to find that a follower lags behind."""
+        """Reply with the time until which an idle follower counts as caught up, before the leader checks its lag."""
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
     def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
-        """The listener leaves a session's polls to us again."""
+        """Take back a session whose polls the listener has answered."""
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Answer the fetches whose time is up, with what they have; or tell what was counted."""
+        """Respond to fetches whose timeout has passed, with what they have; or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()
@@ -449,7 +450,7 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def _tell_figures(self) -> None:
-        """Rule 7."""
+        """Publish counts and the rate of throttled replicas (rule 7)."""
         assert self._metrics is not None
         if self._figures:
             self.send(self._metrics, Counts(self._figures.take()))
@@ -460,15 +461,15 @@ class PartitionRequestsActor(Dispatcher):
             self._tell_figures_later()
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
-        """Of which partitions followers are held back."""
+        """Update the partitions whose followers are throttled."""
         self._fetches.quota.replicas.update(message.topics)
 
     def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
-        """To how many bytes a second."""
+        """Set the quota in bytes per second."""
         self._fetches.quota.rate = message.rate
 
     def _carry_out(self) -> None:
-        """Do what the fetches want done, and wake up when the next one's time is up."""
+        """Carry out the effects of the fetches, and set the timer for the earliest deadline."""
         fetches = self._fetches
         while to_do := fetches.take():
             unknown: dict[int, list[TopicPartition]] = {}

@@ -1,7 +1,7 @@
 """ProducerIdsActor assigns producer ids from blocks in ZooKeeper (broker.md 7.4).
 
-Rule: a block belongs to one broker, and is used up before the next is taken; what a stop leaves of it is never used.
-      It answers producers without a transactional id, and the transaction coordinator for those with one.
+Rule: a block belongs to one broker, which uses it up before it takes the next; the rest of a block is lost at a stop.
+        Producers without a transactional id are answered directly, others through the transaction coordinator.
 
 Kafka: `ProducerIdManager`.
 """
@@ -32,12 +32,12 @@ class ProducerIdsActor(FlowActor):
         self._end = 0
 
     def receiveMsg_StartProducerIds(self, message: StartProducerIds, sender: ActorAddress) -> None:
-        """Learn who takes blocks."""
+        """Set the broker's id and the bridge that takes blocks."""
         self._broker_id = message.broker_id
         self.peers = {"bridge": message.bridge}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """A client's InitProducerId, or a question of the transaction coordinator."""
+        """Handle a client's InitProducerId request, or a question of the transaction coordinator."""
         match message:
             case Forwarded():
                 return self._serve(message)
@@ -56,7 +56,7 @@ class ProducerIdsActor(FlowActor):
         self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     def _give(self) -> Flow[InitProducerIdResponse]:
-        """The next id, epoch 0."""
+        """Return the next id with epoch 0."""
         if self._next == self._end:
             try:
                 block = yield from ask(TakeProducerIds(self._broker_id))

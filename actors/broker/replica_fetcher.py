@@ -1,8 +1,8 @@
 """ReplicaFetcherActor fetches partitions from one leader over one connection (`actors.core.broker.fetcher`).
 
-One request is under way at a time, and the next goes out when its answer has been dealt with: by that the connection
-waits at the leader where there is nothing to be had. The network repeats what brings nothing, until we interrupt it.
-Counts of fetched records are published once a second, if there are any.
+One request is in flight at a time; the next is sent after its response was processed. If the leader has no data, the
+connection waits there: the network repeats a fetch without data until this actor interrupts it. Counts of fetched
+records are published once a second, if there are any.
 
 Kafka: `ReplicaFetcherThread`.
 """
@@ -49,14 +49,14 @@ class ReplicaFetcherActor(Dispatcher):
         self._figures = TopicStats()
         self._telling = False
         self._lag = -1
-        """The largest lag that was published, -1 if none was."""
+        """The largest lag in records that was published, -1 if none was."""
         self._correlation_id = 0
         self._awaited: int | None = None
         self._repeats = False
-        """Whether what is awaited is repeated until it brings something."""
+        """Whether the network repeats the request in flight until it returns data."""
 
     def receiveMsg_StartFetcher(self, message: StartFetcher, sender: ActorAddress) -> None:
-        """Learn whom to fetch from, and how."""
+        """Set the leader's endpoint and the settings of fetches."""
         self._start, self._manager = message, sender
         self._fetcher = Fetcher(
             FetchSettings(
@@ -70,7 +70,7 @@ class ReplicaFetcherActor(Dispatcher):
         )
 
     def receiveMsg_Follow(self, message: Follow, sender: ActorAddress) -> None:
-        """Follow these partitions from now on."""
+        """Fetch these partitions from now on."""
         for partition, actor, leader_epoch, log_end_offset, high_watermark, epoch, adding in message.partitions:
             self._actors[partition] = actor
             self._fetcher.follow(partition, leader_epoch, log_end_offset, high_watermark, epoch, adding)
@@ -78,15 +78,15 @@ class ReplicaFetcherActor(Dispatcher):
         self._go_on()
 
     def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
-        """Follow these no longer."""
+        """Stop fetching these partitions."""
         self._fetcher.unfollow(message.partitions)
         for partition in message.partitions:
             self._actors.pop(partition, None)
         self._interrupt()
-        self._go_on()  # it may have been all that was waited for
+        self._go_on()  # the request in flight may have waited only for these
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
-        """The leader's answer."""
+        """Process the leader's response."""
         if not self._is_awaited(message.correlation_id):
             return
         fetcher = self._fetcher
@@ -107,7 +107,7 @@ class ReplicaFetcherActor(Dispatcher):
         self._go_on()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
-        """No answer: pause."""
+        """Back off after a request without a response."""
         if self._is_awaited(message.correlation_id):
             log.warning(
                 "[ReplicaFetcher replicaId=%d, leaderId=%d, fetcherId=%d] Error in fetch: %s",
@@ -120,22 +120,22 @@ class ReplicaFetcherActor(Dispatcher):
             self._go_on()
 
     def receiveMsg_Replicated(self, message: Replicated, sender: ActorAddress) -> None:
-        """A partition is ready for more."""
+        """Continue with a partition that has appended its records."""
         self._fetcher.replicated(message, self.now)
         self._go_on()
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
-        """Which replicas may have to be left alone."""
+        """Update the throttled replicas."""
         self._fetcher.throttled.update(message.topics)
 
     def receiveMsg_BackOff(self, message: BackOff, sender: ActorAddress) -> None:
-        """They are to be left alone for a while."""
+        """Do not fetch throttled replicas until the given time."""
         self._fetcher.back_off(message.until)
         self._interrupt()
         self._go_on()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A backoff is over; or tell what was counted."""
+        """Continue after a back-off, or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()
@@ -143,7 +143,7 @@ class ReplicaFetcherActor(Dispatcher):
             self._go_on()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        """Nothing is followed from this leader any more."""
+        """Publish the last counts, and close the connection."""
         self._tell_figures()
         if self._lag >= 0 and self._start.metrics is not None:
             self.send(self._start.metrics, DropMetric(MAX_LAG, self._labels))
@@ -173,7 +173,7 @@ class ReplicaFetcherActor(Dispatcher):
                 self.send(self._start.metrics, Gauges((Gauge(MAX_LAG, lag, self._labels),)))
 
     def _is_awaited(self, correlation_id: int) -> bool:
-        """Whether this is the end of what is under way; how often it was repeated is in its number."""
+        """Return whether this response ends the request in flight; its number also counts the repetitions."""
         if self._awaited is None or correlation_id < self._awaited:
             return False
         self._fetcher.polled(correlation_id - self._awaited)
@@ -181,7 +181,7 @@ class ReplicaFetcherActor(Dispatcher):
         return True
 
     def _interrupt(self) -> None:
-        """There may be something to say."""
+        """Interrupt a repeated request, so that a changed request can be sent."""
         if self._repeats:
             self._repeats = False
             self.send(self._start.network, Interrupt(self._start.channel))
@@ -193,7 +193,7 @@ class ReplicaFetcherActor(Dispatcher):
                 self.send(actor, message)
 
     def _go_on(self) -> None:
-        """Ask what is due, if nothing is under way."""
+        """Send the next request, if none is in flight."""
         fetcher, start = self._fetcher, self._start
         if self._awaited is not None or not fetcher.settled:
             return

@@ -1,13 +1,12 @@
-"""ReplicaManagerActor applies the controller's LeaderAndIsr, StopReplica and UpdateMetadata requests in order
-(broker.md 1, 2).
+"""ReplicaManagerActor applies the controller's LeaderAndIsr, StopReplica and UpdateMetadata requests in order.
 
-Rule 1: LeaderAndIsr, StopReplica and UpdateMetadata are obeyed one after the other. Each is answered when all its
-        partitions have answered; what comes before the log directories are loaded waits. A large one is obeyed in
-        slices (actors.md 3), between which others of the node have their turns, but no other controller request.
-Rule 2: each kind of work has a class of its own, whose state is part of this actor's: hosted partitions, topic
-        settings, log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's
-        event loop, because a request, a disk error and a change of settings must see the same hosted partitions.
-Rule 3: the coordinators hear which partitions of the cluster are deleted (broker.md 3.9).
+Rule 1: these requests are applied one after the other (broker.md 1, 2). Each gets its response when all its partitions
+        have replied. Requests that arrive before the log directories are loaded wait. A large request is applied in
+        slices (actors.md 3): other actors of the node run between them, but no other controller request.
+Rule 2: each kind of work has its own class, whose state is part of this actor's: hosted partitions, topic settings, log
+        directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop, because
+        a request, a disk error and a change of settings must see the same hosted partitions.
+Rule 3: the coordinators receive the partitions that are deleted in the cluster (broker.md 3.9).
 
 Kafka: `ReplicaManager`.
 """
@@ -73,17 +72,17 @@ class ReplicaManagerActor(FlowActor):
         self._leader_and_isr: LeaderAndIsrRequests
         self._stop_replica: StopReplicaRequests
         self._early: list[Message] = []
-        """What came before the log directories were loaded."""
+        """Messages that arrived before the log directories were loaded."""
         self._ahead: dict[int, list[Message]] = {}
-        """By connection: parts of the request that comes next on it."""
+        """By connection: parts of its next request."""
         self._parts: list[Message] = []
-        """Parts of the request that is being obeyed."""
+        """Parts of the request that is being applied."""
         self._epochs = Epochs()
 
     # ------------------------------------------------------------------------------------------------ start, stop
 
     def receiveMsg_StartReplicaManager(self, message: StartReplicaManager, sender: ActorAddress) -> None:
-        """Load the log directories, answer how that went, and begin with what has come meanwhile."""
+        """Load the log directories, reply with the outcome, and process the messages that arrived meanwhile."""
         settings = message.settings
         self.peers = {
             "metadata_cache": message.metadata_cache,
@@ -122,28 +121,28 @@ class ReplicaManagerActor(FlowActor):
             self.send(self.myAddress, event)
 
     def clock(self) -> float:
-        """The time, for objects that this actor owns."""
+        """Return the time in seconds, for objects that this actor owns."""
         return self.now
 
     def receiveMsg_ForwardedPart(self, message: ForwardedPart, sender: ActorAddress) -> None:
-        """Keep it until its request comes, and that request's turn."""
+        """Keep a part until its request arrives and is applied."""
         self._ahead.setdefault(message.connection, []).append(message.part)
 
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
-        """A new registration: requests for earlier ones are stale from now on."""
+        """Set the epoch of a new registration: requests for earlier ones are stale from now on."""
         self._epochs = self._epochs.registered(message.epoch)
 
     def receiveMsg_ShuttingDown(self, message: ShuttingDown, sender: ActorAddress) -> None:
-        """The node stops soon: partitions are not followed any more."""
+        """Stop following partitions, because the node is shutting down."""
         self._leader_and_isr.shutting_down = True
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """A partition has exited as requested."""
+        """Ignore the exit of a partition that this actor has stopped."""
 
     # ------------------------------------------------------------------------------------------------ requests
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """One request of a controller, a client's about log directories, or what is done from time to time."""
+        """Handle a controller's request, a client's request about log directories, or periodic work."""
         log_dirs = self._log_dirs
         if log_dirs is None:
             self._early.append(message)
@@ -174,7 +173,7 @@ class ReplicaManagerActor(FlowActor):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
-        """A request whose flow broke is answered as a whole: the controller would send it again for ever otherwise."""
+        """Respond with an error to a request whose flow failed: without a response the controller retries for ever."""
         if not isinstance(event, Forwarded):
             return None
         if isinstance(event.request.request, DescribeLogDirsRequest):
@@ -216,7 +215,10 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Forget an epoch that no controller ever had. While ZooKeeper is away, what was once believed holds."""
+        """Lower the controller epoch to the one in ZooKeeper, if no controller had the higher one.
+
+        While ZooKeeper is unavailable, the known epoch stays.
+        """
         try:
             there = yield from ask(GetControllerEpoch())
         except AskFailed as error:
@@ -230,7 +232,7 @@ class ReplicaManagerActor(FlowActor):
         self._epochs = self._epochs.corrected(there.epoch)
 
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
-        """Answer a request as a whole."""
+        """Respond with one error code to a whole request."""
         request = forwarded.request.request
         errors: list[list[PartitionError]] = []
         if isinstance(request, LeaderAndIsrRequest):
@@ -240,7 +242,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
-        """Answer a controller's request, in parts where the errors are many."""
+        """Respond to a controller's request, in parts if it has many errors."""
         request = forwarded.request
         *ahead, rest = (yield from in_turns(tuple, chunks(errors))) or [()]
         for entries in ahead:
@@ -257,7 +259,7 @@ class ReplicaManagerActor(FlowActor):
         self._respond(forwarded, (yield from log_dirs.describe(request)))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> Flow[None]:
-        """Hand it to the cache, which changes with the last part."""
+        """Pass the request to the metadata cache, which changes with the last part."""
         for place, part in enumerate(self._parts):
             yield from ask(StageMetadata(part, begins=place == 0))
         merged = yield from ask(MergeMetadata(request, begins=not self._parts))

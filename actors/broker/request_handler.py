@@ -1,11 +1,10 @@
-"""RequestHandlerActor receives all requests of clients, controllers and other brokers, and forwards them to their
-handlers.
+"""RequestHandlerActor forwards the requests of clients, controllers and other brokers to their handlers.
 
-Rule 1: an API's declaration (`messages.apis`) names its handler. The request is forwarded, and the handler sends
-        the ClientResponse straight to the listener. Where the node's roles leave him out, the declaration's code
-        refuses, or, where it has none, the connection is closed, with a reason in the log.
-Rule 2: a request of a feature that is not served (`UNSERVED`) is refused at once, with a code that clients treat as
-        final. The log names each such feature once.
+Rule 1: an API's declaration (`messages.apis`) names its handler, which sends the ClientResponse directly to the
+        listener. If the node's roles exclude the handler, the declaration's error code refuses the request. Without
+        such a code the connection is closed, with a reason in the log.
+Rule 2: a request of an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do not
+        retry. The log names each such feature once.
 
 Kafka: `KafkaApis`.
 """
@@ -59,14 +58,14 @@ from messages.vocabulary import Message
 log = logging.getLogger("kafka.server.KafkaApis")
 
 NAMED_SINCE = 3
-"""The ApiVersions version from which clients say what software they are."""
+"""The first ApiVersions version with the name of the client's software."""
 
 _API_VERSIONS = API_BY_REQUEST[ApiVersionsRequest]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """The supported APIs. An unknown version gets the supported versions (broker.md 6.2, row 18)."""
+    """Return the supported APIs; an unknown version gets the supported versions (broker.md 6.2, row 18)."""
     if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
         known = ApiVersionRange(_API_VERSIONS.key, _API_VERSIONS.min_version, _API_VERSIONS.max_version)
         return ApiVersionsResponse(UNSUPPORTED_VERSION, (known,))
@@ -77,7 +76,7 @@ def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
 
 
 OWN = {ApiVersionsRequest: api_versions}
-"""What the request handler answers itself."""
+"""Requests that the request handler answers itself."""
 
 
 class UnsupportedFeature(NamedTuple):
@@ -102,7 +101,7 @@ UNSERVED: dict[type, UnsupportedFeature] = {
     ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
     DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
 }
-"""What is refused (rule 2), as Kafka does on a PLAINTEXT listener without an authorizer."""
+"""Refused requests (rule 2), as in Kafka on a PLAINTEXT listener without an authorizer."""
 
 
 class RequestHandlerActor(Dispatcher):
@@ -156,7 +155,7 @@ class RequestHandlerActor(Dispatcher):
         )
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
-        """What goes ahead of a request: only the controller's are that large, and the replica manager obeys those."""
+        """Forward a part of a large request. Only controller requests have parts, for the replica manager."""
         replica_manager = self._answerers[REPLICA_MANAGER]
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))

@@ -1,8 +1,8 @@
 """StopReplicaRequests passes a controller's StopReplica requests to the partitions, which apply them (broker.md 2.1).
 
-Rule 1: a deleted log is renamed, and gone from the checkpoints, before the response.
-Rule 2: a request with deletions is answered when no ISR write of its partitions is in flight or queued (broker.md
-        3.3).
+Rule 1: a deleted log is renamed, and removed from the checkpoints, before the response.
+Rule 2: the response to a request with deletions waits until no ISR write of its partitions is in flight or queued
+        (broker.md 3.3).
 
 Kafka: `ReplicaManager.stopReplicas`.
 """
@@ -54,7 +54,14 @@ class StopReplicaRequests:
         origin: Origin,
         errors: list[PartitionError],
     ) -> Flow[None]:
-        """Stop hosted partitions, and delete logs, also of partitions that are not hosted (broker.md 2.1)."""
+        """Stop hosted partitions, and delete logs, also of partitions that are not hosted (broker.md 2.1).
+
+        Args:
+            request: The controller's request, or the rest of it.
+            parts: Earlier parts of the same request.
+            origin: The request's sender, for logs.
+            errors: Receives the error code of each partition.
+        """
         orders: dict[TopicPartition, StopReplicaPartitionState] = {}
         yield from in_turns(
             lambda states: orders.update((state.partition, state) for state in states), entries_of(parts, request)
@@ -129,7 +136,7 @@ class StopReplicaRequests:
                 self._hosted.log_change(logging.WARNING, text)
             if error_code == NONE and order.delete_partition:
                 self._hosted.remove(partition)
-                self._topics.drop(partition.topic)  # made again, it may be configured otherwise
+                self._topics.drop(partition.topic)  # a recreated topic may have other settings
                 if result.writes_isr:
                     self._writing.append(partition)
                 if result.deleted:
@@ -143,7 +150,7 @@ class StopReplicaRequests:
         self._hosted.unfollow(stopped)
 
     def _delete_stray(self, partition: TopicPartition) -> str:
-        """Delete the log that no partition has opened, if there is one; the disk's error if that failed."""
+        """Delete the log that no partition has opened, if it exists; return the disk's error, "" without an error."""
         deleted, storage_error = self._log_dirs.delete(partition)
         self._maintenance.schedule_async_delete(deleted)
         return storage_error
