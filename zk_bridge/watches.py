@@ -1,4 +1,4 @@
-"""Map changes of znodes to controller events (controller.md 1.2), and events to the actors that watch.
+"""Map changes of znodes to controller events (controller.md 1.2), and find the actors that watch a znode.
 
 The rows are taken from the declarations of the events (`messages.events`), grouped by path.
 

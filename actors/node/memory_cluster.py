@@ -215,9 +215,8 @@ class MemoryCluster:
         """Start every node. Return when all nodes have found each other and the controller."""
         if any(self.directory.glob("node-*")):
             raise ClusterError(
-                f"{self.directory} already contains a cluster. A cluster with an in-memory ZooKeeper cannot "
-                f"use it: choose an"
-                " empty folder."
+                f"{self.directory} contains the data of a cluster. A new cluster with an in-memory ZooKeeper cannot "
+                "use this folder: choose an empty one."
             )
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)

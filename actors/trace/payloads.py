@@ -67,13 +67,13 @@ class ResponsesRead(msgspec.Struct):
 
 
 class StoreRequestRead(msgspec.Struct):
-    """The id of a request to ZooKeeper."""
+    """The part of a recorded StoreRequest that links need: its id."""
 
     id: int
 
 
 class StoreReplyRead(msgspec.Struct):
-    """The id and code of a StoreReply."""
+    """The parts of a recorded StoreReply that links need: its id and error code."""
 
     id: int
     code: int = OK

@@ -75,7 +75,7 @@ def facts(run: Run, partition: TopicPartition | None = None) -> Iterator[Fact]:
 
 
 class _RunReader:
-    """The readers of the facts of one run."""
+    """Finds the facts in the deliveries of one run, one delivery after the other."""
 
     def __init__(self, run: Run, found: list[Fact], partition: TopicPartition | None) -> None:
         self._run = run

@@ -35,7 +35,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
     assert run_ours("replay", str(place)).returncode == 0
     again = run_ours("up", "--zookeeper", "memory", "--port", "0", "--dir", str(place))
     assert (again.returncode, again.stdout) == (1, "")
-    assert "already contains a cluster" in again.stderr
+    assert "contains the data of a cluster" in again.stderr
 
 
 @pytest.mark.parametrize(

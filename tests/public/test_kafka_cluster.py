@@ -370,7 +370,7 @@ def test_a_named_directory_stays_with_all_that_is_in_it(tmp_path: Path) -> None:
     with KafkaCluster(1, directory=tmp_path / "here") as cluster:
         cluster.create_topic("t")
     assert (tmp_path / "here" / "node-0" / "data" / "t-0").is_dir()
-    with pytest.raises(ClusterError, match="here already contains a cluster"):
+    with pytest.raises(ClusterError, match="here contains the data of a cluster"):
         KafkaCluster(1, directory=tmp_path / "here").start()
 
 

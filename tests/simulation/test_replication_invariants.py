@@ -117,6 +117,26 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "a coordinator without ZooKeeper answers OffsetFetch from its cache while the next one has a later offset": """
+        brokers 3
+        seed 161
+        duration 54.182
+        records yes
+        validated yes
+        steady no
+        latency 0.002
+        0.000 create x 1,0 1,2
+        0.000 create t6 1
+        0.000 create t4 1
+        0.000 create t0 2
+        0.100 create t5 1
+        0.200 transact id0 for 7.500
+        0.200 join g1 0
+        5.280 transact id0 for 4.000
+        5.380 mute zk 1 for inf
+        21.777 transact worker for 1.000
+        21.877 expire 2
+    """,
     "a leader commits alone as soon as a reassignment leaves it the only replica, before the znode says so": """
         brokers 3
         seed 28

@@ -110,7 +110,7 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """A part of a LeaderAndIsr request with the number of its partitions that each broker leads."""
+    """A part of a LeaderAndIsr request, and for each broker the number of partitions of this part that it leads."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]
