@@ -379,11 +379,24 @@ class MaintainLogs:
     what: str
 
 
+class LaggingFollower(NamedTuple):
+    """A follower that its leader removes from the ISR, with its log end offset, -1 before its first fetch.
+
+    `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up; -1 means never.
+    """
+
+    broker: int
+    log_end_offset: int
+    fetched_ago: float
+    caught_up_ago: float
+
+
 @message
 class ChangeIsr:
     """A request to IsrKeeperActor to write this ISR if the znode's version is `zk_version`; the reply is IsrChanged.
 
-    `grows` is true for an expand and false for a shrink.
+    `grows` is true for an expand and false for a shrink. A shrink names the followers that leave (`lagging`), the
+    leader's log end offset, and the limit in seconds (`replica.lag.time.max.ms`).
     """
 
     partition: TopicPartition
@@ -394,6 +407,9 @@ class ChangeIsr:
     isr: tuple[int, ...]
     zk_version: int
     grows: bool = True
+    lagging: tuple[LaggingFollower, ...] = ()
+    leader_end: int = -1
+    lag: float = 0.0
 
 
 @message

@@ -138,8 +138,9 @@ class HostedReplica:
         self.log_change(changing_isr(leader, write.isr, now, (yield WALL_MS)))
         self.isr_writes += 1
         epochs = role.broker_id, role.leader_epoch, role.controller_epoch
+        lag = () if grows else (leader.laggards(write.isr, now), leader.log.end, leader.lag)
         yield Send(
-            self.isr_keeper, ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows)
+            self.isr_keeper, ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows, *lag)
         )
 
     def log_state(self) -> LogState:

@@ -43,6 +43,7 @@ from messages.error_codes import (
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
 )
+from messages.partition import LaggingFollower
 from messages.probes import probe
 
 UNKNOWN = -1
@@ -95,6 +96,11 @@ class WriteIsr:
 
 
 ToDo = CompleteProduce | WriteIsr
+
+
+def _ago(at: float, now: float) -> float:
+    """The seconds since then, rounded to microseconds; -1 for NEVER."""
+    return -1.0 if at == NEVER else round(now - at, 6)
 
 
 class Leader:
@@ -194,6 +200,18 @@ class Leader:
     def lagging(self, now: float) -> list[int]:
         """Who is in the ISR and does not belong there (rule 2)."""
         return [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
+
+    def laggards(self, isr: Sequence[int], now: float) -> tuple[LaggingFollower, ...]:
+        """The followers that are in the ISR and not in this one, with how far they are behind."""
+        left = [(replica, self.followers.get(replica)) for replica in self.isr if replica not in isr]
+        return tuple(
+            LaggingFollower(
+                *(replica, follower.log_end_offset),
+                *(_ago(max(follower.fetched_at, follower.caught_up_at), now), _ago(follower.caught_up_at, now)),
+            )
+            for replica, follower in left
+            if follower is not None
+        )
 
     @property
     def is_alone(self) -> bool:

@@ -14,6 +14,7 @@ from messages.error_codes import (
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,
 )
+from messages.partition import LaggingFollower
 
 LAG = 30.0
 
@@ -345,3 +346,13 @@ def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
     assert followed.look_after(99.0) is not None
     followed.tick(100.0)
     assert writes(followed) == [(1, 2)]
+
+
+def test_a_shrink_names_how_far_behind_each_follower_is_and_since_when() -> None:
+    led = leader(1, 2, 3, end=10, now=100.0)
+    never_fetched = (LaggingFollower(2, UNKNOWN, 31.0, 31.0), LaggingFollower(3, UNKNOWN, 31.0, 31.0))
+    assert led.laggards((1,), 131.0) == never_fetched
+    led.fetched(3, 4, 0, 10, 125.0)
+    assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, 6.0, 31.0),)
+    led.followers[3].caught_up_at = led.followers[3].fetched_at = NEVER
+    assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, -1.0, -1.0),)
