@@ -1,3 +1,1 @@
-"""The decisions of a broker as pure functions and classes: which requests it accepts, what its replicas do, what
-clients see.
-"""
+"""The decisions of a broker as pure functions and classes: request checks, replica states and responses to clients."""

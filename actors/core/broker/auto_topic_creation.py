@@ -1,10 +1,9 @@
 """Automatic creation of topics (Kafka's AutoTopicCreationManager).
 
-Rule 1: the internal topics have settings of their own, any other as many partitions and replicas as the node's settings
-        say by default.
-Rule 2: a topic is made only while as many brokers are alive as it shall have replicas.
-Rule 3: an existing or new topic has no leader yet for the asker (code 5): it asks
-        again.
+Rule 1: the internal topics have their own settings. Other topics get the node's default partition count and replication
+        factor.
+Rule 2: a topic is created only if at least as many brokers are alive as the replication factor.
+Rule 3: a topic that exists or was just created has no leader yet for the client (code 5); the client retries.
 """
 
 from __future__ import annotations
@@ -62,11 +61,11 @@ INTERNAL: dict[str, Callable[[NodeSettings], Specification]] = {
     GROUP_METADATA: _group_metadata,
     TRANSACTION_STATE: _transaction_state,
 }
-"""Rule 1, for the topics that brokers keep for themselves."""
+"""Specifications of the internal topics (rule 1)."""
 
 
 def specification(settings: NodeSettings, topic: str) -> Specification:
-    """What a topic of this name is to be like (rule 1)."""
+    """Return the specification of a topic with this name (rule 1)."""
     if topic in INTERNAL:
         return INTERNAL[topic](settings)
     return Specification(settings.num_partitions, settings.default_replication_factor)
@@ -75,10 +74,18 @@ def specification(settings: NodeSettings, topic: str) -> Specification:
 def planned(
     settings: NodeSettings, topic: str, existing: Collection[str], brokers: Sequence[int]
 ) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
-    """Replicas of each partition of a topic to be made beside those that exist, and its overrides.
+    """Return the replicas of each partition of a new topic, and its overrides.
 
-    `brokers` are the live ones. Raises Refused: there can be no topic of this name, or there are too few brokers
-    (rule 2). Replicas go round the brokers, beginning one further with each topic.
+    The replicas are spread round-robin; each topic begins one broker further.
+
+    Args:
+        settings: The broker's settings.
+        topic: The name of the new topic.
+        existing: The names of the existing topics.
+        brokers: The ids of the live brokers.
+
+    Raises:
+        Refused: The name is invalid or collides, or too few brokers are alive (rule 2).
     """
     others = [name for name in existing if name != topic]
     check_new_name(topic, others)

@@ -1,8 +1,8 @@
 """Delay DeleteRecords requests until all replicas have deleted the records (broker.md 9.7 row 95).
 
-Rule 1: records are deleted up to the high watermark at most, of topics that delete.
-Rule 2: a request is answered when the low watermark, which is the least log start offset of all replicas, has reached
-        its offset; or with an error when its time is up or the leadership ends.
+Rule 1: records are deleted up to the high watermark at most, and only of topics with `cleanup.policy=delete`.
+Rule 2: the response follows when the low watermark, which is the least log start offset of all replicas, has reached
+        the offset of the request. After its deadline, or when the leadership ends, it carries an error.
 
 Kafka: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
@@ -20,7 +20,7 @@ from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RAN
 from messages.partition import LogTrimmed, TrimLog
 
 HIGH_WATERMARK = -1
-"""The offset that means the high watermark."""
+"""An offset that stands for the high watermark."""
 
 
 class DelayedDeleteRecords(NamedTuple):
@@ -32,7 +32,7 @@ class DelayedDeleteRecords(NamedTuple):
 
 
 def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: int) -> int:
-    """NONE, or the error code of a DeleteRecords request up to `offset` (rule 1)."""
+    """Return NONE, or the error code of a DeleteRecords request up to `offset` (rule 1)."""
     if not is_leader:
         return NOT_LEADER_OR_FOLLOWER
     if not deletes:
@@ -41,17 +41,17 @@ def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: 
 
 
 def low_watermark(log: ReplicaLog, leader: Leader) -> int:
-    """The least log start offset of all replicas."""
+    """Return the least log start offset of all replicas."""
     return min((log.start, *[follower.log_start_offset for follower in leader.followers.values()]))
 
 
 def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
-    """NONE or an error code to answer with; None while the request waits (rule 2)."""
+    """Return NONE or an error code for the response; None while the request waits (rule 2)."""
     if low >= (log_start if request.offset == HIGH_WATERMARK else request.offset):
         return NONE
     return REQUEST_TIMED_OUT if deadline <= now else None
 
 
 def deleted(partition: TopicPartition, sender: Any, request: TrimLog, error_code: int, low: int = -1) -> Send:
-    """The answer to a DeleteRecords request."""
+    """Return the response to a DeleteRecords request."""
     return Send(sender, LogTrimmed(request.request, request.index, DeletedRecords(partition, error_code, low)))

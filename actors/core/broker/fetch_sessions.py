@@ -1,19 +1,18 @@
-"""Fetch sessions (KIP-227): what a client and the broker both remember between two fetches (broker.md 4.2).
+"""Fetch sessions (KIP-227): state that a client and a broker share between two fetches (broker.md 4.2).
 
-Rule 1: a request of epoch 0 names all its partitions and begins a session, if there is a free slot; one of epoch -1
-        begins none. Both end the session that they name. Every other epoch goes on with a session: the request names
-        the partitions that are new or changed, and those that it forgets.
-Rule 2: a session that is not there is error 70, another epoch than the one expected error 71. After epoch n comes
-        n + 1, and 1 after the largest.
-Rule 3: there are `slots` sessions. Another takes the place of the one that was used longest ago, if that was more than
-        two minutes ago; else of the least valuable, if that is worth less than the new one: followers' sessions are
-        worth more than consumers', then the larger more than the smaller. Who is younger than two minutes is safe,
-        but a consumer's session not from a follower. A session that rests is used all the time.
-Rule 4: an answer within a session names the partitions that have records or an error, or whose high watermark or log
-        start differs from the one last sent to the reader. A last stable offset that moves names none by itself: a
+Rule 1: a request with epoch 0 names all its partitions, and begins a session if a slot is free. A request with epoch -1
+        is sessionless. Both end the session that they name. A request with another epoch continues a session: it names
+        the new, changed and forgotten partitions.
+Rule 2: an unknown session gets error 70, an unexpected epoch error 71. Epoch n is followed by n + 1, and the largest
+        epoch by 1.
+Rule 3: the number of sessions is limited to `slots`. A new session evicts the least recently used one, if its last use
+        was more than two minutes ago. Otherwise it evicts the least valuable one, if that is worth less. Followers'
+        sessions are worth more than consumers', then large ones more than small ones. A session younger than two
+        minutes is not evicted, except a consumer's by a follower's. An idle session counts as used.
+Rule 4: a response within a session contains the partitions with records, with an error, or with a high watermark or log
+        start offset that differs from the last response. A changed last stable offset alone does not add a partition: a
         reader that waits for it gets records.
-Rule 5: the isolation level is that of the session's last request. When it changes, there may be something for the
-        reader in every partition.
+Rule 5: the isolation level is that of the session's last request. When it changes, each partition is read again.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
 """
@@ -39,13 +38,13 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_ID = 2**31 - 1
 SAFE_SECONDS = 120.0
-"""How long a session that is not used, or is new, keeps its place."""
+"""Time in seconds during which an unused or new session is not evicted."""
 
 NEVER = -1.0
-"""Before all times of the node's clock."""
+"""A time before all times of the node's clock."""
 
 UNTOLD = -1
-"""A high watermark or log start that was not sent to the reader."""
+"""A high watermark or log start offset that was not yet sent to the reader."""
 
 
 @attrs.define
@@ -56,12 +55,12 @@ class CachedPartition:
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     known_at: float = NEVER
-    """When the partition itself last heard of this reader."""
+    """The time of the reader's last fetch that the partition has received."""
     idle_until: float = NEVER
-    """Until when the session's polls found a follower caught up; -1 where the partition knows."""
+    """The time until which polls found the follower caught up; -1 if the partition has it."""
 
     def must_tell(self, fetched: FetchedPartition) -> bool:
-        """Rule 4; and record the offsets as sent."""
+        """Return whether a response must contain this partition (rule 4); store its offsets as sent."""
         last_sent = self.high_watermark, self.log_start_offset
         self.high_watermark, self.log_start_offset = fetched.high_watermark, fetched.log_start_offset
         if fetched.body.size or fetched.error_code != NONE or fetched.preferred_read_replica != NO_REPLICA:
@@ -77,12 +76,12 @@ class DelayedFetch:
     request: FetchRequest
     deadline: float
     queue: dict[TopicPartition, None]
-    """Partitions to be read, in order."""
+    """Partitions to read, in order."""
     reading: dict[TopicPartition, None] = attrs.field(factory=dict)
-    """Partitions that were asked."""
+    """Partitions whose reads have no result yet."""
     results: dict[TopicPartition, FetchedPartition] = attrs.field(factory=dict)
     found: int = 0
-    """Bytes of records in the results."""
+    """Size in bytes of the records in the results."""
     parked: bool = False
 
 
@@ -92,27 +91,27 @@ class Session:
 
     id: int
     key: int
-    """The number of the request that began it."""
+    """The number of the request that began the session."""
     replica_id: int
     created_at: float
     partitions: dict[TopicPartition, CachedPartition]
     isolation_level: int = READ_UNCOMMITTED
     epoch: int = INITIAL_EPOCH + 1
-    """That of the next request."""
+    """The epoch of the next request."""
     used_at: float = 0.0
-    """When the last request came, that we know of."""
+    """The time of the last known request."""
     resting: bool = False
-    """Whether the listener answers its polls: there is nothing to tell."""
+    """Whether the session is idle: the listener answers its polls."""
     unread: dict[TopicPartition, None] = attrs.field(factory=dict)
-    """Partitions in which there may be something for the reader, the one first that has waited longest."""
+    """Partitions that may have data for the reader, the longest unread first."""
     moved: dict[TopicPartition, None] = attrs.field(factory=dict)
-    """Partitions of which there may be something to tell, but no records."""
+    """Partitions with changed offsets, but without new records."""
     fetch: DelayedFetch | None = None
-    """The request under way."""
+    """The request in flight."""
 
     @property
     def is_follower(self) -> bool:
-        """Whether a broker reads, not a consumer."""
+        """Whether the reader is a broker, not a consumer."""
         return self.replica_id != CONSUMER
 
     @property
@@ -121,7 +120,7 @@ class Session:
         return self.is_follower, len(self.partitions), self.id
 
     def update(self, request: FetchRequest) -> None:
-        """Take over what an incremental request says."""
+        """Apply the changes of an incremental request."""
         if self.isolation_level != request.isolation_level:
             self.isolation_level = request.isolation_level
             self.unread.update(dict.fromkeys(self.partitions))
@@ -144,14 +143,23 @@ class FetchSessions:
         self._slots = slots
         self._next_id = first_id
         self._sessions: dict[int, Session] = {}
-        """By id, the one first whose last request came here longest ago."""
+        """Sessions by id, the least recently used first."""
         self._ended: list[Session] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, number: int, now: float) -> Session | int:
-        """The session that the request `number` goes on with or begins; or the code to refuse it (rules 1, 2)."""
+        """Find or begin the session of a request (rules 1, 2).
+
+        Args:
+            request: The fetch.
+            number: The number of the request, which becomes the key of a new session.
+            now: Seconds of the node's clock.
+
+        Returns:
+            The session, or the error code that refuses the request.
+        """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id in self._sessions:
                 self._end(self._sessions[request.session_id])
@@ -181,15 +189,15 @@ class FetchSessions:
         return found
 
     def get(self, session_id: int) -> Session | None:
-        """The session of that id, if there is one."""
+        """Return the session with this id, if it exists."""
         return self._sessions.get(session_id)
 
     def holds(self, session: Session) -> bool:
-        """Whether it is there still."""
+        """Return whether this session still exists."""
         return self._sessions.get(session.id) is session
 
     def take_ended(self) -> list[Session]:
-        """The sessions that have ended since it was last asked."""
+        """Return the sessions that have ended since the last call."""
         taken, self._ended = self._ended, []
         return taken
 
@@ -198,7 +206,7 @@ class FetchSessions:
         self._ended.append(session)
 
     def _evict(self, new: Session, now: float) -> bool:
-        """Rule 3."""
+        """Evict a session for a new one (rule 3); return whether a slot is free."""
         if len(self._sessions) < self._slots:
             return True
         oldest = next((session for session in self._sessions.values() if not session.resting), None)

@@ -1,23 +1,22 @@
-"""The follower's side of replication: which partitions are fetched from a leader, and the next request for each
-(broker.md 4).
+"""The follower's side of replication: the partitions fetched from one leader, and the next request (broker.md 4).
 
-Rule 1: a partition is first *truncating*: where its log and the leader's part is found by the leader epochs. Then it is
-        *fetching*, from its log's end on. One whose offset the leader does not have is *out of range*, until it knows
-        where the leader's log ends or begins.
-Rule 2: one request is under way at a time; the next is made when every partition has dealt with the answer. Truncating
-        goes before finding offsets, that before fetching.
-Rule 3: an answer counts for a partition only if it still follows in the same epoch, at the same offset.
-Rule 4: what fails waits for the backoff. A partition whose own epoch is over (74), or whose disk failed, is left alone
-        until the controller's next order.
-Rule 5: of an answer that brings nothing new the partition hears nothing. One that got records is asked for last the
-        next time: an answer has a maximum size, and no partition may use all of it forever. (Within a session the
-        leader sees to that.)
-Rule 6: fetches go by a session where the leader grants one (`fetch_sessions`): then a fetch names what has changed, and
-        what is not fetched any more. A session that is lost (70) is begun anew, one in doubt (71, no answer) is ended
-        and begun anew by the next request. A poll in which nothing changes costs nothing per partition, and is repeated
-        by the network itself, if no backoff runs, until it brings something or we have something to say.
-Rule 7: the bytes of throttled replicas are counted (`replication_quota`); while they are held back, those of them that
-        are not in sync are not asked for.
+Rule 1: a partition first *truncates*: leader epochs show where its log and the leader's diverge. Then it *fetches* from
+        its log end offset. A partition whose offset the leader does not have is *out of range*, until it has the offset
+        at which the leader's log begins or ends.
+Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
+        comes before offset lookups, and these before fetches.
+Rule 3: a response counts for a partition only if it is still followed in the same epoch, at the same offset.
+Rule 4: a failure is retried after the back-off. A partition with an outdated epoch (74), or with a failed disk, is not
+        fetched until the controller's next order.
+Rule 5: a partition gets no message about a response without news. A partition that got records is the last in the next
+        request: a response has a maximum size, and no partition may always use all of it. Within a session the leader
+        rotates the partitions.
+Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fetch then names only changed and forgotten
+        partitions. A lost session (70) is begun again. A session in doubt (71, or no response) is ended and begun again
+        by the next request. A poll without changes costs nothing per partition. If no back-off is running, the network
+        repeats such a poll until it returns data or this fetcher interrupts it.
+Rule 7: the bytes of throttled replicas are counted (`replication_quota`). During a back-off the fetcher does not fetch
+        throttled replicas that are out of sync.
 
 Kafka: `ReplicaFetcherThread` and its `FetchSessionHandler`.
 """
@@ -61,13 +60,13 @@ from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, T
 FETCH_VERSION = 11
 EPOCH_VERSION = 3
 LIST_OFFSETS_VERSION = 5
-"""What brokers of protocol version 2.6 speak with each other (broker.md 4.1)."""
+"""The version that brokers of protocol version 2.6 use between them (broker.md 4.1)."""
 
 UNKNOWN_EPOCH = -1
 
 
 class Phase(enum.Enum):
-    """What a fetcher does next for a partition, such as truncate or fetch."""
+    """The next step of a fetcher for a partition, such as truncation or a fetch."""
 
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -83,15 +82,15 @@ class PartitionFetchState:
     log_end_offset: int
     high_watermark: int
     ask_epoch: int
-    """The leader epoch whose end the leader is asked for, -1 where the log has none."""
+    """The leader epoch whose end offset is requested from the leader; -1 if the log has no epoch."""
     phase: Phase = Phase.TRUNCATING
     not_before: float = 0.0
     last_sent: tuple[int, int] = (-1, -1)
-    """High watermark and log start that the partition last heard of."""
+    """The high watermark and the log start offset that were last sent to the partition."""
     busy: bool = False
+    """Whether the partition is processing what it was sent."""
     adding: bool = False
     """Whether a reassignment adds the replica."""
-    """Whether the partition is dealing with what it was sent."""
 
 
 class PartitionCommand(NamedTuple):
@@ -122,25 +121,25 @@ class Fetcher:
     def __init__(self, settings: FetchSettings) -> None:
         self.partitions: dict[TopicPartition, PartitionFetchState] = {}
         self.failed: dict[TopicPartition, int] = {}
-        """Partitions left alone, with the code (rule 4)."""
+        """Partitions that are not fetched, with the error code (rule 4)."""
         self.throttled = ThrottledReplicas()
         self._throttled_bytes = 0
         self._held_until = 0.0
         self._settings = settings
         self._due: dict[Phase, dict[TopicPartition, None]] = {phase: {} for phase in Phase}
-        """Partitions that may be asked about now, by what they need."""
+        """Partitions that are due, by phase."""
         self._delayed: list[tuple[float, TopicPartition]] = []
         self._busy = 0
         self._asked: dict[TopicPartition, tuple[int, int]] = {}
-        """What the request under way is about, if it is no fetch: leader epoch and offset (or epoch) of each."""
+        """The leader epoch and the offset (or epoch) of each partition in the request in flight; empty for a fetch."""
         self._session = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._named: dict[TopicPartition, FetchPartition] = {}
-        """What the leader's session holds of us, or the fetch under way."""
+        """The partitions of the leader's session, or of the fetch in flight."""
         self._changed: dict[TopicPartition, None] = {}
-        """Partitions of which the session may have to hear something else."""
+        """Partitions that may differ from the leader's session."""
         self._behind: dict[TopicPartition, int] = {}
-        """How many records partitions are behind their leaders' high watermarks, where they are."""
+        """The lag in records behind the leader's high watermark, of partitions that lag."""
 
     # ------------------------------------------------------------------------------------------------ orders
 
@@ -153,7 +152,16 @@ class Fetcher:
         epoch: int,
         adding: bool = False,
     ) -> None:
-        """Begin, or begin anew in another epoch. `epoch` is the newest in the log, -1 where there is none."""
+        """Begin to follow a partition, or begin again in another epoch.
+
+        Args:
+            partition: The partition.
+            leader_epoch: The leader epoch of the controller's order.
+            log_end_offset: The end of the replica's log.
+            high_watermark: The replica's high watermark.
+            epoch: The newest epoch in the log, -1 without epochs.
+            adding: Whether a reassignment adds the replica.
+        """
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
             self.unfollow((partition,))
@@ -163,7 +171,7 @@ class Fetcher:
             self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are followed here no longer."""
+        """Stop following these partitions."""
         for partition in partitions:
             self.failed.pop(partition, None)
             if partition in self.partitions:
@@ -171,11 +179,11 @@ class Fetcher:
                 self._busy -= self.partitions.pop(partition).busy
 
     def back_off(self, until: float) -> None:
-        """Ask for throttled replicas no more until then (rule 7); what is under way counts."""
+        """Do not fetch throttled replicas until then (rule 7); the request in flight still counts."""
         self._held_until = until
 
     def take_throttled_bytes(self) -> int:
-        """How many have come since this was last asked."""
+        """Return the bytes of throttled replicas that arrived since the last call."""
         taken, self._throttled_bytes = self._throttled_bytes, 0
         return taken
 
@@ -183,15 +191,15 @@ class Fetcher:
 
     @property
     def settled(self) -> bool:
-        """Whether every partition has dealt with what it was sent."""
+        """Whether every partition has processed what it was sent."""
         return not self._busy
 
     def next_time(self) -> float | None:
-        """The time of the next request; None if there is none."""
+        """Return the time of the next delayed request; None without one."""
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[PartitionCommand]:
-        """Partitions whose logs have no epoch: they are cut at their high watermark, without asking anybody."""
+        """Truncate partitions whose logs have no epoch to their high watermark, without a request to the leader."""
         self._end_delays(now)
         orders = []
         for partition in list(self._due[Phase.TRUNCATING]):
@@ -202,7 +210,7 @@ class Fetcher:
         return orders
 
     def next_request(self, now: float) -> Request | None:
-        """The next request to the leader (rule 2); None if nothing is due."""
+        """Return the next request to the leader (rule 2); None if nothing is due."""
         self._end_delays(now)
         broker_id, following = self._settings.broker_id, self.partitions
         truncating = [(partition, following[partition]) for partition in self._due[Phase.TRUNCATING]]
@@ -222,16 +230,16 @@ class Fetcher:
         return self._fetch() if self._due[Phase.FETCHING] else None
 
     def may_repeat(self, request: Request) -> bool:
-        """Whether nothing has to be said before something is heard (rule 6)."""
+        """Return whether the network may repeat this request until it returns data (rule 6)."""
         return is_idle_poll(request) and not self._delayed
 
     def polled(self, times: int) -> None:
-        """The network repeated the request under way so often before it was answered."""
+        """Advance the session's epoch by the number of times that the network repeated the request in flight."""
         for _ in range(times):
             self._epoch = next_epoch(self._epoch)
 
     def _fetch(self) -> FetchRequest:
-        """Everything where a session begins or there is none, else what has changed (rule 6)."""
+        """Return a fetch: of all partitions at a session's begin or without one, else of what has changed (rule 6)."""
         settings, due = self._settings, self._due[Phase.FETCHING]
         forgotten: tuple[TopicPartition, ...] = ()
         if self._epoch == INITIAL_EPOCH:
@@ -264,10 +272,10 @@ class Fetcher:
         most = self._settings.partition_max_bytes
         return FetchPartition(partition, followed.log_end_offset, most, followed.leader_epoch, start)
 
-    # ------------------------------------------------------------------------------------------------ answers
+    # ---------------------------------------------------------------------------------------------- responses
 
     def unanswered(self, now: float) -> None:
-        """The request under way failed as a whole. A session may have heard of it, and is ended by the next."""
+        """Back off after a failed request. The leader may have received it, so the next request ends the session."""
         asked, self._asked = list(self._asked), {}
         if not asked:
             asked = list(self._due[Phase.FETCHING])
@@ -276,7 +284,7 @@ class Fetcher:
             self._delay(partition, now)
 
     def fetched(self, response: FetchResponse, now: float) -> list[PartitionCommand]:
-        """The leader's records."""
+        """Process a fetch response; return the messages to partitions."""
         if response.error_code != NONE:
             if response.error_code == FETCH_SESSION_ID_NOT_FOUND:
                 self._session = NO_SESSION
@@ -308,7 +316,7 @@ class Fetcher:
         return orders
 
     def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[PartitionCommand]:
-        """Where the leader's epochs end."""
+        """Process the end offsets of the leader's epochs; return the messages to partitions."""
         orders = []
         for ended in results:
             partition, error_code = ended.partition, ended.error_code
@@ -326,7 +334,7 @@ class Fetcher:
         return orders
 
     def offsets_listed(self, results: Iterable[ListedOffset], now: float) -> list[PartitionCommand]:
-        """Where the leader's log ends or begins (broker.md 4.4, code 1)."""
+        """Process the offsets at which the leader's logs begin or end (broker.md 4.4, code 1)."""
         orders = []
         for listed in results:
             partition, error_code, offset = listed.partition, listed.error_code, listed.offset
@@ -349,12 +357,12 @@ class Fetcher:
         return orders
 
     def max_lag(self) -> int:
-        """How many records the partition that is behind most is behind its leader's high watermark."""
+        """Return the largest lag of a partition behind its leader's high watermark, in records."""
         self._behind = {tp: lag for tp, lag in self._behind.items() if tp in self.partitions}
         return max(self._behind.values(), default=0)
 
     def replicated(self, done: Replicated, now: float) -> None:
-        """A partition has dealt with what it was sent."""
+        """Continue with a partition that has processed what it was sent."""
         followed = self.partitions.get(done.partition)
         if followed is None or followed.leader_epoch != done.leader_epoch:
             return
@@ -380,7 +388,7 @@ class Fetcher:
     # ------------------------------------------------------------------------------------------------ rules
 
     def _still(self, partition: TopicPartition) -> PartitionFetchState | None:
-        """Rule 3."""
+        """Return the state of a partition for which a response still counts (rule 3); otherwise None."""
         followed, asked = self.partitions.get(partition), self._asked.get(partition)
         if followed is None or asked is None:
             return None
@@ -394,7 +402,7 @@ class Fetcher:
             self._delay(partition, now)
 
     def _fail(self, partition: TopicPartition, error_code: int) -> None:
-        """Rule 4."""
+        """Do not fetch the partition until the controller's next order (rule 4)."""
         self.unfollow((partition,))
         self.failed[partition] = error_code
 
@@ -409,14 +417,17 @@ class Fetcher:
         heappush(self._delayed, (until, partition))
 
     def _throttle(self, partition: TopicPartition) -> None:
-        """Rule 7. In sync is who has all that is committed, as far as it knows."""
+        """Delay a throttled partition that is not in sync (rule 7).
+
+        A partition counts as in sync if it has everything up to the last known high watermark.
+        """
         followed = self.partitions[partition]
         known, _ = followed.last_sent
         if partition in self.throttled and not 0 <= known <= followed.log_end_offset:
             self._wait(partition, followed, self._held_until)
 
     def _end_delays(self, now: float) -> None:
-        """Those whose backoff is over may be asked about again."""
+        """Make partitions due whose back-off has ended."""
         while self._delayed and self._delayed[0][0] <= now:
             not_before, partition = heappop(self._delayed)
             followed = self.partitions.get(partition)
@@ -426,7 +437,7 @@ class Fetcher:
     def _order(
         self, partition: TopicPartition, message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
     ) -> PartitionCommand:
-        """The partition has something to do, and is not asked about meanwhile."""
+        """Return a message to a partition, which is not in a request until it has processed the message."""
         self._is_not_due(partition)
         self.partitions[partition].busy = True
         self._busy += 1

@@ -1,26 +1,27 @@
 """Pending fetch requests, of which some wait for data in purgatory (Kafka's DelayedFetch; broker.md 3.7).
 
-Rule 1: `min_bytes` and `max_bytes` are totals over a request. It is answered when there is enough, when a partition
-        fails, when it asks for nothing, or when its time is up: with what is there then.
-Rule 2: for each log we store its state at the last read, and its later notifications. It notifies each value once when
-        that moves on from there (`LogMoved`), so a value without a notification is as it was read. One with a
-        notification that was sent to a reader may have moved again: the reader's next poll reads it.
-Rule 3: a partition is read where there may be something for the reader: it is new to the session, its reader has moved,
-        its log has grown beyond the reader, its role has changed, or it gave records or an error the last time. All
-        others cost a poll nothing.
-Rule 4: partitions are read in waves, as many at a time as may fill what is left of the answer. The first that has
-        anything gives at least one batch; who comes after the answer is full is read for its offsets only.
-Rule 5: a follower that is in sync and caught up is not announced to its partition at each poll: the session notes when
-        it polled, and says so when the log has grown, and to a partition that is about to find that it lags behind.
-Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader says that it is as good as
-        itself (`replica.selector.class`, broker.md 3.7).
-Rule 7: a session whose reader received nothing, and that has nothing left to send, is idle: the listener says
-        for us that there is nothing, and no poll comes here. It is woken when a log that it reads has moved, and until
-        we hear when it polled last, it polls now.
-Rule 8: followers' bytes of throttled replicas are counted when they are answered; while there are too many, partitions
-        are marked when they are read (`replication_quota`).
+Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response follows when enough bytes are found, when a
+        partition fails, when the request has no partition, or after its timeout with what was found until then.
+Rule 2: this module stores each log's state at its last read, and as notified since. A log notifies each value once,
+        when it first changes after the read (`LogMoved`). A value without a notification is therefore as it was read. A
+        value that was notified and sent to a reader may have changed again: the reader's next poll reads it.
+Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader has moved, its
+        log has grown beyond the reader, its role has changed, or its last read returned records or an error. All other
+        partitions cost a poll nothing.
+Rule 4: partitions are read in waves, each as large as may fill the rest of the response. The first partition with data
+        returns at least one batch. Partitions after the response is full return only their offsets.
+Rule 5: an in-sync follower that is caught up is not announced to its partition at each poll. The session notes the time
+        of the poll, and passes it on when the log has grown, and to a partition that is about to find that the follower
+        lags.
+Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader finds that replica equally good
+        (`replica.selector.class`, broker.md 3.7).
+Rule 7: a session is idle if its reader received nothing and it has nothing left to send. Then the listener answers its
+        polls, and none arrives here. A change of a log that it reads wakes it. Until the time of its last poll arrives,
+        the present time is used.
+Rule 8: bytes that followers read of throttled replicas are counted with the response. Above the quota, reads of such
+        partitions are marked (`replication_quota`).
 
-Nothing here waits or asks: methods take what happened and the time, and give what is to be done about it, in order.
+Methods do not wait or send: they take an event and the time; `take` returns the resulting steps in order.
 
 Kafka: a fetch that waits is a `DelayedFetch` in the purgatory.
 """
@@ -65,13 +66,15 @@ class Respond:
     number: int
     response: FetchResponse
     rest: int = 0
-    """The epoch of the next poll of a session that rests from now on (rule 7)."""
+    """The epoch of the next poll of a session that is idle from now on (rule 7); otherwise 0."""
 
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to stop the listener from answering an idle session's fetches; `Fetches.woken` is then called with
-    the time of the last fetch."""
+    """An instruction to stop the listener from answering an idle session's fetches.
+
+    `Fetches.woken` is then called with the time of the last fetch.
+    """
 
     session_id: int
 
@@ -86,40 +89,45 @@ class Fetches:
         self.sessions = FetchSessions(0)
         self.quota = ReplicationQuota()
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
-        """As it was read, and with its later notifications (rule 2)."""
+        """Each log's state as it was read, and with the later notifications (rule 2)."""
         self._under_way: dict[int, Session] = {}
-        """By the request's number."""
+        """Sessions with a request in flight, by the request's number."""
         self._readers: dict[TopicPartition, dict[int, Session]] = {}
-        """Who is to hear that a log has moved."""
+        """Sessions that read a log, by partition and key."""
         self._deadlines: list[tuple[float, int]] = []
         self._to_do: list[ToDo] = []
         self._alive: frozenset[int] = frozenset()
         self._by_rack: dict[str, tuple[int, ...]] = {}
-        """The live brokers of each rack, where consumers are sent to replicas in theirs (rule 6)."""
+        """The live brokers of each rack; empty unless consumers are sent to replicas in their rack (rule 6)."""
 
     @property
     def next_deadline(self) -> float | None:
-        """When the first time is up."""
+        """The earliest deadline of a pending fetch."""
         while self._deadlines and self._deadlines[0][1] not in self._under_way:
             heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def take(self) -> list[ToDo]:
-        """What is to be done since it was last asked, in order."""
+        """Return the steps to carry out since the last call, in order."""
         taken, self._to_do = self._to_do, []
         return taken
 
     # ------------------------------------------------------------------------------------------------ events
 
     def brokers_alive(self, ids: Iterable[int], racks: Iterable[str | None] = ()) -> None:
-        """Which brokers are alive: others do not come into an ISR. `racks` where consumers go by them, else none."""
+        """Set the live brokers: only they may join an ISR.
+
+        Args:
+            ids: Their broker ids.
+            racks: Their racks, in the same order; empty unless consumers are sent to replicas in their rack.
+        """
         self._alive, self._by_rack = frozenset(ids), {}
         for broker, rack in zip(ids, racks, strict=False):
             if rack:
                 self._by_rack[rack] = (*self._by_rack.get(rack, ()), broker)
 
     def begin(self, number: int, request: FetchRequest, now: float) -> None:
-        """A request has come."""
+        """Begin a fetch request."""
         session = self.sessions.find(request, number, now)
         for ended in self.sessions.take_ended():
             self._wake_session(ended, now)
@@ -132,7 +140,7 @@ class Fetches:
             self._answer(session, session.fetch, now)
         self._leave(session, request.forgotten)
         for part in request.partitions:
-            if part.partition in session.partitions:  # and not forgotten at the same time
+            if part.partition in session.partitions:  # and not forgotten by the same request
                 self._readers.setdefault(part.partition, {})[session.key] = session
         if not self._near(request):
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
@@ -145,9 +153,14 @@ class Fetches:
     def read(
         self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
     ) -> None:
-        """A partition was read for a request: `state` is the log's current state, None if it is not hosted.
+        """Note the result of a partition's read.
 
-        `in_sync`: False where a follower is to be announced again at its next poll, for it may come into the ISR.
+        Args:
+            number: The number of the fetch request.
+            result: The partition's part of the response.
+            state: The log's current state, None if it is not hosted.
+            now: Seconds of the node's clock.
+            in_sync: False if a follower must be announced again at its next poll, because it may join the ISR.
         """
         partition = result.partition
         session = self._under_way.get(number)
@@ -175,14 +188,14 @@ class Fetches:
         self._go_on(session, fetch, now)
 
     def moved(self, partition: TopicPartition, state: LogState, now: float) -> None:
-        """A log says how it stands."""
+        """Note a log's new state."""
         known = self._logs.get(partition)
         if known is not None:
             self._logs[partition] = known[0], state
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """A partition has come, gone, or failed: all its readers check again, also those with a pending question."""
+        """Read a partition again for all readers, after it was added, removed or failed; repeat pending reads."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
         for session in list(readers.values()) if readers else ():
@@ -191,7 +204,13 @@ class Fetches:
             self._look_again(session, partition, now)
 
     def woken(self, session_id: int, epoch: int, used_at: float) -> None:
-        """A session rests no longer: what its next request is, and when it polled last."""
+        """End the idle state of a session.
+
+        Args:
+            session_id: The session.
+            epoch: The epoch of its next request.
+            used_at: The time of its last poll, in seconds of the node's clock.
+        """
         session = self.sessions.get(session_id)
         if session is not None:
             session.resting = False
@@ -201,7 +220,7 @@ class Fetches:
                 place.idle_until = min(place.idle_until, used_at)
 
     def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
-        """(replica, when its poll last found it caught up) of the followers that read a partition (rule 5)."""
+        """Return (replica, time at which its poll last found it caught up) of the partition's followers (rule 5)."""
         found = []
         for session in self._readers.get(partition, {}).values():
             if session.resting:
@@ -213,7 +232,7 @@ class Fetches:
         return tuple(found)
 
     def drop(self, number: int) -> None:
-        """The reader has gone without waiting for the answer."""
+        """Drop the fetch of a closed connection."""
         session = self._under_way.pop(number, None)
         if session is not None:
             session.fetch = None
@@ -221,7 +240,7 @@ class Fetches:
                 self._leave(session, session.partitions)
 
     def expire(self, now: float) -> None:
-        """Answer those whose time is up, with what they have."""
+        """Respond to fetches whose deadline has passed, with what they have."""
         while self._deadlines and self._deadlines[0][0] <= now:
             session = self._under_way.get(heappop(self._deadlines)[1])
             if session is not None and session.fetch is not None and not session.fetch.reading:
@@ -230,7 +249,7 @@ class Fetches:
     # ------------------------------------------------------------------------------------------------ reading
 
     def _has_nothing(self, session: Session, partition: TopicPartition) -> bool:
-        """Whether it is known, without asking, that a consumer finds nothing in a partition (rule 3)."""
+        """Return whether the stored state shows that a consumer finds no data in a partition (rule 3)."""
         known = self._logs.get(partition)
         if known is None or session.is_follower:
             return False
@@ -242,7 +261,7 @@ class Fetches:
         return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= _limit(session, last_sent)
 
     def _go_on(self, session: Session, fetch: DelayedFetch, now: float) -> None:
-        """Read the next wave (rule 4); when all is read, answer or wait."""
+        """Read the next wave (rule 4); when all is read, respond or wait."""
         if fetch.reading:
             return
         left, promised = fetch.request.max_bytes - fetch.found, 0
@@ -283,7 +302,7 @@ class Fetches:
         )
 
     def _near(self, request: FetchRequest) -> tuple[int, ...]:
-        """The brokers in a consumer's rack (rule 6)."""
+        """Return the brokers in a consumer's rack (rule 6)."""
         return self._by_rack.get(request.rack_id, ()) if request.replica_id == CONSUMER else ()
 
     # ------------------------------------------------------------------------------------------------ waiting
@@ -291,7 +310,7 @@ class Fetches:
     def _spread(
         self, partition: TopicPartition, before: LogState, state: LogState, now: float, reader: Session | None = None
     ) -> None:
-        """A log has moved: tell those who read it, but for the one whose reading has brought it to light."""
+        """Pass a log's change to its readers, except the session whose read has shown the change."""
         for session in list(self._readers.get(partition, {}).values()):
             self._wake_session(session, now)
             session.moved[partition] = None
@@ -299,14 +318,14 @@ class Fetches:
                 continue
             fetch = session.fetch
             if fetch is not None and partition in fetch.results and not fetch.results[partition].body.size:
-                del fetch.results[partition]  # its offsets are old; those of the log replace it
+                del fetch.results[partition]  # its offsets are outdated; the log's new offsets replace them
             offset = session.partitions[partition].part.fetch_offset
             new_role = (state.leader_epoch, state.leads) != (before.leader_epoch, before.leads)
             if new_role or _limit(session, state) > offset or not state.start <= offset <= state.end:
                 self._look_again(session, partition, now)
 
     def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
-        """There may be something for the reader; of a follower it is said until when it was caught up (rule 5)."""
+        """Read a partition again for a session; note until when a follower was caught up (rule 5)."""
         self._wake_session(session, now)
         fetch = session.fetch
         if partition not in session.unread:
@@ -317,22 +336,22 @@ class Fetches:
             self._go_on(session, fetch, now)
 
     def _wake_session(self, session: Session, now: float) -> None:
-        """Rule 7."""
+        """End the idle state of a session (rule 7)."""
         if session.resting:
             session.resting, session.used_at = False, now
             self._to_do.append(WakeSession(session.id))
 
     def _leave(self, session: Session, partitions: Iterable[TopicPartition]) -> None:
-        """The session wants to hear of these no longer."""
+        """Remove the session from the readers of these partitions."""
         for partition in partitions:
             readers = self._readers.get(partition)
             if readers is not None and readers.pop(session.key, None) is not None and not readers:
                 del self._readers[partition]
 
-    # ------------------------------------------------------------------------------------------------ answers
+    # ---------------------------------------------------------------------------------------------- responses
 
     def _answer(self, session: Session, fetch: DelayedFetch, now: float) -> None:
-        """Answer with what there is: within a session what is new, else all partitions."""
+        """Respond with what was found: within a session only news, otherwise all partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
         request, moved, session.moved = fetch.request, session.moved, {}
@@ -364,7 +383,7 @@ class Fetches:
         self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
     def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
-        """What is said of a partition that was not read for this request, for there was nothing to be read."""
+        """Return the offsets of a partition without data to read."""
         known = self._logs.get(partition)
         if known is None:
             return None
@@ -373,19 +392,19 @@ class Fetches:
 
 
 def _limit(session: Session, state: LogState) -> int:
-    """Up to where a reader may read: a follower everything, a consumer by its isolation level."""
+    """Return the end offset for a reader: the log end for a follower, by isolation level for a consumer."""
     if session.is_follower:
         return state.end
     return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark
 
 
 def _figures(state: LogState) -> tuple[int, int, int]:
-    """The result for a reader without a read of the log."""
+    """Return the offsets that a response without records contains."""
     return state.high_watermark, state.stable, state.start
 
 
 def _is_satisfied(session: Session, fetch: DelayedFetch) -> bool:
-    """Rule 1, but for the time."""
+    """Return whether the fetch can be answered before its deadline (rule 1)."""
     if fetch.found >= fetch.request.min_bytes or not session.partitions:
         return True
     return any(

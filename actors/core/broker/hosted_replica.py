@@ -1,9 +1,9 @@
-"""HostedReplica holds the state of a hosted replica, and computes what follows from a change of that state.
+"""HostedReplica holds the state of a hosted replica, and computes the effects of a change of that state.
 
-Rule 1: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
+Rule 1: a disk error makes the order or request fail with code 56. The replica manager is notified, and takes the whole
         log directory offline.
-Rule 2: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
-        nothing has to be asked of a partition in which nothing happens.
+Rule 2: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
+        unchanged partition therefore needs no message.
 
 Kafka: the fields of `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords`.
 """
@@ -62,7 +62,7 @@ class HostedReplica:
 
     def __init__(self) -> None:
         self.address: Any = None
-        """The address of the actor that carries the events, for other actors' replies."""
+        """The address of the partition's actor, for replies."""
         self.role = _NO_ROLE
         self.settings = _DEFAULTS
         self.log = ReplicaLog()
@@ -70,23 +70,23 @@ class HostedReplica:
         """The followers, the ISR and the delayed produces while this replica leads."""
         self.delayed_deletes: tuple[DelayedDeleteRecords, ...] = ()
         self.verification: Verifying | None = None
-        """The transactions of producers while this replica leads; None before the first."""
+        """The transactions of producers while this replica leads; None before the first transaction."""
         self.manager: Any = None
         self.isr_keeper: Any = None
         self.verifier: Any = None
         self.health_flags: tuple[str, ...] = ()
-        """The health flags that the replica manager has."""
+        """The health flags last sent to the replica manager."""
         self.reader: tuple[Any, LogState, LogState] | None = None
         """The last reader of the log, its state at that read, and the changes sent since (rule 2)."""
         self.isr_writes = 0
         """ISR writes without an outcome, those of earlier leaderships included."""
         self.look_at: float | None = None
-        """The time of the reminder to look at the followers."""
+        """The time of the next check of the followers."""
         self.alarm: float | None = None
         """The next deadline of a waiting request."""
 
     def next_look(self, leader: Leader, now: float) -> float | None:
-        """When it is to be reminded of its followers, if the reminder must be sent now."""
+        """Return the time of the next check of the followers, if a reminder must be scheduled now; otherwise None."""
         if self.look_at is not None:
             return None
         after = leader.look_after(now)
@@ -96,9 +96,14 @@ class HostedReplica:
         return self.look_at
 
     def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Iterable[Effect]:
-        """Do what the leader's state wants done; `reminds`: also the reminder of its followers.
+        """Return the effects that the leader's state requires.
 
-        Mostly it wants nothing done: then this costs no generator.
+        Usually it requires none, and then no generator is created.
+
+        Args:
+            leader: The leader's state.
+            now: Seconds of the node's clock.
+            reminds: Whether to schedule the check of the followers too.
         """
         to_do = leader.take()
         if to_do or self.log.moved:
@@ -114,7 +119,7 @@ class HostedReplica:
         yield from self._after_change(leader, now, reminds)
 
     def _after_change(self, leader: Leader, now: float, reminds: bool) -> Iterable[Effect]:
-        """Set the next deadline, notify the reader, and have the followers looked at."""
+        """Return the effects that set the next deadline, notify the reader, and schedule the check of the followers."""
         effects: tuple[Effect, ...] = NOTHING
         if leader is self.leader:
             deadline = leader.next_deadline
@@ -144,7 +149,7 @@ class HostedReplica:
         )
 
     def log_state(self) -> LogState:
-        """The state of the log for readers."""
+        """Return the log's state for readers."""
         role, log = self.role, self.log
         offsets = log.start, log.high_watermark, log.last_stable_offset, log.end
         return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
@@ -171,12 +176,12 @@ class HostedReplica:
         return (Send(self.manager, PartitionHealth(self.role.partition, found)),)
 
     def find_health_flags(self) -> tuple[str, ...]:
-        """The health flags of a partition that is led here."""
+        """Return the health flags of a partition that is led here."""
         leader = self.leader
         return () if leader is None else health_flags(self.role, leader.isr, leader.min_isr)
 
     def complete_deletes(self, leader: Leader, now: float) -> Iterable[Send | WakeAt]:
-        """Answer the DeleteRecords requests that wait no longer."""
+        """Respond to DeleteRecords requests that no longer wait."""
         if not self.delayed_deletes:
             return NOTHING
         low, effects = low_watermark(self.log, leader), list[Send | WakeAt]()
@@ -193,25 +198,25 @@ class HostedReplica:
         return effects
 
     def log_change(self, text: str) -> None:
-        """Write to the log, with the partition's name."""
+        """Write a line to the log, with the partition's name."""
         log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
 
     def wake(self, at: float) -> tuple[WakeAt, ...]:
-        """Have the deadlines checked at this time, unless they are checked earlier."""
+        """Check the deadlines at this time, unless an earlier check is set."""
         if self.alarm is not None and self.alarm <= at:
             return ()
         self.alarm = at
         return (WakeAt(at),)
 
     def log_failed(self, error: StorageError) -> Effects[int]:
-        """Rule 1; the code of whatever was asked of the log."""
+        """Notify the replica manager of a disk error (rule 1); return the error code of the operation."""
         if error.failure:
             yield Send(self.manager, LogFailed(self.role.partition, error.failure))
         return KAFKA_STORAGE_ERROR
 
 
 def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
-    """Answer delayed produces."""
+    """Respond to delayed produces."""
     for sender, of_sender in groupby(released, lambda release: release.token[0]):
         done = []
         for release in of_sender:

@@ -1,28 +1,26 @@
 """The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
-Rule 1 (followers): of each other replica we know the log end offset (LEO), which is where it last fetched from, and
-        when it was last caught up: it had then all that the leader had, now or at its previous fetch.
-Rule 2 (shrink): out of the ISR goes who is behind, and was last caught up more than `lag` ago. Who is not behind stays,
-        however silent. The leader always stays.
-Rule 3 (expand): into the ISR comes a live replica that has reached the high watermark and the start of this leader's
+Rule 1 (followers): the leader stores each other replica's log end offset (LEO), which is the offset of its last fetch,
+        and the time at which it was last caught up: when it had all that the leader had, now or at its previous fetch.
+Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` ago. A follower that
+        is not behind stays, even if it does not fetch. The leader always stays.
+Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
         epoch.
-Rule 4 (writes): the ISR is ZooKeeper's. One write is under way at a time; until its outcome is known the high watermark
-        counts the union of old and new ISR, and `min.insync.replicas` the confirmed one. An answer counts only for the
-        write that it answers, under the epoch that asked.
-Rule 5 (high watermark): the least end among the ISR and those caught up within `lag`. It never falls, and does not move
-        while the ISR is smaller than it must be (Kafka >= 3.7).
-Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It receives
-        once. Nothing waits longer than this leadership.
+Rule 4 (writes): the ISR in ZooKeeper is the valid one. One write is in flight at a time. Until its outcome is known,
+        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed one. A
+        response counts only for its own write, under the epoch that sent it.
+Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within `lag`. It
+        never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7).
+Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets one
+        response. No request waits longer than this leadership.
+Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. Followers
+        have no entry before one of them fetches: until then their state follows from the ISR and the start of the
+        leadership.
 
-Rule 7 (cost): a hundred thousand leaderships are cheap as long as nothing happens in them. Of followers nothing is
-        written down before one of them fetches: until then all that is known of each follows from the ISR and from when
-        the leadership began.
+Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 
-Nothing here waits or asks: every method takes what happened and the time; `take()` gives what is to
-be done about it, in order.
-
-Kafka: `Partition` as leader, and its `Replica`s. A produce that waits is a `DelayedProduce` in the purgatory, the low
-watermark that a `DelayedDeleteRecords` waits for is the least log start offset.
+Kafka: `Partition` as leader, and its `Replica`s. A produce that waits is a `DelayedProduce` in the purgatory; the low
+watermark of a `DelayedDeleteRecords` is the least log start offset.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ UNKNOWN = -1
 """A follower's log end offset (LEO) before its first fetch."""
 
 NEVER = -1e18
-"""Longer ago than any lag."""
+"""A time further back than any lag."""
 
 _OFFSET = attrgetter("offset")
 
@@ -68,8 +66,10 @@ class Follower:
 
 @attrs.frozen
 class DelayedProduce:
-    """A produce request with acks=all, which completes when the high watermark reaches `offset`; `token` identifies
-    it."""
+    """A produce request with acks=all, which completes when the high watermark reaches `offset`.
+
+    `token` identifies the request.
+    """
 
     token: Any
     offset: int
@@ -86,8 +86,9 @@ class CompleteProduce:
 
 @attrs.frozen
 class WriteIsr:
-    """An instruction to write this ISR to ZooKeeper if the znode's version is `zk_version`; `number` identifies the
-    write.
+    """An instruction to write this ISR to ZooKeeper if the znode's version is `zk_version`.
+
+    `number` identifies the write.
     """
 
     number: int
@@ -143,48 +144,49 @@ class Leader:
         self.lag = lag
         self.min_isr = min_isr
         self._followers: dict[int, Follower] | None = None
-        """None until one of them fetches (rule 7)."""
+        """None until a follower fetches (rule 7)."""
         self._since = now
-        """When the order came by which we lead."""
+        """The time of the order that began this leadership."""
         self._writing: WriteIsr | None = None
         self._writes = 0
         self._waiting: list[DelayedProduce] | None = None
-        """In the order of their offsets: who sends a batch again may wait for less than those who came before."""
+        """Sorted by offset: a batch that is sent again may wait for a smaller offset than earlier requests."""
         self._to_do: tuple[ToDo, ...] = ()
         log.move_high_watermark(min(max(log.high_watermark, log.start), log.end))
         if log.high_watermark != log.end:
             self._advance(now)
 
-    # ------------------------------------------------------------------------------------------------ to see
+    # ----------------------------------------------------------------------------------------------- queries
 
     @property
     def followers(self) -> dict[int, Follower]:
-        """What is known of each other replica."""
+        """The state of each other replica, by broker id."""
         if self._followers is None:
             self._followers = self._adopted({})
         return self._followers
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The confirmed ISR, and whom a write under way would add (rule 4)."""
+        """The confirmed ISR, and the replicas that a write in flight adds (rule 4)."""
         if self._writing is None:
             return self.isr
         return (*self.isr, *(replica for replica in self._writing.isr if replica not in self.isr))
 
     @property
     def required_isr(self) -> int:
-        """How many in-sync replicas an acks=all produce needs: not more than there are replicas."""
+        """The number of in-sync replicas that an acks=all produce needs, at most the number of replicas."""
         return min(self.min_isr, len(self.replicas))
 
     @property
     def next_deadline(self) -> float | None:
-        """When the first waiter's time is up."""
+        """The earliest deadline of a waiting produce."""
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
     def look_after(self, now: float) -> float | None:
-        """The time after which a lagging follower leaves the ISR; None if there is no lagging follower.
+        """Return the time after which a lagging follower leaves the ISR; None if no follower lags.
 
-        Who counts was caught up when this leadership began, or later: until it is as old as the lag nothing changes.
+        Every follower in question was caught up when this leadership began, or later. Nothing changes before the
+        leadership is as old as the lag.
         """
         followers = self._followers
         if followers is None:
@@ -198,7 +200,7 @@ class Leader:
         return max(now, self._since + self.lag) if is_any_behind else None
 
     def lagging(self, now: float) -> list[int]:
-        """Who is in the ISR and does not belong there (rule 2)."""
+        """Return the members of the ISR that must leave it (rule 2)."""
         return [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
 
     def laggards(self, isr: Sequence[int], now: float) -> tuple[LaggingFollower, ...]:
@@ -215,20 +217,20 @@ class Leader:
 
     @property
     def is_alone(self) -> bool:
-        """Whether what is appended is committed at once: there is no other replica (rule 5)."""
+        """Whether appended records are committed at once, because the replica is the only one (rule 5)."""
         return len(self.replicas) == 1 and len(self.isr) >= self.required_isr
 
     def is_settled(self, replica: int) -> bool:
-        """Whether a follower's next fetch from where it is changes nothing: it is in the ISR, for certain."""
+        """Return whether an unchanged fetch of this follower changes nothing: it is in the confirmed ISR."""
         return replica in self.isr and self._writing is None
 
     @property
     def waiting(self) -> int:
-        """How many produces wait."""
+        """The number of waiting produces."""
         return len(self._waiting or ())
 
     def take(self) -> tuple[ToDo, ...]:
-        """What is to be done since it was last asked, in order."""
+        """Return the steps to carry out since the last call, in order."""
         taken, self._to_do = self._to_do, ()
         return taken
 
@@ -237,7 +239,7 @@ class Leader:
     def renew(
         self, leader_epoch: int, replicas: Sequence[int], isr: Sequence[int], zk_version: int, now: float
     ) -> None:
-        """The controller made us leader again, in a new epoch: what is known of followers stays (broker.md 1.5)."""
+        """Begin a new epoch of the same leader; the followers' log end offsets stay known (broker.md 1.5)."""
         self.leader_epoch = leader_epoch
         self.epoch_start = self.log.end
         self.isr, self.zk_version = tuple(isr), zk_version
@@ -249,13 +251,13 @@ class Leader:
         self._advance(now)
 
     def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:
-        """This leadership is over: fail all waiting requests."""
+        """End this leadership: fail all waiting requests with `error_code`."""
         waiting, self._waiting = self._waiting, None
         self._release(waiting or (), error_code)
         self._writing = None
 
     def _adopted(self, known: dict[int, Follower]) -> dict[int, Follower]:
-        """The followers as they were when the order came; of those `known` before, where their logs end."""
+        """Return the followers' state at the start of the leadership; replicas in `known` keep their log end offset."""
         followers: dict[int, Follower] = {}
         for replica in self.replicas:
             if replica != self.broker_id:
@@ -268,16 +270,16 @@ class Leader:
     # ------------------------------------------------------------------------------------------------ events
 
     def may_append(self, acks: int) -> int:
-        """NONE, or why a produce is refused before anything is appended."""
+        """Return NONE, or the error code that refuses a produce before anything is appended."""
         return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else NONE
 
     def appended(self, log_end_offset: int, now: float) -> None:
-        """The log grew to `log_end_offset`."""
+        """Set the log end offset after an append."""
         self.log.end = log_end_offset
         self._advance(now)
 
     def wait(self, token: Any, offset: int, deadline: float) -> None:
-        """An acks=all produce ends before `offset`: release it now if that is committed, else when it is (rule 6)."""
+        """Release an acks=all produce when its end `offset` is committed, now or later (rule 6)."""
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:
             self._release((waiter,), self._code_of_commit())
@@ -287,15 +289,21 @@ class Leader:
             insort(self._waiting, waiter, key=_OFFSET)
 
     def caught_up(self, replica: int, at: float) -> None:
-        """A follower's poll found nothing to be fetched, as late as then."""
+        """Note that a poll of a follower found no data at this time."""
         follower = self.followers.get(replica)
         if follower is not None:
             follower.caught_up_at = max(follower.caught_up_at, at)
 
     def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
-        """A follower fetched from `offset` when our log ended at `leader_end`; its own log begins at `start`.
+        """Process a fetch of a follower.
 
-        Unknown replicas are not followers: see `followers` first.
+        Args:
+            replica: The follower, which must be in `followers`.
+            offset: The offset of its fetch, which is its log end offset.
+            start: Its log start offset.
+            leader_end: The leader's log end offset at the time of the read.
+            now: Seconds of the node's clock.
+            alive: Whether the follower may join the ISR.
         """
         follower = self.followers[replica]
         if offset >= leader_end:
@@ -311,7 +319,7 @@ class Leader:
             self._advance(now)
 
     def tick(self, now: float) -> None:
-        """Time has passed: look for those who lag behind (rule 2)."""
+        """Remove lagging followers from the ISR, as time has passed (rule 2)."""
         if self._writing is not None:
             return
         out = self.lagging(now)
@@ -320,7 +328,7 @@ class Leader:
         self._advance(now)
 
     def expire(self, now: float) -> None:
-        """CompleteProduce those whose time is up; what they wrote stays in the log."""
+        """Fail produces whose deadline has passed; their records stay in the log."""
         waiting = self._waiting or ()
         late = [waiter for waiter in waiting if waiter.deadline <= now]
         if late:
@@ -329,7 +337,7 @@ class Leader:
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
-        """The outcome of a write: the znode's new version, or None if it was refused (rule 4)."""
+        """Process the outcome of a write: the znode's new version, or None if it was refused (rule 4)."""
         writing = self._writing
         if writing is None or writing.number != number:
             return
@@ -341,14 +349,18 @@ class Leader:
         self._advance(now)
 
     def configured(self, lag: float, min_isr: int, now: float) -> None:
-        """The topic's configuration changed."""
+        """Apply the topic's changed configuration."""
         self.lag, self.min_isr = lag, min_isr
         self._advance(now)
 
     def preferred_read_replica(self, near: Collection[int], offset: int) -> int:
-        """Which of these brokers a consumer should read `offset` from: one in sync that has it, and the most; -1: none.
+        """Return the broker from which a consumer should read `offset`.
 
-        Of those that are alike, the one that was caught up last (RackAwareReplicaSelector).
+        Candidates are in-sync replicas in `near` that have the offset. The largest log end offset wins, then the latest
+        time of being caught up (Kafka's RackAwareReplicaSelector).
+
+        Returns:
+            A broker id, -1 without a candidate.
         """
         able = [
             (follower.log_end_offset, follower.caught_up_at, replica)
@@ -363,7 +375,7 @@ class Leader:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether there is another replica in the ISR."""
+        """Whether the ISR has another replica."""
         for replica in self.replicas:  # noqa: SIM110  (asked for every leadership that begins)
             if replica != self.broker_id and replica in self.isr:
                 return True
@@ -378,7 +390,7 @@ class Leader:
         return follower.log_end_offset != self.log.end and now - follower.caught_up_at > self.lag
 
     def _maybe_expand(self, replica: int) -> None:
-        """Rule 3."""
+        """Add a replica to the ISR if it has caught up (rule 3)."""
         end = self.followers[replica].log_end_offset
         if self._writing is None and replica not in self.isr and end >= max(self.log.high_watermark, self.epoch_start):
             self._write((*self.isr, replica))
@@ -389,7 +401,7 @@ class Leader:
         self._to_do += (self._writing,)
 
     def _advance(self, now: float) -> bool:
-        """Rule 5. Whether the high watermark moved; then those who waited for it are released."""
+        """Raise the high watermark if possible, and release produces (rule 5); return whether it moved."""
         if self.log.high_watermark == self.log.end or len(self.isr) < self.required_isr:
             return False
         if self._followers is None:

@@ -1,8 +1,8 @@
 """Build DescribeLogDirs responses: the log directories of a broker and the logs in them (broker.md 6.2).
 
-Rule 1: every directory of log.dirs is named, in that order; one that is offline with code 56, and without its logs.
-Rule 2: the lag of a log is by how much its end is behind the high watermark. That of a hosted one never is; of any
-        other nobody knows it.
+Rule 1: the response contains every directory of log.dirs, in that order. An offline directory has code 56 and no logs.
+Rule 2: the lag of a log is the high watermark minus its log end offset, at least 0. A hosted log has lag 0. The high
+        watermark of a log that is not hosted is unknown.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from messages.log_dir_requests import (
 
 
 class FoundLog(NamedTuple):
-    """A log on disk: its directory, its size (-1 if it was deleted meanwhile), and whether it is hosted or a future
-    log.
+    """A log on disk.
+
+    It has its directory, its size in bytes (-1 if it was deleted meanwhile), and whether it is hosted or a future log.
     """
 
     directory: str
@@ -35,7 +36,7 @@ class FoundLog(NamedTuple):
 
 
 def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
-    """The partitions that a client asks for; None for all."""
+    """Return the partitions that a client requests; None for all."""
     if request.topics is None:
         return None
     return frozenset((topic.topic, number) for topic in request.topics for number in topic.partitions)
@@ -44,7 +45,7 @@ def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] |
 def described(
     directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
 ) -> DescribeLogDirsResponse:
-    """The answer, of what was found in the directories that are there (rules 1 and 2)."""
+    """Return the response from what was found in the available directories (rules 1 and 2)."""
     found: dict[str, dict[str, list[DescribedLog]]] = {directory: {} for directory in directories}
     for directory, (topic, number), size, hosted, is_future in logs:
         if size >= 0:

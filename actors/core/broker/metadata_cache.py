@@ -1,11 +1,11 @@
 """The cluster metadata of a broker, as the controller last sent it, and Metadata responses from it (broker.md 3.9).
 
-Rule 1: of an UpdateMetadata, live brokers and controller replace what was known; partitions are merged into it.
-Rule 2: a partition whose leader is LEADER_DURING_DELETE is forgotten, and with its last partition the topic.
-Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is answered with
-        code 5 and leader -1; one that is alive, but has no such listener, with code 72 (5 below version 6).
-Rule 4: version 0 knows neither "no topics" (its empty list means all) nor replicas that are not alive (code 9).
-Rule 5: what clients see is whole: of an UpdateMetadata in parts, nothing before its last, and then all at once.
+Rule 1: an UpdateMetadata replaces the live brokers and the controller; its partitions are merged into the known ones.
+Rule 2: a partition with leader LEADER_DURING_DELETE is removed, and the topic with its last partition.
+Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is reported with code 5 and
+        leader -1; a live leader without such a listener with code 72 (5 below version 6).
+Rule 4: version 0 has no "no topics" (its empty list means all), and reports replicas that are not alive with code 9.
+Rule 5: clients see whole updates: parts of an UpdateMetadata become visible with its last part, all at once.
 
 Kafka: `MetadataCache` (`ZkMetadataCache`).
 """
@@ -45,7 +45,7 @@ from messages.transactions import PartitionLeader
 from messages.vocabulary import Message
 
 LISTENERS_SINCE = 6
-"""The Metadata version from which a leader without the client's listener has a code of its own."""
+"""The Metadata version from which a leader without the client's listener has its own error code."""
 
 
 class ClusterView:
@@ -62,11 +62,11 @@ class ClusterView:
         self.topics = topics
 
     def names(self, request: MetadataRequest) -> Iterable[str]:
-        """The topics that a client asks for: in the order asked, or all by name."""
+        """Return the requested topics: in the order of the request, or all by name."""
         return sorted(self.topics) if asks_for_all(request) else dict.fromkeys(request.topics or ())
 
     def in_parts(self, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-        """The topics, as many at a time as have SLICE partitions together."""
+        """Yield the topics in groups of about SLICE partitions."""
         part: list[str] = []
         partitions = 0
         for name in names:
@@ -79,40 +79,47 @@ class ClusterView:
             yield tuple(part)
 
     def missing(self, request: MetadataRequest) -> tuple[str, ...]:
-        """The topics that a client asks for and that are not there."""
+        """Return the requested topics that do not exist."""
         return tuple(name for name in dict.fromkeys(request.topics or ()) if name not in self.topics)
 
     def describe(
         self, names: Iterable[str], listener: str, version: int, absent: Mapping[str, int] = MappingProxyType({})
     ) -> tuple[MetadataTopic, ...]:
-        """These topics for a client on `listener`; `absent` has the codes of such as are not there and were to be."""
+        """Return these topics for a client on `listener`.
+
+        Args:
+            names: The topics.
+            listener: The client's listener, which selects the brokers' endpoints.
+            version: The version of the Metadata request.
+            absent: The error codes of topics that could not be created.
+        """
         endpoints = self.endpoints(listener)
         return tuple([self._topic(name, endpoints, version, absent) for name in names])
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
-        """The response that tells a client on `listener` of these topics, and of the cluster."""
+        """Return the Metadata response with these topics, and the cluster's brokers on `listener`."""
         brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
     def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
-        """Who leads a partition, if it is alive and has this listener."""
+        """Return a partition's leader, if it is alive and has this listener; otherwise None."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         endpoint = None if state is None else self.endpoints(listener).get(state.leader)
         return None if state is None or endpoint is None else self._metadata_broker(state.leader, endpoint)
 
     def place(self, partition: TopicPartition, endpoints: Mapping[int, Endpoint]) -> PartitionLeader:
-        """The leader of a partition, with its endpoint among these if it is alive."""
+        """Return the leader of a partition, with its endpoint among `endpoints` if it is alive."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         if state is None:
             return PartitionLeader(False, NO_LEADER, None)
         return PartitionLeader(True, state.leader, endpoints.get(state.leader))
 
     def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
-        """A broker as clients hear of it."""
+        """Return a broker as it appears in Metadata responses."""
         return MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
 
     def endpoints(self, listener: str) -> dict[int, Endpoint]:
-        """The live brokers that have this listener, by id."""
+        """Return the live brokers that have this listener, by id."""
         return {
             id: endpoint
             for id, broker in self.brokers.items()
@@ -157,7 +164,7 @@ class ClusterView:
 
 
 def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
-    """Whether this view has the expected topic."""
+    """Return whether the topic in this view is as expected."""
     known = view.topics.get(expected.topic, {})
     if not expected.partitions:
         return not known
@@ -168,7 +175,7 @@ def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
 
 
 def timed_out(response: Message, late: Collection[ExpectedTopicState]) -> Message:
-    """The response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
+    """Return the response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}
@@ -198,14 +205,14 @@ class MetadataCache:
     def __init__(self) -> None:
         self.view = ClusterView()
         self._draft: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
-        """The topics that the next view has otherwise than the newest; none that is empty stays."""
+        """Topics that the next view changes; a topic without partitions is deleted."""
         self._deleted: list[TopicPartition] = []
-        """The partitions that the draft's states say are gone."""
+        """The partitions that the draft deletes."""
         self._old: list[Mapping[int, UpdateMetadataPartitionState]] = []
-        """Topics as an older view had them: to free 100,000 partitions at once takes ten milliseconds."""
+        """Topics of an older view: freeing 100,000 partitions at once takes 10 ms."""
 
     def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
-        """Take states of an UpdateMetadata into the draft (rule 2); `begins`: into a new one."""
+        """Add states of an UpdateMetadata to the draft (rule 2); with `begins`, to a new draft."""
         if begins:
             self._draft, self._deleted = {}, []
         draft, topics = self._draft, self.view.topics
@@ -214,7 +221,8 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                # Sent again, as for all partitions when a broker returns. In a replay an equal state is another object.
+                # States are sent again for all partitions when a broker returns. In a replay an equal state is another
+                # object.
                 held = known.get(number)
                 if held is state or held == state:
                     continue
@@ -226,9 +234,10 @@ class MetadataCache:
                 self._deleted.append(state.partition)
 
     def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
-        """Take over an UpdateMetadata: what is staged and the rest become the newest view (rules 1, 2 and 5).
+        """Make the staged parts and the rest of an UpdateMetadata the newest view (rules 1, 2 and 5).
 
-        The partitions that are gone.
+        Returns:
+            The deleted partitions.
         """
         self.stage(request.partition_states, begins)
         known = self.view.topics
@@ -244,7 +253,7 @@ class MetadataCache:
         return deleted
 
     def drop_old(self) -> int:
-        """Free topics of an older view, some SLICE partitions of them; how many topics remain."""
+        """Free topics of an older view, about SLICE partitions; return the number of topics left."""
         partitions = 0
         while self._old and partitions < SLICE:
             partitions += len(self._old.pop())
@@ -252,17 +261,17 @@ class MetadataCache:
 
 
 def asks_for_all(request: MetadataRequest) -> bool:
-    """Does a client want all topics (rule 4)?"""
+    """Return whether a client requests all topics (rule 4)."""
     return request.topics is None or (request.version == 0 and not request.topics)
 
 
 def shares_metadata(version: int) -> int:
-    """The least version of the request whose answer says the same as that to `version` (rules 3 and 4)."""
+    """Return the lowest request version whose response has the same content as that to `version` (rules 3 and 4)."""
     return max(least for least in (0, 1, LISTENERS_SINCE) if least <= version)
 
 
 def _absence(topic: str) -> int:
-    """The code of a topic that is not known: there is none now (3), or there can be none (17)."""
+    """Return the error code of an unknown topic: 3, or 17 for an invalid name."""
     try:
         check_name(topic)
     except InvalidTopic:

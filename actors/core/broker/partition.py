@@ -1,15 +1,15 @@
 """Partition is one hosted replica of a partition: it leads or follows, and the events that it handles change its log.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
-        an append, is sent back within the same delivery. Nothing here waits: what must wait is an entry of the state
-        with a deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
-Rule 2: every request is answered, also when the role changes meanwhile or the disk fails.
-Rule 3: a disk error makes the order or request fail with code 56; the replica manager is notified, and takes the whole
+        an append, is sent back within the same delivery. No method waits: a request that must wait is an entry of the
+        state with a deadline, a delayed produce in `leader` or a delayed DeleteRecords in `delayed_deletes`.
+Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
+Rule 3: a disk error makes the order or request fail with code 56. The replica manager is notified, and takes the whole
         log directory offline.
-Rule 4: readers see what was true before they came: a follower learns the high watermark that its own fetch moves by its
-        next (broker.md 3.5).
-Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`):
-        nothing has to be asked of a partition in which nothing happens.
+Rule 4: a response shows the state before the request: a follower learns of the high watermark that its own fetch moves
+        by its next fetch (broker.md 3.5).
+Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
+        unchanged partition therefore needs no message.
 
 Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
@@ -74,7 +74,7 @@ from messages.vocabulary import Message
 Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
 
 _role_taken = lru_cache(256)(RoleTaken)
-"""Of a hundred thousand orders most end alike: equal results are one value."""
+"""Cached, because most of a hundred thousand orders have equal results."""
 
 
 class Partition(HostedReplica):
@@ -83,14 +83,15 @@ class Partition(HostedReplica):
     __slots__ = ()
 
     def handle(self, event: Message, sender: Any, now: float) -> Effects[Message | None]:
-        """The effects of an event, and the reply to an order of the replica manager (rule 1).
+        """Yield the effects of an event, and return the reply to an order of the replica manager (rule 1).
 
-        Raises KeyError for an event without a handler.
+        Raises:
+            KeyError: The event has no handler.
         """
         return _HANDLERS[event.__class__](self, event, sender, now)
 
     def _configure(self, message: Configure, sender: Any, now: float) -> Effects[None]:
-        """The topic's configuration changed: it applies to all later operations."""
+        """Apply the topic's changed configuration to all later operations."""
         self.settings = message.settings
         if self.log.path:
             yield self.log.call("configure", log_config(self.settings))
@@ -140,12 +141,12 @@ class Partition(HostedReplica):
         )
 
     def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
-        """The role is taken over: begin, renew or end the leadership."""
+        """Begin, renew or end the leadership after the role was taken over."""
         role, log, leader = self.role, self.log, self.leader
         if not role.leads:
             yield from self._end_leadership(now)
-            # What was replicated since has brought epochs of its own: a log that seemed to have none would be cut at
-            # its high watermark, which may lag behind what was acknowledged.
+            # Records replicated since have epochs of their own. Without this look-up a log that seemed to have no epoch
+            # would be truncated to its high watermark, which may be below acknowledged records.
             log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1
             return
         if log.end:
@@ -197,7 +198,7 @@ class Partition(HostedReplica):
         return PartitionStopped(NONE, renamed, writes_isr=writes_isr)
 
     def _delete_records(self, message: TrimLog, sender: Any, now: float) -> Effects[None]:
-        """Begin the log later, and answer when all replicas have followed (broker.md 9.7 row 95)."""
+        """Raise the log start offset; respond when all replicas have followed (broker.md 9.7 row 95)."""
         log, leader = self.log, self.leader
         offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
         error_code = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)
@@ -214,7 +215,7 @@ class Partition(HostedReplica):
         yield from self.complete_deletes(leader, now)
 
     def _expire_log(self, message: ExpireLog, sender: Any, now: float) -> Effects[None]:
-        """Delete old segments, as a follower too (broker.md 5.5)."""
+        """Delete old segments, on a follower too (broker.md 5.5)."""
         if self.log.path:
             try:
                 yield from self.log.expire()
@@ -223,7 +224,7 @@ class Partition(HostedReplica):
                 yield from self.log_failed(error)
 
     def _replicate(self, message: Replicate, sender: Any, now: float) -> Effects[None]:
-        """Append what the leader sent, and take over its high watermark (broker.md 4.5)."""
+        """Append the leader's records, and take over its high watermark (broker.md 4.5)."""
         log, error_code = self.log, self._fenced(message.leader_epoch)
         if error_code == NONE and message.body.size and message.fetch_offset != log.end:
             error_code = CORRUPT_MESSAGE
@@ -237,7 +238,7 @@ class Partition(HostedReplica):
         yield from self._replicated(sender, message.leader_epoch, error_code)
 
     def _reconcile(self, message: TruncateToEpochEnd, sender: Any, now: float) -> Effects[None]:
-        """Truncate the log to where it and the leader's diverge (broker.md 4.4)."""
+        """Truncate the log to the offset at which it and the leader's log diverge (broker.md 4.4)."""
         error_code, ask = self._fenced(message.leader_epoch), -1
         if error_code == NONE:
             try:
@@ -247,7 +248,7 @@ class Partition(HostedReplica):
         yield from self._replicated(sender, message.leader_epoch, error_code, ask)
 
     def _restart(self, message: TruncateFullyAndStartAt, sender: Any, now: float) -> Effects[None]:
-        """Nothing of our log is in the leader's any more."""
+        """Delete the log's records, none of which are in the leader's log any more, and start at the given offset."""
         error_code = self._fenced(message.leader_epoch)
         if error_code == NONE:
             probe("a follower begins its log anew")
@@ -258,10 +259,10 @@ class Partition(HostedReplica):
         yield from self._replicated(sender, message.leader_epoch, error_code)
 
     def _fenced(self, leader_epoch: int) -> int:
-        """NONE, or code 74 for a fetcher that brings data of a leader epoch that this replica does not follow.
+        """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
-        A fetcher is stopped only after its partition has accepted a new role or a stop, so what it sent before that
-        may arrive afterwards.
+        A fetcher is stopped only after its partition has accepted a new role or a stop, so its earlier messages may
+        arrive afterwards.
         """
         if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
             probe("a follower refuses data of another leader epoch")
@@ -273,7 +274,7 @@ class Partition(HostedReplica):
         return (Send(sender, replicated), *self.log_moved())
 
     def _isr_changed(self, message: IsrChanged, sender: Any, now: float) -> Effects[None]:
-        """The outcome of a write of the ISR."""
+        """Process the outcome of an ISR write."""
         self.isr_writes -= 1
         leader = self.leader
         if leader is not None and message.leader_epoch == leader.leader_epoch:
@@ -284,7 +285,7 @@ class Partition(HostedReplica):
             yield from self.changed_health()
 
     def _look_at_followers(self, message: CheckFollowers, sender: Any, now: float) -> Effects[None]:
-        """A timer for lagging followers is due."""
+        """Check the followers, as scheduled."""
         self.look_at = None
         leader = self.leader
         if leader is not None and self.reader is not None and leader.lagging(now):
@@ -294,7 +295,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
     def _caught_up(self, message: CaughtUp, sender: Any, now: float) -> Effects[None]:
-        """What is known of followers that were found behind; look again, for good."""
+        """Note until when lagging followers were caught up, and check them finally."""
         leader = self.leader
         if leader is not None:
             for replica, at in message.idle_until:
@@ -303,7 +304,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
     def expire(self, now: float) -> Effects[None]:
-        """Answer the requests whose time is up."""
+        """Respond to requests whose deadline has passed."""
         self.alarm = None
         leader = self.leader
         if leader is not None:
@@ -313,7 +314,7 @@ class Partition(HostedReplica):
 
 
 def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """The leader is not alive: the log stands, the order is not taken over, so it can come again (broker.md 1.4)."""
+    """Keep the log, but not the order, because the leader is not alive: the order can come again (broker.md 1.4)."""
     return role, False
 
 

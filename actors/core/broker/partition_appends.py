@@ -1,7 +1,7 @@
 """Append the batches of producers and the markers of transactions as a partition's leader (broker.md 3.6).
 
-A batch of a transaction is appended when the transaction coordinator has verified it (`verification`). With acks=all a
-batch or marker is answered when it is committed.
+A batch of a transaction is appended after the transaction coordinator has verified it (`verification`). A batch with
+acks=all or a marker gets its response when it is committed.
 
 Kafka: `Partition.appendRecordsToLeader`.
 """
@@ -35,15 +35,15 @@ from messages.transactions import TransactionVerified, VerificationRequest, Veri
 Refused = RefusedBatches[tuple[Any, AppendBatch]]
 
 ANY_TIME = 2**63 - 1
-"""A `message.timestamp.difference.max.ms` that no record's time exceeds."""
+"""A value of `message.timestamp.difference.max.ms` that allows every timestamp."""
 
 
 def append_batches(partition: HostedReplica, message: AppendBatches, sender: Any, now: float) -> Effects[None]:
-    """Append, and answer now or when it is committed."""
+    """Append batches; respond now, or when they are committed."""
     done, taken, leader, settings = [], [], partition.leader, partition.settings
     now_ms = 0 if settings.timestamp_difference_max_ms == ANY_TIME else (yield WALL_MS)
     refusals: dict[int, int] = {}
-    """By acks."""
+    """Error codes by acks."""
     for batch in message.batches:
         error_code = refusals.get(batch.acks)
         if error_code is None:
@@ -64,7 +64,7 @@ def append_batches(partition: HostedReplica, message: AppendBatches, sender: Any
 
 
 def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any, now: float) -> Effects[None]:
-    """End transactions, and answer when that is committed (transactions.md 1.6)."""
+    """Append markers that end transactions; respond when they are committed (transactions.md 1.6)."""
     done, leader = [], partition.leader
     for marker in message.markers:
         error_code = _acks_refused(partition, ACKS_ALL)
@@ -85,7 +85,7 @@ def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any
 def transaction_verified(
     partition: HostedReplica, message: TransactionVerified, sender: Any, now: float
 ) -> Effects[None]:
-    """The coordinator's answer: append what waited for it, or refuse it."""
+    """Append the batches that waited for the coordinator's verification, or refuse them."""
     verification, leader = partition.verification, partition.leader
     if verification is None or leader is None:
         return
@@ -108,7 +108,7 @@ def transaction_verified(
 
 
 def _is_verified(partition: HostedReplica, batch: AppendBatch, sender: Any) -> Effects[bool]:
-    """Whether a batch may be appended now; otherwise it waits until its transaction is verified."""
+    """Return whether a batch may be appended now; otherwise it waits until its transaction is verified."""
     [header] = batch.part.records.batches
     if partition.verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
         return True
@@ -127,7 +127,7 @@ def _is_verified(partition: HostedReplica, batch: AppendBatch, sender: Any) -> E
 
 
 def forget_transactions(partition: HostedReplica) -> Iterable[Send]:
-    """This replica does not lead any more: another leader verifies."""
+    """Refuse all batches that wait for a verification, because another broker leads now."""
     if partition.verification is None:
         return NOTHING
     return _refused(RefusedBatches(partition.verification.leadership_ended(), NOT_LEADER_OR_FOLLOWER))
@@ -140,7 +140,7 @@ def _append(
     sender: Any,
     now: float,
 ) -> Effects[list[BatchAppended]]:
-    """What became of the batches of one origin, or of a marker, but for those that wait to be committed."""
+    """Append the batches of one origin, or a marker; return the results except of those that wait for the commit."""
     log, name, epoch = partition.log, partition.role.partition, partition.role.leader_epoch
     alone, append_time = leader.is_alone, partition.settings.append_time
     entries: Sequence[Any] = batches
@@ -160,7 +160,7 @@ def _append(
     if end != log.end:
         leader.appended(end, now)
         if alone:
-            log.moved = False  # the append has passed it on
+            log.moved = False  # the append has written it
     done = []
     for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
         result = produced_partition(name, error_code, first, time_ms, log.start)
@@ -172,13 +172,13 @@ def _append(
 
 
 def _acks_refused(partition: HostedReplica, acks: int) -> int:
-    """NONE, or the error of an append with this `acks`."""
+    """Return NONE, or the error code that refuses an append with this `acks`."""
     leader = partition.leader
     return NOT_LEADER_OR_FOLLOWER if leader is None else acks_verdict(acks) or leader.may_append(acks)
 
 
 def _refused(refused: Refused | None) -> Iterable[Send]:
-    """Answer batches that waited for a verification."""
+    """Respond to refused batches that waited for a verification."""
     if refused is not None:
         for sender, batch in refused.batches:
             result = ProducedPartition(batch.part.partition, refused.error_code)

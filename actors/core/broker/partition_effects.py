@@ -1,7 +1,8 @@
-"""The effects of a partition: what a partition asks its actor to do when the partition handles an event.
+"""The effects of a partition: what its actor must do after the partition has handled an event.
 
-A handler is a generator. It yields an effect and is resumed at once with the effect's result: of a CallAdapter what the
-call returned, of RenameDeletedLog the new path, of any other None. A failed effect raises StorageError in the handler.
+A handler is a generator. It yields an effect and is resumed at once with the effect's result: the value that the call
+returned for a CallAdapter, the new path for a RenameDeletedLog, otherwise None. A failed effect raises StorageError in
+the handler.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Send(NamedTuple):
 
 
 send: Callable[[tuple[Any, Message]], Send] = partial(tuple.__new__, Send)
-"""Makes a Send of (to, message), in a third of the time that the class takes: nearly every event ends with one."""
+"""Makes a Send of (to, message) in a third of the class's time: nearly every event ends with one."""
 
 
 class CallAdapter(NamedTuple):
-    """Call a method of an I/O adapter: of the logs, the disk, the wall clock or the random numbers."""
+    """Call a method of an I/O adapter: the logs, the disk, the wall clock or the random numbers."""
 
     adapter: str
     method: str
@@ -35,14 +36,16 @@ class CallAdapter(NamedTuple):
 
 
 class RenameDeletedLog(NamedTuple):
-    """Close the log with this path, and rename it so that it is removed later; the result is the new path, or "" if
-    there is no such log."""
+    """Close the log with this path, and rename it so that it is removed later.
+
+    The result is the new path, or "" if no such log exists.
+    """
 
     path: str
 
 
 class WakeAt(NamedTuple):
-    """Have the partition check its deadlines at this time."""
+    """Check the partition's deadlines at this time."""
 
     at: float
 
@@ -54,7 +57,7 @@ Effects = Generator[Effect, Any, R]
 
 
 class StorageError(Exception):
-    """An effect failed; `failure` is the error of the disk, or "" if the disk works and its directory stays online."""
+    """An effect failed; `failure` is the disk's error, or "" if the disk works and its directory stays online."""
 
     def __init__(self, failure: str) -> None:
         super().__init__(failure)

@@ -1,8 +1,9 @@
 """Split WriteTxnMarkers requests by partition, and build the response by producer id (transactions.md 1.6).
 
-Rule 1: a marker with a negative producer epoch is appended nowhere (-1). A partition that is not hosted here is unknown
-        (3), wherever it is; a follower refuses with 6. The coordinator looks for the leader again after both.
-Rule 2: the markers of one producer id share their results. Of one partition the last marker's result counts.
+Rule 1: a marker with a negative producer epoch is not appended (-1). A partition that is not hosted here is unknown
+        (3), even if it exists elsewhere; a follower refuses with 6. After both codes the coordinator looks up the
+        leader again.
+Rule 2: the markers of one producer id share their results. If a partition has several, the last marker's result counts.
 
 Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
@@ -31,12 +32,12 @@ class PartitionMarker(NamedTuple):
 
 
 def partition_markers(request: WriteTxnMarkersRequest) -> tuple[PartitionMarker, ...]:
-    """One marker for each partition, in the order of the request."""
+    """Return one marker for each partition, in the order of the request."""
     return tuple([PartitionMarker(marker, each) for marker in request.markers for each in marker.partitions])
 
 
 def markers_response(request: WriteTxnMarkersRequest, results: Sequence[ProducedPartition]) -> WriteTxnMarkersResponse:
-    """The response from the results of `partition_markers`, in that order (rule 2)."""
+    """Return the response from the results of `partition_markers`, in the same order (rule 2)."""
     codes: dict[int, dict[TopicPartition, int]] = {marker.producer_id: {} for marker in request.markers}
     for (marker, partition), result in zip(partition_markers(request), results, strict=True):
         codes[marker.producer_id][partition] = result.error_code

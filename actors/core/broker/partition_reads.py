@@ -1,10 +1,9 @@
-"""Decide how a partition answers its readers: fetches, lookups of offsets, and lookups of the ends of epochs (broker.md
-3.7, 3.8).
+"""Decide a partition's responses to readers: fetches, offset lookups and epoch end lookups (broker.md 3.7, 3.8).
 
-Rule 1: a broker reads up to the log end offset; a consumer up to the high watermark, or up to the last stable offset
-        if it reads committed data only.
-Rule 2: followers serve consumers from Fetch 11 on (KIP-392), and no other reader.
-Rule 3: until the high watermark has reached the start of the leader's epoch, consumers do not learn the last offset
+Rule 1: a broker reads up to the log end offset; a consumer up to the high watermark, or up to the last stable offset if
+        it reads committed data only.
+Rule 2: a follower serves only consumers, from Fetch 11 on (KIP-392).
+Rule 3: until the high watermark has reached the start of the leader's epoch, consumers do not receive the last offset
         (KIP-207).
 
 Kafka: `Partition.readRecords`, `fetchOffsetForTimestamp`.
@@ -62,11 +61,11 @@ FOLLOWERS_SERVE_SINCE = 11
 ZSTD_SINCE = 10
 """The Fetch version from which a topic whose `compression.type` is zstd is served."""
 NOT_AVAILABLE_SINCE = 5
-"""The ListOffsets version that knows OFFSET_NOT_AVAILABLE."""
+"""The ListOffsets version that has OFFSET_NOT_AVAILABLE."""
 
 
 def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, settings: LogSettings) -> int:
-    """NONE, or the error code of a fetch by its epoch, its replica and its version (rule 2)."""
+    """Return NONE, or the error code of a fetch by its epoch, its replica and its version (rule 2)."""
     is_follower = message.replica_id not in (CONSUMER, role.broker_id)
     error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)
     if error_code == NONE and leader is None:
@@ -74,14 +73,14 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
         served = not is_follower and follows and message.version >= FOLLOWERS_SERVE_SINCE
         error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
     if error_code == NONE and is_follower and leader is not None and message.replica_id not in leader.followers:
-        error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 says to a replica that is not assigned
+        error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 responds to an unassigned replica
     if error_code == NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
         error_code = UNSUPPORTED_COMPRESSION_TYPE
     return error_code
 
 
 def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
-    """Up to where a reader may read (rule 1)."""
+    """Return the end offset for a reader (rule 1)."""
     if replica_id != CONSUMER:
         return log.end
     return log.last_stable_offset if committed else log.high_watermark
@@ -90,7 +89,7 @@ def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
 def without_records(
     message: ReadLog, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, limit: int
 ) -> FetchedPartition | None:
-    """The result of a fetch whose log is not read, up to `limit`; None if it is read."""
+    """Return the result of a fetch that reads no log, up to `limit`; None if the log must be read."""
     part, offset, nearer = message.part, message.part.fetch_offset, NO_REPLICA
     if message.near and leader is not None and role.broker_id not in message.near:
         nearer = leader.preferred_read_replica(message.near, offset)
@@ -108,7 +107,7 @@ def without_records(
 def listed_offset(
     message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog
 ) -> ListedOffset | None:
-    """The first or last offset, or why there is none (rule 3); None for a search by time."""
+    """Return the first or last offset, or an error code (rule 3); None for a search by time."""
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, role.leader_epoch)
     if error_code == NONE and leader is None:
@@ -124,7 +123,7 @@ def listed_offset(
 
 
 def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
-    """The result for a consumer that must not learn the last offset yet (rule 3); None if it may."""
+    """Return the error for a consumer that must not receive the last offset yet (rule 3); None if it may."""
     if message.replica_id != CONSUMER or leader.log.high_watermark >= leader.epoch_start:
         return None
     error_code = OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else LEADER_NOT_AVAILABLE
@@ -132,7 +131,7 @@ def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
 
 
 def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) -> CallAdapter:
-    """The effect that reads the log for a fetch, up to `limit`."""
+    """Return the effect that reads the log for a fetch, up to `limit`."""
     part = message.part
     wanted = part.fetch_offset, min(part.partition_max_bytes, message.max_bytes), limit, message.at_least_one
     if message.isolation_level == READ_COMMITTED:
@@ -143,7 +142,7 @@ def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) 
 def with_records(
     message: ReadLog, log: ReplicaLog, error_code: int, body: Body, found: Iterable[tuple[int, int]] = ()
 ) -> FetchedPartition:
-    """The result of a fetch whose log was read: what the call of `read_call` returned."""
+    """Return the result of a fetch whose log was read, from the results of the effect of `read_call`."""
     if error_code != NONE:
         return FetchedPartition(message.part.partition, error_code)
     committed = message.isolation_level == READ_COMMITTED
@@ -153,12 +152,13 @@ def with_records(
 
 
 def read(partition: HostedReplica, message: ReadLog, sender: Any, now: float) -> Effects[None]:
-    """Read, and take a follower's fetch as news of how far it is. The local coordinator gets no later
-    notifications.
+    """Read for a client or a follower; a follower's fetch also updates its state at the leader.
+
+    The local coordinator gets no later notifications.
     """
     replica_id, role, leader, log = message.replica_id, partition.role, partition.leader, partition.log
     if replica_id != role.broker_id:
-        partition.reader = None  # changes by this fetch are in its own answer
+        partition.reader = None  # this response contains the changes by this fetch
     error_code = fetch_verdict(message, role, leader, partition.settings)
     if error_code == NONE:
         limit = read_limit(log, replica_id, message.isolation_level == READ_COMMITTED)
@@ -184,7 +184,7 @@ def read(partition: HostedReplica, message: ReadLog, sender: Any, now: float) ->
 
 
 def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: float) -> Effects[None]:
-    """A follower's fetch tells how far it is."""
+    """Update a follower's state at the leader from its fetch."""
     part, replica_id = message.part, message.replica_id
     if message.idle_until >= 0:
         leader.caught_up(replica_id, message.idle_until)
@@ -195,12 +195,12 @@ def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: fl
 
 
 def find_offset(partition: HostedReplica, message: FindOffset, sender: Any, now: float) -> Effects[None]:
-    """Where the log begins, ends, or reaches a time (broker.md 3.8)."""
+    """Find the offset of the log's start, its end, or a time (broker.md 3.8)."""
     return _search(partition, message, sender, 0)
 
 
 def search_on(partition: HostedReplica, message: ContinueSearch, sender: Any, now: float) -> Effects[None]:
-    """Go on with a search by time: other mail came between."""
+    """Continue a search by time, between whose steps other messages are handled."""
     return _search(partition, message.find, message.asker, message.search)
 
 
@@ -225,7 +225,7 @@ def _search(partition: HostedReplica, message: FindOffset, asker: Any, search: i
 
 
 def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Any, now: float) -> Effects[None]:
-    """Where a leader epoch ends."""
+    """Find the end offset of a leader epoch."""
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, partition.role.leader_epoch)
     if error_code == NONE and partition.leader is None:
@@ -241,7 +241,7 @@ def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Any,
 
 
 def find_producers(partition: HostedReplica, message: FindProducers, sender: Any, now: float) -> Effects[None]:
-    """Describe the producers of the log, as a follower too (transactions.md 1.8)."""
+    """Describe the producers of the log, on a follower too (transactions.md 1.8)."""
     rows = (yield partition.log.call("producers")) if partition.log.path else ()
     states = tuple([DescribedProducer(*row) for row in rows])
     found = DescribedProducers(message.partition, NONE, None, states)

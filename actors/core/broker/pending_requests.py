@@ -1,8 +1,8 @@
 """PendingRequests are the clients' requests that wait for the results of their partitions.
 
-Rule 1: each partition's result counts once. A request is answered when all its partitions have one.
-Rule 2: a produce with acks=0 is never answered. If it fails, the connection is closed: the producer learns of the error
-        in no other way.
+Rule 1: each partition's result counts once. A request gets its response when all its partitions have a result.
+Rule 2: a produce with acks=0 gets no response. If it fails, the connection is closed, which is the producer's only sign
+        of the failure.
 
 Kafka: `KafkaApis`.
 """
@@ -48,13 +48,13 @@ class PendingRequest:
     results: list[Any]
     outstanding: int
     lost: list[int] = attrs.field(factory=list)
-    """Indices of partitions that are not hosted here, of which the metadata cache was asked."""
+    """Indices of partitions that are not hosted here and are looked up in the metadata cache."""
     markers: tuple[PartitionMarker, ...] = ()
-    """Of WriteTxnMarkers: what is appended."""
+    """The markers of a WriteTxnMarkers request."""
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions in the order of the results."""
+        """The partitions, in the order of the results."""
         request = self.forwarded.request.request
         if isinstance(request, WriteTxnMarkersRequest):
             return [entry.partition for entry in partition_markers(request)]
@@ -63,7 +63,7 @@ class PendingRequest:
         return [entry.partition for entry in request.partitions]
 
     def note(self, index: int, result: Any) -> bool:
-        """Note the result of a partition; False if there already is one (rule 1)."""
+        """Note the result of a partition; return False if it already has one (rule 1)."""
         if self.results[index] is not None:
             return False
         self.results[index] = result
@@ -71,18 +71,18 @@ class PendingRequest:
         return True
 
     def refusal(self, partition: TopicPartition, error_code: int) -> Any:
-        """The result of a partition that is refused."""
+        """Return the result of a refused partition."""
         return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
 
     def found(self, partitions: Collection[TopicPartition]) -> Unanswered:
-        """Those of these partitions that were not hosted here; they are no longer lost."""
+        """Return those of these partitions that were not hosted here; they are no longer lost."""
         own = self.partitions
         found = [(index, own[index]) for index in self.lost if own[index] in partitions]
         self.lost = [index for index in self.lost if own[index] not in partitions]
         return found
 
     def response(self) -> ClientResponse | CloseClient | None:
-        """The response; CloseClient for a failed produce with acks=0 (rule 2)."""
+        """Return the response; CloseClient for a failed produce with acks=0 (rule 2); None if nothing is sent."""
         asked, results = self.forwarded.request, tuple(self.results)
         request, response = asked.request, None
         if self.markers:
@@ -103,18 +103,26 @@ class PendingRequests:
         self._pending: dict[int, PendingRequest] = {}
 
     def next_number(self) -> int:
-        """A number for the next request."""
+        """Return a number for the next request."""
         self._numbers += 1
         return self._numbers
 
     def begin(self, forwarded: Forwarded, partitions: int) -> tuple[int, PendingRequest]:
-        """Add a request with this number of partitions; returns its number and itself."""
+        """Add a request.
+
+        Args:
+            forwarded: The request and its client.
+            partitions: The number of its partitions.
+
+        Returns:
+            Its number, and the pending request.
+        """
         number = self.next_number()
         pending = self._pending[number] = PendingRequest(forwarded, [None] * partitions, partitions)
         return number, pending
 
     def get(self, number: int) -> PendingRequest | None:
-        """The request; None if it is answered."""
+        """Return the request; None if it has its response."""
         return self._pending.get(number)
 
     def finish(self, number: int) -> None:
@@ -122,7 +130,7 @@ class PendingRequests:
         del self._pending[number]
 
     def of_partitions(self, gone: Collection[TopicPartition]) -> Iterator[tuple[int, PendingRequest, Unanswered]]:
-        """The requests, each with those of these partitions that have no result."""
+        """Yield the requests that wait for these partitions, each with its partitions that have no result."""
         for number, pending in list(self._pending.items()) if gone else ():
             unanswered = [
                 (index, partition)
@@ -141,7 +149,7 @@ _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
     WriteTxnMarkersRequest: ProducedPartition,
     DescribeProducersRequest: DescribedProducers,
 }
-"""Request -> how one of its partitions is refused, with a code."""
+"""For each request class, a function that builds the result of a refused partition with an error code."""
 
 _RESPONSES: dict[type, Callable[..., Message]] = {
     **{request: API_BY_REQUEST[request].response for request in _REFUSALS},

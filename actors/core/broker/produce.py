@@ -42,7 +42,7 @@ ACKS = (-1, 0, 1)
 
 
 class BatchValidation(NamedTuple):
-    """The error code and message for a batch that the broker rejects; the code is NONE for a valid batch."""
+    """The error code and message of a batch that the broker rejects; the code of a valid batch is NONE."""
 
     error_code: int
     message: str | None = None
@@ -52,7 +52,10 @@ TAKEN = BatchValidation(NONE)
 
 
 def transactional_verdict(request: ProduceRequest) -> int:
-    """The error code of all partitions: a transactional batch without an id (53), or batches of two producers (49)."""
+    """Return one error code for all partitions of a request.
+
+    It is 53 for a transactional batch without an id, 49 for batches of two producers, otherwise NONE.
+    """
     producer_id = None
     for part in request.partitions:
         for header in part.records.batches:
@@ -66,12 +69,19 @@ def transactional_verdict(request: ProduceRequest) -> int:
 
 
 def acks_verdict(acks: int) -> int:
-    """NONE, or 21 for an unknown `acks`."""
+    """Return NONE, or 21 for an unknown `acks`."""
     return NONE if acks in ACKS else INVALID_REQUIRED_ACKS
 
 
 def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
-    """Whether what a producer sent to a partition may be appended: the first rule that it breaks."""
+    """Return the first violation of a producer's batches for a partition, if any.
+
+    Args:
+        records: The batches for one partition.
+        version: The version of the Produce request.
+        settings: The topic's settings.
+        now_ms: The wall clock in milliseconds.
+    """
     if records.error_code not in (NONE, CORRUPT_MESSAGE):
         return BatchValidation(records.error_code, "Produce requests hold record batches of format 2")
     if len(records.batches) != 1:
@@ -109,14 +119,14 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
 
 
 def epoch_verdict(named: int, local: int) -> int:
-    """NONE, or that a request names a leader epoch that is over (74), or not known here yet (75)."""
+    """Return NONE, 74 for an outdated leader epoch, or 75 for an epoch that is not known here yet."""
     if named in (NO_EPOCH, local):
         return NONE
     return FENCED_LEADER_EPOCH if named < local else UNKNOWN_LEADER_EPOCH
 
 
 def batch_verdict(batch: AppendBatch, settings: LogSettings, now_ms: int) -> ProducedPartition | None:
-    """The result of a batch that is refused; None if it may be appended."""
+    """Return the result of a refused batch; None if it may be appended."""
     part = batch.part
     refusal = produce_verdict(part.records, batch.version, settings, now_ms)
     if refusal is not TAKEN:

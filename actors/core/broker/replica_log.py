@@ -1,11 +1,11 @@
 """ReplicaLog holds the offsets of a replica's log, and changes the log (broker.md 3.5, 4.4 - 4.6).
 
-Rule 1: this is the only place of a partition's log start offset, log end offset and high watermark. The high watermark
-        never exceeds the log end offset.
-Rule 2: an empty log is not touched before its first record, not even by a new leader epoch: all its epochs would begin
+Rule 1: a partition's log start offset, log end offset and high watermark are stored only here. The high watermark never
+        exceeds the log end offset.
+Rule 2: an empty log does not change before its first record, not even by a new leader epoch: all its epochs would begin
         at its start, and only the last of them counts.
-Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279), to the high watermark only if the leader or
-        the log knows no epochs.
+Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
+        the leader or the log has no epochs.
 
 Kafka: `Log`, `Partition.log`.
 """
@@ -33,25 +33,29 @@ class ReplicaLog:
         self.end = end
         self.high_watermark = high_watermark
         self.first_unstable = -1
-        """The first offset of the earliest unfinished transaction; -1 if there is none."""
+        """The first offset of the earliest unfinished transaction; -1 without one."""
         self.latest_epoch = -1
         """The latest leader epoch in the log when the replica took its role."""
         self.moved = False
-        """Whether the high watermark moved since it was passed to the log's files."""
+        """Whether the high watermark has moved since it was last passed to the log's files."""
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where consumers read that read committed data only."""
-        if self.first_unstable < 0:  # without a call: each read of a log asks twice
+        """The end offset for consumers that read committed data only."""
+        if self.first_unstable < 0:  # without a call: each read of a log gets this twice
             return self.high_watermark
         return last_stable_offset(self.first_unstable, self.start, self.high_watermark)
 
     def call(self, method: str, *arguments: object) -> CallAdapter:
-        """The effect that calls a method for this log."""
+        """Return the effect that calls a method for this log."""
         return tuple.__new__(CallAdapter, ("logs", method, (self.path, *arguments)))
 
     def open(self, place: LogPlace, config: tuple[int, ...]) -> Effects[None]:
-        """Open the log, or create it. Raises OSError."""
+        """Open the log, or create it.
+
+        Raises:
+            OSError: From the disk.
+        """
         opened = yield CallAdapter("logs", "open", (place.path, place.missing, config))
         self.start, self.end, self.latest_epoch, high_watermark, self.first_unstable = opened
         self.high_watermark = min(max(high_watermark, self.start), self.end)
@@ -65,7 +69,7 @@ class ReplicaLog:
             self.high_watermark, self.moved = offset, True
 
     def note_high_watermark(self) -> Effects[None]:
-        """Pass a moved high watermark to the log's files, which tell the earliest unfinished transaction."""
+        """Pass a moved high watermark to the log's files; their result is the earliest unfinished transaction."""
         if self.moved:
             self.moved = False
             self.first_unstable = yield self.call("note_high_watermark", self.high_watermark)
@@ -73,12 +77,12 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ leading
 
     def begin_epoch(self, leader_epoch: int) -> Effects[None]:
-        """Let the log begin with this leader epoch if it is empty (rule 2)."""
+        """Begin an empty log with this leader epoch (rule 2)."""
         if not self.end:
             yield self.call("begin_epoch", leader_epoch)
 
     def epoch_end(self, leader_epoch: int) -> Effects[tuple[int, int]]:
-        """The largest epoch up to this one, and its end offset; -1 for both if there is none."""
+        """Return the largest epoch up to this one, and its end offset; -1 for both without such an epoch."""
         return (yield self.call("epoch_end", leader_epoch))
 
     def advance_start(self, offset: int) -> Effects[None]:
@@ -92,7 +96,7 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ following
 
     def replicate(self, fetched: Replicate) -> Effects[int]:
-        """Append what the leader sent, byte for byte, and its log start offset. Returns an error code."""
+        """Append the leader's bytes unchanged, and set its log start offset; return an error code."""
         error_code = NONE
         if fetched.body.size:
             error_code, self.end, self.first_unstable = yield self.call("replicate", fetched.body)
@@ -101,7 +105,11 @@ class ReplicaLog:
         return error_code
 
     def truncate(self, said: TruncateToEpochEnd) -> Effects[int]:
-        """Truncate to where this log and the leader's diverge (rule 3); the epoch to ask about next, -1 if none."""
+        """Truncate to the offset at which this log and the leader's diverge (rule 3).
+
+        Returns:
+            The epoch to look up next, -1 if none.
+        """
         own: tuple[int, int] = (-1, -1)
         if said.end >= 0 and said.epoch >= 0:
             own = yield from self.epoch_end(said.epoch)
@@ -114,19 +122,22 @@ class ReplicaLog:
         return ask
 
     def restart(self, offset: int) -> Effects[None]:
-        """Delete all records, and begin again at `offset`."""
+        """Delete all records, and start again at `offset`."""
         self.start, self.end, self.first_unstable = yield self.call("restart", offset)
         self.move_high_watermark(offset)
         yield from self.note_high_watermark()
 
 
 def truncation(said: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[int, int]:
-    """Where to truncate a follower's log, and which epoch to ask about next (-1: none) (broker.md 4.4, the table).
+    """Return how to truncate a follower's log (broker.md 4.4, the table).
 
     Args:
-        said: The leader's answer.
-        own_epoch: The follower's largest epoch up to the leader's; -1 if it has none.
+        said: The leader's response.
+        own_epoch: The follower's largest epoch up to the leader's; -1 without one.
         own_end: The end offset of that epoch.
+
+    Returns:
+        The offset to truncate to, and the epoch to look up next, -1 if none.
     """
     if said.end < 0:
         probe("a follower does not learn where an epoch ends")

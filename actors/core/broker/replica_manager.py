@@ -1,13 +1,14 @@
 """Check LeaderAndIsr, StopReplica and UpdateMetadata requests, and build the responses (broker.md 1.1, 1.2, 2.1).
 
-Rule 1: a request made for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1
-        is not checked; one that is ahead of ours is good: the controller may hear of a registration before we do.
-Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is remembered; but
-        a request is not refused by an epoch above the one in ZooKeeper, which is invalid.
-Rule 3: a partition whose log could have no name on disk (no legal topic, a negative number, a name beyond 255
-        characters) is refused alone, with code 17: what the port takes in must not become a path elsewhere.
-Rule 4: a refused request touches nothing. LeaderAndIsr is refused for each of its partitions by name, the others bare.
-Rule 5: of a LeaderAndIsr, all orders that make this broker leader are obeyed before those that make it follow.
+Rule 1: a request for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1 is not
+        checked. A newer epoch is accepted: the controller may see a registration before the broker does.
+Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is stored. An epoch
+        above the one in ZooKeeper is invalid and refuses no request.
+Rule 3: a partition whose log cannot have a name on disk (an invalid topic, a negative number, a name beyond 255
+        characters) is refused alone, with code 17: a name from the network must not become a path elsewhere.
+Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each of its partitions, the
+        other responses name none.
+Rule 5: the orders of a LeaderAndIsr that make this broker leader are applied before those that make it follow.
 
 Kafka: `ReplicaManager`.
 """
@@ -41,14 +42,16 @@ INITIAL_CONTROLLER_EPOCH = 0
 
 @attrs.frozen
 class Epochs:
-    """The two epochs by which a broker rejects outdated requests: its own broker epoch and the latest controller
-    epoch."""
+    """The two epochs by which a broker rejects outdated requests.
+
+    They are its own broker epoch and the latest controller epoch.
+    """
 
     broker: int = UNKNOWN_BROKER_EPOCH
     controller: int = INITIAL_CONTROLLER_EPOCH
 
     def verdict(self, request: ControllerRequest) -> int:
-        """NONE, or the code that refuses the whole request (rules 1 and 2, in this order)."""
+        """Return NONE, or the code that refuses the whole request (rules 1 and 2, in this order)."""
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < self.broker:
             return STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller:
@@ -56,20 +59,20 @@ class Epochs:
         return NONE
 
     def corrected(self, controller_epoch: int) -> Epochs:
-        """The fences beside what /controller_epoch holds: no election has given out a higher one (rule 2)."""
+        """Return the epochs, with the controller epoch limited to the one in /controller_epoch (rule 2)."""
         return attrs.evolve(self, controller=min(self.controller, controller_epoch))
 
     def registered(self, broker_epoch: int) -> Epochs:
-        """The fences after a new registration."""
+        """Return the epochs after a new registration."""
         return attrs.evolve(self, broker=broker_epoch)
 
     def obeying(self, request: ControllerRequest) -> Epochs:
-        """The fences after a request that passed them."""
+        """Return the epochs after an accepted request."""
         return attrs.evolve(self, controller=request.controller_epoch)
 
 
 def name_verdict(partition: TopicPartition) -> int:
-    """NONE, or 17 where the partition can have no log (rule 3)."""
+    """Return NONE, or 17 if the partition cannot have a log (rule 3)."""
     try:
         check_name(partition.topic)
     except InvalidTopic:
@@ -79,7 +82,7 @@ def name_verdict(partition: TopicPartition) -> int:
 
 
 def answer(request: ControllerRequest, error_code: int, errors: Iterable[PartitionError] = ()) -> ControllerResponse:
-    """The response to a request."""
+    """Return the response to a request."""
     match request:
         case LeaderAndIsrRequest():
             return LeaderAndIsrResponse(error_code, tuple(errors))
@@ -89,7 +92,7 @@ def answer(request: ControllerRequest, error_code: int, errors: Iterable[Partiti
 
 
 def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
-    """These orders of a LeaderAndIsr, refused by name (rule 4)."""
+    """Return these orders of a LeaderAndIsr as refused, by name (rule 4)."""
     return [PartitionError(order.partition, error_code) for order in orders]
 
 
@@ -97,7 +100,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 class PartitionsByRole:
     """The partitions of a LeaderAndIsr request, divided into those to lead and those to follow.
 
-    Of several for one partition, which no controller sends, the last counts.
+    If a partition occurs several times, which no controller sends, its last order counts.
     """
 
     broker_id: int
@@ -105,12 +108,12 @@ class PartitionsByRole:
     following: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
 
     def clear(self) -> None:
-        """Forget them."""
+        """Remove all orders."""
         self.leading.clear()
         self.following.clear()
 
     def take(self, orders: Iterable[LeaderAndIsrPartitionState]) -> None:
-        """Take some more of the request's orders."""
+        """Add more of the request's orders."""
         leading, following, broker_id = self.leading, self.following, self.broker_id
         for order in orders:
             role, other = (leading, following) if order.leader == broker_id else (following, leading)
@@ -122,7 +125,7 @@ SUMMED = {
     "kafka_cluster_partition_underminisr": "underminisrpartitioncount",
     "kafka_cluster_partition_atminisr": "atminisrpartitioncount",
 }
-"""Figures of all partitions together -> which trouble they count."""
+"""Gauges of all partitions together, with the health flag that each counts."""
 
 
 @attrs.define
@@ -132,15 +135,15 @@ class PartitionCounts:
     leading: dict[TopicPartition, None] = attrs.field(factory=dict)
     troubled: dict[str, dict[TopicPartition, None]] = attrs.field(factory=lambda: {trouble: {} for trouble in TROUBLES})
     led: dict[str, int] = attrs.field(factory=dict)
-    """How many partitions of each topic are led here."""
+    """The number of partitions led here, by topic."""
 
     @property
     def tables(self) -> tuple[dict[TopicPartition, None], ...]:
-        """What may have an entry for each partition."""
+        """The tables that may have an entry for each partition."""
         return (self.leading, *self.troubled.values())
 
     def count(self, partition: TopicPartition, leads: bool, health_flags: Collection[str]) -> None:
-        """Take down how one partition stands now."""
+        """Set one partition's current state."""
         leading, led, topic = self.leading, self.led, partition.topic
         if leads:
             if partition not in leading:
@@ -158,13 +161,18 @@ class PartitionCounts:
                 partitions.pop(partition, None)
 
     def remove(self, partition: TopicPartition) -> None:
-        """Forget a partition that is no longer led here, nor hosted perhaps."""
+        """Remove a partition that is no longer led here, or no longer hosted."""
         self.count(partition, leads=False, health_flags=())
 
     def gauges(self, hosted: int, offline: int, lost_directories: int) -> tuple[Gauge, ...]:
-        """The figures, of `hosted` partitions of which `offline` have lost their log directory.
+        """Return the metrics.
 
-        Kafka has those of SUMMED for each partition; who asks for them adds them up, as they are here.
+        Kafka has the metrics of SUMMED for each partition, and its users add them up; here they are sums.
+
+        Args:
+            hosted: The number of hosted partitions.
+            offline: How many of them have lost their log directory.
+            lost_directories: The number of offline log directories.
         """
         prefix = "kafka_server_replicamanager_"
         return (

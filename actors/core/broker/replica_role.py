@@ -1,10 +1,11 @@
 """The state of a hosted partition, and how the controller's requests change it (broker.md 1.2, 1.5, 2.1).
 
-Rule 1: the leader epoch only grows. An order with the epoch already known, or an older one, is stale (code 11).
+Rule 1: the leader epoch only grows. An order with a known or older epoch is stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
-Rule 3: an order that passes both, but carries an older zkVersion than the one known, is obeyed by doing nothing: the
-        znode has moved on, and its newer state is on its way (Kafka 3.9). Not even a missing log is made for it.
-Rule 4: a stop is obeyed from the known leader epoch on (Kafka >= 3.4), and always where it names none, or a deletion.
+Rule 3: an order that passes both rules, but has an older zkVersion than the known one, succeeds without effect: the
+        znode has changed since, and its newer state will follow (Kafka 3.9). Even a missing log is not created.
+Rule 4: a StopReplica order is accepted from the known leader epoch on (Kafka >= 3.4), and always if it has no epoch or
+        the epoch of a deletion.
 
 Kafka: `Partition`.
 """
@@ -23,7 +24,7 @@ NO_ROLE = "none"
 LEADER = "leader"
 FOLLOWER = "follower"
 STOPPED = "stopped"
-"""The role of a follower that a StopReplica without deletion stopped: it keeps its log, and appends nothing."""
+"""The role of a follower after a StopReplica without deletion: it keeps its log, and appends nothing."""
 
 TROUBLES = (
     UNDER_REPLICATED := "underreplicatedpartitions",
@@ -31,8 +32,11 @@ TROUBLES = (
     "atminisrpartitioncount",
     "reassigningpartitions",
 )
-"""What may be the matter with a partition, by the gauges that count those (conventions.md 7): fewer in-sync replicas
-than there were before a reassignment, fewer than min.insync.replicas, just as many; a reassignment is under way."""
+"""Health flags of a partition, by the gauges that count them (conventions.md 7).
+
+Fewer in-sync replicas than before a reassignment, fewer than min.insync.replicas, exactly as many, and a reassignment
+in progress.
+"""
 
 _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 
@@ -40,8 +44,8 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 class ReplicaRole(NamedTuple):
     """The role of a hosted replica, as of the last controller request that the replica accepted.
 
-    `controller_epoch` is that of the controller that decided the leadership (it goes into the state znode when this
-    leader changes the ISR). `isr` is the leader's alone: a follower's is empty.
+    `controller_epoch` is that of the controller that decided the leadership; it goes into the state znode when this
+    leader changes the ISR. Only a leader has an `isr`; a follower's is empty.
     """
 
     partition: TopicPartition
@@ -58,7 +62,7 @@ class ReplicaRole(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        """Is this replica the leader?"""
+        """Whether this replica is the leader."""
         return self.name == LEADER
 
     @property
@@ -68,12 +72,18 @@ class ReplicaRole(NamedTuple):
 
     @property
     def under_replicated(self) -> bool:
-        """Led here, with fewer in-sync replicas than it had before any reassignment began (broker.md 9.5 row 69)."""
+        """Whether a led partition has fewer in-sync replicas than before any reassignment (broker.md 9.5 row 69)."""
         return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
 
 def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
-    """What is the matter with a partition that is led here: names of TROUBLES. `isr` is the newest confirmed one."""
+    """Return the health flags of a partition that is led here: names of TROUBLES.
+
+    Args:
+        known: The role of the replica.
+        isr: The newest confirmed ISR.
+        min_isr: The topic's min.insync.replicas.
+    """
     if not known.leads:
         return ()
     required = min(min_isr, len(known.replicas))
@@ -87,7 +97,7 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
 
 
 def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
-    """Error code of a LeaderAndIsr order before anything is done: NONE, 11 (rule 1) or 3 (rule 2)."""
+    """Return the error code of a LeaderAndIsr order before it is applied: NONE, 11 (rule 1) or 3 (rule 2)."""
     if order.leader_epoch <= known.leader_epoch:
         return STALE_CONTROLLER_EPOCH
     if known.broker_id not in order.replicas:
@@ -96,12 +106,12 @@ def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
 
 
 def is_superseded(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> bool:
-    """Was the order decided on an older state of the znode than the one known here (rule 3)?"""
+    """Return whether an order was decided on an older state of the znode than the known one (rule 3)."""
     return order.zk_version < known.zk_version
 
 
 def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Lead. Returns the partition as it is now, and whether it is a new leader (was none before)."""
+    """Return the role as leader, and whether the replica did not lead before."""
     if is_superseded(known, order):
         probe("a broker ignores the order to lead on an older state")
         return known, False
@@ -109,7 +119,7 @@ def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[
 
 
 def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Follow. Returns the partition as it is now, and whether the leader or its epoch is news."""
+    """Return the role as follower, and whether the leader or its epoch is new."""
     if is_superseded(known, order):
         probe("a broker ignores the order to follow on an older state")
         return known, False
@@ -134,12 +144,15 @@ def _taken_over(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str
 
 
 def make_stopped(known: ReplicaRole) -> ReplicaRole:
-    """Stop without deletion: a follower appends nothing until its next LeaderAndIsr; a leader stays leader."""
+    """Return the role after a stop without deletion.
+
+    A follower appends nothing until its next LeaderAndIsr; a leader stays leader.
+    """
     return known._replace(name=STOPPED) if known.name == FOLLOWER else known
 
 
 def stop_verdict(known: ReplicaRole, leader_epoch: int) -> int:
-    """Error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
+    """Return the error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
     if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch > known.leader_epoch:
         return NONE
     if leader_epoch == known.leader_epoch:

@@ -1,12 +1,12 @@
 """Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
-Rule 1: a broker has two, one as leader and one as follower, each with a rate, of which brokers' dynamic configuration
-        tells, and with the replicas that it is for, of which topics' configuration tells: all, or pairs of partition
-        and broker, of which those of this broker are its.
-Rule 2: all bytes of records of those replicas are counted. They go into samples of a second, eleven of which are kept;
-        their sum is divided by the time since the first began, a second at least. More than the rate is too much.
-Rule 3: while it is too much, a replica that is not in sync gets no records, and an in-sync one all. Bytes that are
-        counted have been moved, so the rate is kept on the average, not by each answer.
+Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each comes from the brokers' dynamic
+        configuration, its replicas from the topics' configuration: all, or pairs of partition and broker.
+Rule 2: all record bytes of those replicas are counted, in samples of one second, of which the last eleven are kept. The
+        rate is their sum divided by the time since the first sample began, at least one second. The quota is exceeded
+        if this rate is above the configured one.
+Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync one gets all.
+        Bytes are counted after they were moved, so the quota limits the average, not each response.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ SIDES = (LEADER, FOLLOWER)
 
 SAMPLES = 11
 SAMPLE_SECONDS = 1.0
-"""`replication.quota.window.num` and `replication.quota.window.size.seconds`, as Kafka's defaults are."""
+"""Kafka's defaults of `replication.quota.window.num` and `replication.quota.window.size.seconds`."""
 
 ALL = "*"
 
 
 def metric(side: str) -> str:
-    """The name of the gauge that tells how many bytes a second are moved."""
+    """Return the name of the gauge for the rate in bytes per second."""
     return f"kafka_server_{side}replication_byte_rate"
 
 
 def replicas_setting(side: str) -> str:
-    """The topics' setting that says which replicas are throttled."""
+    """Return the topic setting that lists the throttled replicas."""
     return f"{side}.replication.throttled.replicas"
 
 
 def rate_setting(side: str) -> str:
-    """The brokers' setting that says to how many bytes a second."""
+    """Return the broker setting of the rate in bytes per second."""
     return f"{side}.replication.throttled.rate"
 
 
 def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broker_id: int) -> ThrottledTopic:
-    """The partitions of a topic whose replicas here are throttled, by its overrides; None is all (rule 1)."""
+    """Return the partitions of a topic whose replicas here are throttled, by its overrides; None for all (rule 1)."""
     text = dict(entries).get(replicas_setting(side), "").strip()
     if text == ALL:
         return ThrottledTopic(topic, None)
@@ -53,7 +53,7 @@ def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broke
 
 
 def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int | None:
-    """Bytes a second, by the broker's own configuration, or by that of all brokers; None: as many as there are."""
+    """Return the configured rate in bytes per second: the broker's own, else that of all brokers; None if unlimited."""
     name = rate_setting(side)
     text = own.get(name, of_all.get(name))
     return None if text is None else int(text)
@@ -64,7 +64,7 @@ class ThrottledReplicas:
 
     def __init__(self) -> None:
         self._topics: dict[str, frozenset[int] | None] = {}
-        """None: all partitions."""
+        """Throttled partitions by topic; None for all."""
 
     def __contains__(self, partition: TopicPartition) -> bool:
         throttled: Collection[int] | None = self._topics.get(partition.topic, ())
@@ -74,7 +74,7 @@ class ThrottledReplicas:
         return bool(self._topics)
 
     def update(self, topics: Iterable[ThrottledTopic]) -> None:
-        """Of these topics it is so from now on."""
+        """Set the throttled partitions of these topics."""
         for topic, partitions in topics:
             if partitions == ():
                 self._topics.pop(topic, None)
@@ -82,7 +82,7 @@ class ThrottledReplicas:
                 self._topics[topic] = None if partitions is None else frozenset(partitions)
 
     def throttled_topics(self) -> tuple[ThrottledTopic, ...]:
-        """The full state, for a new receiver."""
+        """Return the full state, for a new receiver."""
         return tuple(
             ThrottledTopic(topic, None if partitions is None else tuple(sorted(partitions)))
             for topic, partitions in self._topics.items()
@@ -96,7 +96,7 @@ class ReplicationQuota:
     rate: int | None = None
     replicas: ThrottledReplicas = attrs.field(factory=ThrottledReplicas)
     _samples: list[tuple[float, int]] = attrs.field(factory=list)
-    """(when it began, its bytes), the oldest first."""
+    """(start time, bytes) of each sample, the oldest first."""
 
     def count(self, size: int, now: float) -> None:
         """Count bytes of throttled replicas."""
@@ -108,16 +108,16 @@ class ReplicationQuota:
             del samples[:-SAMPLES]
 
     def moved(self, now: float) -> float:
-        """How many bytes a second were moved of late (rule 2)."""
+        """Return the current rate in bytes per second (rule 2)."""
         self._samples = [sample for sample in self._samples if sample[0] + SAMPLES * SAMPLE_SECONDS > now]
         return _rate(self._samples, now)
 
     def is_exceeded(self, now: float) -> bool:
-        """Whether that is too much."""
+        """Return whether the current rate exceeds the quota."""
         return self.rate is not None and bool(self._samples) and self.moved(now) > self.rate
 
     def free_at(self, now: float) -> float:
-        """When it will not be too much any more, if nothing is moved until then."""
+        """Return the time at which the quota is no longer exceeded, if nothing is moved until then."""
         left, moment = self._samples, now
         while left and self.rate is not None and _rate(left, moment) > self.rate:
             first, expires = left[0][0], left[0][0] + SAMPLES * SAMPLE_SECONDS

@@ -1,8 +1,8 @@
 """The lines that a broker writes to state-change.log, worded as Kafka's.
 
-Rule 1: a request that is not obeyed, or an order in it, is named with its controller and the reason (`IGNORED`).
-Rule 2: a change of an ISR is logged before it is written: with the leader's offsets, and with who is out of sync, how
-        far behind, and since when; and again when ZooKeeper has it, or has refused it.
+Rule 1: a refused request or order is logged with its controller and the reason (`IGNORED`).
+Rule 2: a change of an ISR is logged before the write, with the leader's offsets and each out-of-sync replica's lag and
+        time; and again when ZooKeeper has accepted or refused it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def of(cls, request: ControllerRequest, correlation_id: int) -> Origin:
-        """That of a request."""
+        """Return the origin of a request."""
         name = type(request).__name__.removesuffix("Request")
         return cls(name, request.controller_id, request.controller_epoch, correlation_id)
 
@@ -46,11 +46,19 @@ IGNORED: dict[int, str] = {
     STALE_CONTROLLER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
     FENCED_LEADER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
 }
-"""Why an order for one partition is not obeyed, by its code."""
+"""The reason for ignoring an order for one partition, by error code."""
 
 
 def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, broker_epoch: int) -> str:
-    """Of a request that is refused whole: `newest` is the newest controller's epoch that is known here."""
+    """Return the line for a request that is refused whole.
+
+    Args:
+        origin: The request's sender.
+        code: The error code.
+        request: The request.
+        newest: The newest known controller epoch.
+        broker_epoch: This broker's epoch.
+    """
     if code == STALE_BROKER_EPOCH:
         return (
             f"Received {origin.name} request with broker epoch {request.broker_epoch} smaller than the current broker"
@@ -72,7 +80,17 @@ def ignored(
     replicas: Iterable[int] = (),
     how: str = "",
 ) -> str:
-    """Of an order that is not obeyed: it came with leader epoch `asked` where `known` is known here."""
+    """Return the line for an ignored order.
+
+    Args:
+        origin: The request's sender.
+        partition: The partition.
+        code: The error code.
+        asked: The order's leader epoch.
+        known: The leader epoch that is known here.
+        replicas: The assigned replicas, for an order to a broker that is not among them.
+        how: A detail of the order, such as a deletion.
+    """
     than = "matches" if asked == known else "is smaller than"
     reason = IGNORED.get(code, f"with error {code}").format(
         asked=asked, than=than, known="" if asked == known else f" {known}", replicas=_listed(replicas)
@@ -84,7 +102,7 @@ def ignored(
 
 
 def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
-    """Of partitions whose fetchers are stopped, as they lead now, or follow anew."""
+    """Return the line for stopped fetchers of partitions that are led here now, or follow a new leader."""
     if leading:
         return (
             f"Stopped fetchers as part of {origin.name} request correlationId {origin.correlation_id} from controller"
@@ -98,7 +116,14 @@ def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
 
 
 def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) -> str:
-    """Of an ISR that is to be written (rule 2); `now` is the node's clock, `now_ms` the wall's."""
+    """Return the line for an ISR that is to be written (rule 2).
+
+    Args:
+        leader: The leader's state.
+        isr: The new ISR.
+        now: Seconds of the node's clock.
+        now_ms: The wall clock in milliseconds.
+    """
     out = [replica for replica in leader.isr if replica not in isr]
     change = f"from {_listed(leader.isr)} to {_listed(isr)}"
     if not out:
@@ -118,7 +143,7 @@ def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) 
 
 
 def changed_isr(leader: Leader, written: bool) -> str:
-    """Of a write of an ISR that is answered."""
+    """Return the line for the outcome of an ISR write."""
     if not written:
         return f"Cached zkVersion {leader.zk_version} not equal to that in zookeeper, skip updating ISR"
     below = " (under-min-isr)" if len(leader.isr) < leader.required_isr else ""

@@ -2,12 +2,12 @@
 
 Rule 1: counts are collected here, and published as differences since the last publication: by topic, and of all topics
         together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also
-        separately, by their leader and their followers.
-Rule 2: a produce that is refused for what Kafka foresees is no failed one. A batch that is too large counts by its
-        bytes as rejected.
-Rule 3: a topic that is followed here, and led nowhere here, has no figures of leaders any more. Those of followers are
-        of all topics together, and stay.
-Rule 4: a topic that is nowhere is not counted: names that clients make up would be figures for ever.
+        separately, by leaders and by followers.
+Rule 2: a produce that Kafka refuses with an expected error does not count as failed. A batch that is too large adds its
+        bytes to the rejected ones.
+Rule 3: a topic that is followed but not led here has no leader counts any more. Follower counts are of all topics
+        together, and stay.
+Rule 4: an unknown topic is not counted: otherwise names that clients make up would stay in the metrics.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from messages.error_codes import (
 from messages.metrics import Count, DropMetrics
 
 FIGURES, FIGURES_SECONDS = "figures", 1.0
-"""The timer and the interval of their publication."""
+"""The timer and the interval in seconds of publications."""
 
 PREFIX = "kafka_server_brokertopicmetrics_"
 
@@ -43,41 +43,41 @@ OF_ALL_TOPICS = (
     *(MESSAGES_IN, BYTES_IN, BYTES_OUT, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES, FETCHES, FAILED_FETCHES),
     *OF_ALL_TOPICS_ONLY,
 )
-"""Figures of all topics together, which are there from the start."""
+"""Counters of all topics together, which exist from the start."""
 
 OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
-"""Figures that a topic has only where it is led (rule 3). Conversions are not counted: there are none."""
+"""Counters that a topic has only where it is led (rule 3). Conversions are not counted, because none happen."""
 
 FORESEEN = frozenset(
     {
         *(NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR),
     }
 )
-"""Codes of a produce that is refused, and did not fail (rule 2). Of a fetch it is so with all."""
+"""Error codes with which a produce is refused, but not failed (rule 2). Every fetch error counts as expected."""
 
 
 def metric(figure: str) -> str:
-    """The name of a published figure."""
+    """Return the name of a published counter."""
     return f"{PREFIX}{figure}_total"
 
 
 class TopicStats:
-    """The counts of one actor that are not published yet."""
+    """The counts of one actor that are not yet published."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
-        """(figure, topic) -> by how much it has grown."""
+        """The increase by (counter, topic)."""
 
     def __bool__(self) -> bool:
         return bool(self._counts)
 
     def count(self, figure: str, topic: str, by: int = 1) -> None:
-        """Add to the count."""
+        """Add to a count."""
         counts, place = self._counts, (figure, topic)
         counts[place] = counts.get(place, 0) + by
 
     def produced(self, answered: Iterable[tuple[ProducePartition, ProducedPartition]]) -> None:
-        """What became of partitions of produces that are answered."""
+        """Count the results of produced partitions."""
         taken: dict[str, list[int]] = {}
         for part, result in answered:
             topic, code = part.partition.topic, result.error_code
@@ -101,7 +101,7 @@ class TopicStats:
             self.count(MESSAGES_IN, topic, records)
 
     def fetched(self, request: FetchRequest, results: Iterable[FetchedPartition]) -> None:
-        """A fetch is answered."""
+        """Count a fetch with its response."""
         for result in results:
             topic, size = result.partition.topic, result.body.size
             if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -111,13 +111,13 @@ class TopicStats:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
 
     def followed(self, topic: str, size: int, adding: bool) -> None:
-        """Count bytes fetched from a leader; `adding`: a reassignment adds our replica."""
+        """Count bytes fetched from a leader; `adding`: a reassignment adds this replica."""
         self.count(REPLICATION_IN, topic, size)
         if adding:
             self.count(REASSIGNMENT_IN, topic, size)
 
     def take(self) -> tuple[Count, ...]:
-        """What has been added since it was last asked (rule 1)."""
+        """Return the counts since the last call (rule 1)."""
         counts, self._counts = self._counts, {}
         totals: dict[str, int] = {}
         per_topic = []
@@ -129,6 +129,6 @@ class TopicStats:
 
 
 def outdated(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:
-    """What is to be forgotten of topics that are followed now and not `led` any more (rule 3); None: nothing."""
+    """Return the metrics to drop of topics that are followed now and no longer in `led` (rule 3); None if none."""
     topics = tuple((("topic", topic),) for topic in dict.fromkeys(followed) if topic not in led)
     return DropMetrics(tuple(map(metric, OF_LEADERS)), topics) if topics else None

@@ -14,11 +14,11 @@ from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
 class InconsistentBroker(Exception):
-    """The state of a broker is inconsistent; the exception's message says where."""
+    """The state of a broker is inconsistent; the message names the contradictions."""
 
 
 def check(found: list[str]) -> None:
-    """Raise InconsistentBroker where something was found."""
+    """Raise InconsistentBroker if `found` is not empty."""
     if found:
         raise InconsistentBroker("; ".join(found))
 
@@ -29,7 +29,7 @@ def replica_disagreements(
     counted_offline: int,
     counts: PartitionCounts,
 ) -> list[str]:
-    """How the hosted partitions and what is counted of them differ; empty if they agree."""
+    """Return differences between the hosted partitions and their counts; empty if they agree."""
     found = []
     if len(offline) != counted_offline:
         found.append(f"{len(offline)} replicas are offline, {counted_offline} are counted")
@@ -46,14 +46,14 @@ def log_disagreements(
     homes: Mapping[tuple[str, int], str],
     live: Collection[str],
 ) -> list[str]:
-    """How the hosted partitions and where their logs lie differ; empty if they agree."""
+    """Return differences between the hosted partitions and the places of their logs; empty if they agree."""
     found = [f"the log of {partition} lies in {home}" for partition, home in homes.items() if home not in live]
     found += [f"{partition} is offline, and has a log" for partition in offline if partition in homes]
     return found
 
 
 def view_disagreements(view: ClusterView) -> list[str]:
-    """What is in the view that rules 1 and 2 of the metadata cache do not allow; empty if all is well."""
+    """Return violations of rules 1 and 2 of the metadata cache; empty if the view is valid."""
     found = [f"topic {topic} has no partitions" for topic, partitions in view.topics.items() if not partitions]
     for topic, partitions in view.topics.items():
         for number, state in partitions.items():

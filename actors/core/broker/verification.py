@@ -1,14 +1,15 @@
 """Decide which transactional batches a partition's leader may append (transactions.md 3.2 rule 4).
 
-Rule 1: the batches of a producer are appended while its transaction is known to be open: one of its batches was
-        verified and appended, and no marker has come since. A new leader knows of none.
-Rule 2: any other batch waits, with those of the same producer that come after it, while the coordinator is asked
-        whether the partition is in the producer's transaction.
-Rule 3: a marker answers what waits with INVALID_TXN_STATE: these batches belong to the transaction that has ended. An
-        answer to a question that a marker, a newer epoch or a new leader has settled counts for nothing.
-Rule 4: a higher epoch refuses what waits of a lower one (INVALID_PRODUCER_EPOCH), and a lower one is refused.
-Rule 5: after a question that gets no usable answer the lowest sequence number that was refused is kept: a later batch
-        of the producer must not become the first of its transaction. MOST_REFUSED producers are kept.
+Rule 1: a producer's batches are appended while its transaction is known to be open: one of its batches was verified and
+        appended, and no marker has come since. A new leader knows no open transactions.
+Rule 2: any other batch waits, with later batches of the same producer, until the coordinator has replied whether the
+        partition belongs to the producer's transaction.
+Rule 3: a marker refuses waiting batches with INVALID_TXN_STATE, because they belong to the transaction that has ended.
+        A reply is ignored if a marker, a newer epoch or a new leader has settled its query.
+Rule 4: a higher epoch refuses waiting batches of a lower one (INVALID_PRODUCER_EPOCH); a batch with a lower epoch is
+        refused likewise.
+Rule 5: after a query without a usable reply, the lowest refused sequence number is kept: a later batch of the producer
+        must not become the first of its transaction. MOST_REFUSED producers are kept.
 
 Kafka: `VerificationGuard`, `VerificationStateEntry`, `ProducerStateManager`.
 """
@@ -53,7 +54,7 @@ CODES = {
         NOT_ENOUGH_REPLICAS,
     ),
 }
-"""The coordinator's code -> the code for the batches; a code that no coordinator should send is the same."""
+"""The coordinator's error code -> the code for the batches; other codes stay as they are."""
 
 
 class RefusedBatches(NamedTuple, Generic[_T]):
@@ -65,8 +66,10 @@ class RefusedBatches(NamedTuple, Generic[_T]):
 
 @attrs.define
 class _PendingVerification(Generic[_T]):
-    """The verification of one producer: the id of the pending query (0 if none), and the batches that wait for its
-    result."""
+    """The verification of one producer.
+
+    It has the id of the pending query (0 if none), and the batches that wait for its result.
+    """
 
     epoch: int
     lowest_sequence: int
@@ -75,8 +78,7 @@ class _PendingVerification(Generic[_T]):
 
 
 class TransactionVerification(Generic[_T]):
-    """The producers that are known to have an open transaction in a partition, and the batches that wait for
-    verification."""
+    """The producers with an open transaction in a partition, and the batches that wait for verification."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}
@@ -85,14 +87,14 @@ class TransactionVerification(Generic[_T]):
         self._numbers = 0
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether a batch of this producer needs no verification (rule 1)."""
+        """Return whether a batch of this producer needs no verification (rule 1)."""
         return self._open.get(producer_id) == epoch
 
     def wait(self, producer_id: int, epoch: int, sequence: int, batch: _T) -> tuple[int, RefusedBatches[_T] | None]:
-        """Let a batch wait (rule 2).
+        """Let a batch wait for the verification of its transaction (rule 2).
 
         Returns:
-            The number of the question to ask, 0 for none; and batches to refuse (rule 4).
+            The number of the query to send, 0 if none; and batches to refuse (rule 4).
         """
         guard, refused = self._guards.get(producer_id), None
         if guard is not None and epoch < guard.epoch:
@@ -111,10 +113,10 @@ class TransactionVerification(Generic[_T]):
     def answered(
         self, number: int, producer_id: int, error_code: int
     ) -> tuple[Sequence[_T], RefusedBatches[_T] | None]:
-        """The coordinator's answer.
+        """Process the coordinator's reply.
 
         Returns:
-            The batches to append in this order, each if `append_verdict` says so; or batches to refuse.
+            The batches to append in this order, each if `append_verdict` permits it; or batches to refuse.
         """
         guard = self._guards.get(producer_id)
         if guard is None or guard.number != number:
@@ -125,14 +127,14 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            self._guards[producer_id] = guard  # behind those that were refused before
+            self._guards[producer_id] = guard  # after those that were refused earlier
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:
                 del self._guards[each]
         return (), RefusedBatches(waiting, code)
 
     def append_verdict(self, producer_id: int, epoch: int, sequence: int) -> int:
-        """NONE if a verified batch is appended next, else the code that refuses it (rule 5)."""
+        """Return NONE if a verified batch is appended next, otherwise the code that refuses it (rule 5)."""
         guard = self._guards.get(producer_id)
         if self.is_open(producer_id, epoch):
             return NONE
@@ -141,21 +143,21 @@ class TransactionVerification(Generic[_T]):
         return OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else NONE
 
     def opened(self, producer_id: int, epoch: int) -> None:
-        """A verified batch was appended (rule 1)."""
+        """Note that a verified batch was appended (rule 1)."""
         self._open[producer_id] = epoch
         self._guards.pop(producer_id, None)
 
     def ended(self, producer_id: int) -> RefusedBatches[_T] | None:
-        """A marker was appended (rule 3); batches to refuse."""
+        """Note that a marker was appended (rule 3); return batches to refuse."""
         self._open.pop(producer_id, None)
         guard = self._guards.pop(producer_id, None)
         return None if guard is None else RefusedBatches(guard.waiting, INVALID_TXN_STATE)
 
     def leadership_ended(self) -> list[_T]:
-        """Forget everything but the last number: an old answer must not settle a question of the next leadership.
+        """Clear everything but the last query number: an old reply must not settle a query of the next leadership.
 
         Returns:
-            All batches that wait, to be refused.
+            All waiting batches, to be refused.
         """
         waiting = [batch for guard in self._guards.values() for batch in guard.waiting]
         self._open.clear()
