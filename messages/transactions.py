@@ -51,7 +51,7 @@ class TransactionSettings:
 
 @message
 class StartTransactions:
-    """The first message to TransactionsActor: its partition of __transaction_state, which it then loads.
+    """The first message to TransactionsActor: load this partition of __transaction_state.
 
     `coordinator_epoch` is the leader epoch with which this broker began to lead it.
     """

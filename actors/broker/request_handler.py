@@ -150,8 +150,8 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""
         log.info(
-            "[Broker id=%d] Injecting the fault %r (%g) into the response to the %s request with correlation id %d of "
-            "client %.100r",
+            "[Broker id=%d] Injecting a fault of kind %s (value %g) into the response to the %s request with "
+            "correlation id %d of client %.100r",
             *(self._node_id, message.fault, message.value, message.api, message.correlation_id, message.client_id),
         )
 

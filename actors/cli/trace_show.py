@@ -66,8 +66,9 @@ def command(
     """Print the deliveries recorded below DIR by all nodes, in order of time.
 
     A line has the node, time (UTC), number of the delivery, sender, receiver, message and I/O calls. Filters are
-    combined. --cause-of and --effects-of take a delivery number, and follow causes also to other nodes; select the run
-    of the delivery with --node or --run. Long values are shortened; JSON replaces messages above 16 KiB by their size.
+    combined. --cause-of and --effects-of take a delivery number; --node or --run says which run the number belongs to.
+    The causes and effects on other nodes are printed too. Long values are shortened; JSON has the
+    size of a message above 16 KiB instead of its fields.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

@@ -178,7 +178,7 @@ class ClusterQueried:
 
 @attrs.frozen
 class Ticked:
-    """An observation: half a second has passed."""
+    """Passed to the invariants every half second of simulated time, for those that check how long a state lasts."""
 
 
 LATELY = 30.0

@@ -48,7 +48,7 @@ class TraceFact(NamedTuple):
 
 
 class TraceLine(NamedTuple):
-    """A sentence of an answer, and the delivery that shows it.
+    """One sentence of what `why` prints, and the recorded delivery that proves it.
 
     `at`, `node`, `run` and `seq` are None for a sentence about what the trace lacks.
     """

@@ -29,7 +29,7 @@ class _Channel:
 
 
 class ChannelFacts:
-    """Reads the facts about the channels of one run; of `partition` only, if it is given."""
+    """Finds the facts about controller channels in one run. If `partition` is given, finds only the facts about it."""
 
     def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
         self._emit = emit

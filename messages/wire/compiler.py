@@ -272,7 +272,7 @@ class _Scope:
 
 
 class _Inner(NamedTuple):
-    """An array that is read inside a struct, and the list that collects its elements."""
+    """A nested array in the decoder that is being generated, and the variable for its decoded elements."""
 
     field: str
     kind: _Class

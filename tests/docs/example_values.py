@@ -180,7 +180,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "started ({', '.join(self._settings.roles)})": {
         "self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"
     },
-    "Injecting the fault": {"message.fault": "error", "message.value:d": "6"},
+    "Injecting a fault": {"message.fault": "error", "message.value:d": "6"},
     "{reason} serve up to": {
         "reason": "--time max-timestamp needs ListOffsets version 7, brokers of Kafka 2.6",
         "OFFSETS_VERSION": "5",

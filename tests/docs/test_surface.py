@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.docs import surface
+from tests.docs import prose, surface
 from tests.docs.surface import SAMPLED, Text, example, found, sample, texts
 
 
@@ -34,3 +34,10 @@ def test_placeholders_get_example_values() -> None:
 def test_names_in_identifiers_are_found() -> None:
     text = Text("names", "a.py:1", "class LastTold: The last state.")
     assert [hit.word for hit in surface.hits("text.py", text.text)] == ["Told"]
+
+
+def test_a_sample_of_prose_has_each_kind_and_is_the_same_for_the_same_seed() -> None:
+    lines = list(prose.sample(7))
+    assert lines == list(prose.sample(7)) != list(prose.sample(8))
+    kinds = Counter(line.split()[1] for line in lines if line.startswith("---- "))
+    assert kinds == prose.SAMPLED

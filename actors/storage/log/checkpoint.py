@@ -23,7 +23,9 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file. Each line has `names` text columns and then `numbers` integer columns."""
+    """A checkpoint file. `names` is the number of text columns in a line, `numbers` that of the integer
+    columns after them.
+    """
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path
