@@ -27,6 +27,8 @@ SUFFIXES = {".log", ".index", ".timeindex", ".snapshot"}
 def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
     """Both have the same topics and records, and a group that has committed offsets."""
     settings = {"offsets__topic__num__partitions": 1, "offsets__topic__replication__factor": 1}
+    log = "transaction__state__log__"
+    settings |= {f"{log}num__partitions": 1, f"{log}replication__factor": 1, f"{log}min__isr": 1}
     with both_running(tmp_path_factory.mktemp("tools"), apache_jars, **settings) as made:
         topics = (CreatableTopic("a.b", 2, 1), CreatableTopic("c", 1, 1))
         theirs, ours = made.answers(CreateTopicsRequest(5, topics, 20_000, False))
@@ -117,3 +119,48 @@ def test_files_of_either_broker(both: Both, apache_jars: Path, capsys: pytest.Ca
         ours = capsys.readouterr()
         assert ours.out.splitlines() == lines
         assert sorted(ours.err.splitlines()) == sorted(found), "Kafka's come in the order of a hash map"
+
+
+@pytest.fixture(scope="module")
+def transactions(both: Both) -> Iterator[Both]:
+    """Both have a committed, an aborted and an open transaction, written in this order."""
+    producers = []
+    for port in both.ports:
+        for id, ending in (("done", "commit_transaction"), ("gone", "abort_transaction"), ("open", "")):
+            producers.append(Producer({"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": id}))
+            producers[-1].init_transactions(60)
+            producers[-1].begin_transaction()
+            producers[-1].produce("a.b", b"v", b"k", 1)
+            producers[-1].flush(60)
+            if ending:
+                getattr(producers[-1], ending)(60)
+    yield both
+    for producer in producers[2::3]:
+        producer.abort_transaction(60)
+
+
+CLOCK = re.compile(r"\b1[5-9]\d{11}\b(\s+\d+)?")
+"""A time in ms since 1970, and what has passed since then."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("list",),
+        ("list", "--duration-filter", "600000"),
+        ("describe", "--transactional-id", "done"),
+        ("describe", "--transactional-id", "gone"),
+        ("describe", "--transactional-id", "open"),
+        ("describe", "--transactional-id", "unknown"),
+        ("describe-producers", "--topic", "a.b", "--partition", "1"),
+        ("find-hanging", "--broker-id", "0"),
+    ],
+    ids=" ".join,
+)
+def test_transactions(transactions: Both, options: tuple[str, ...]) -> None:
+    """Kafka's tool prints the same for both, but for times."""
+    theirs, ours = (
+        (code, sorted(" ".join(CLOCK.sub("T", line).split()) for line in output.splitlines()))
+        for code, output in transactions.say(f"{TOOLS}TransactionsCommand", *options)
+    )
+    assert ours == theirs
