@@ -1,7 +1,7 @@
 """The messages between the actors of a broker: request handler, replica manager, partitions and metadata cache.
 
-Partitions and the metadata cache reply to every request of the replica manager (`messages.conversation`). Error codes
-are Kafka's.
+Partitions and the metadata cache reply to every request of the replica manager (`messages.ask`). Error codes are
+Kafka's.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Done, Question
 from messages.network import ClientRequest
 from messages.node import NodeSettings
 from messages.partition import LogSettings

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.ask import Question
 from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.conversation import Question
 from messages.data_requests import NO_OFFSET
 from messages.group_requests import DeletedGroup, DescribedGroup
 from messages.vocabulary import message

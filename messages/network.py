@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from messages.ask import Question
 from messages.cluster import Endpoint
-from messages.conversation import Question
 from messages.vocabulary import Message, maker, message
 
 

@@ -10,8 +10,8 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Done, Question
 from messages.data_requests import (
     ACKS_ALL,
     READ_UNCOMMITTED,

@@ -20,8 +20,8 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import attrs
 
-from messages.conversation import SLICE, Flow, Pause, slices
 from messages.encoded import Encoded
+from messages.flow.conversation import SLICE, Flow, Pause, slices
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,

@@ -1,4 +1,4 @@
-"""The state of an actor as a value, which snapshots store (`actors.runtime.state`).
+"""The state of an actor as a value, which snapshots store (`actors.runtime.trace.state`).
 
 Values that traces can store (numbers, text, bytes, messages) are unchanged. Mutable objects are numbered in the order
 of their first occurrence, so references to one object stay shared.

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from messages.ask import Question
 from messages.cluster import PartitionReplica
-from messages.conversation import Question
 from messages.vocabulary import Message, message
 
 DELETION = "deletion"

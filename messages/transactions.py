@@ -9,9 +9,9 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.ask import Question
 from messages.broker import METADATA_CACHE, Forwarded
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Question
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
 from messages.vocabulary import message
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from messages.facts.record_values import NOTHING, values_of
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run, Slice, slice_lines, slices
+from messages.trace.files.runs import Run, Slice, slice_lines, slices
 from messages.trace.schema import CREATED, DELIVERIES, ENDED, TraceRecord
 from messages.trace.text import records_of
 from spark.selection import ALL, Selection

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messages.trace.runs import ending, find_runs
+from messages.trace.files.runs import ending, find_runs
 from spark.errors import AlreadyFollowed
 from spark.java import Java
 from spark.pack import keep, tell

@@ -19,9 +19,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from messages.trace.errors import NotATrace
-from messages.trace.files import parse_name
-from messages.trace.runs import RunList, Slice, find_runs, survey
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.runs import RunList, Slice, find_runs, survey
+from messages.trace.files.segments import parse_name
 from spark.columns import ARROW, batches, planned
 
 MANIFEST = "_runs.json"
@@ -35,7 +35,7 @@ PARALLEL = 2
 class PackedRun(msgspec.Struct, frozen=True):
     """A run in packed traces: its node and time, how it ended, and what is wrong with it.
 
-    See `messages.trace.runs.survey`.
+    See `messages.trace.files.runs.survey`.
     """
 
     run: str

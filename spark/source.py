@@ -1,8 +1,8 @@
 """A Spark data source for traces; users register the subclass in `spark.public`.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
-Rule 2: what is planned is what was there when it was planned. What cannot be read is left out; `messages.trace.runs`
-        says what that is, and how each run ended. A run that is there twice is read once.
+Rule 2: what is planned is what was there when it was planned. What cannot be read is left out;
+        `messages.trace.files.runs` says what that is, and how each run ended. A run that is there twice is read once.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
@@ -22,8 +22,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from messages.trace.errors import NotATrace
-from messages.trace.runs import Slice, find_runs
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.runs import Slice, find_runs
 from spark.columns import ARROW, batches, planned
 from spark.selection import ALL, Selection, selection_of
 from spark.trace_stream import GrowingTraces

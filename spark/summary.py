@@ -18,8 +18,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from messages.trace.errors import NotATrace
-from messages.trace.runs import find_runs
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.runs import find_runs
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts

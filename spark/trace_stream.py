@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from messages.trace.runs import find_runs, grown
+from messages.trace.files.runs import find_runs, grown
 from spark.columns import SLICE_BYTES, batches
 from spark.selection import ALL, Selection
 

@@ -56,23 +56,27 @@ class Layer:
     touches: frozenset[str] = attrs.field(converter=lambda names: frozenset(names.split()), default="")
 
 
-_RULES = "messages actors.core"
+_RULES = "messages actors.core actors.core.config actors.core.topic"
 _ACTORS = f"{_RULES} actors.runtime"
 _EVERYTHING = "clocks durations files sockets chance threads processes code"
 
 LAYERS: dict[str, Layer] = {
     # values
     "messages": Layer("", others="attrs msgspec"),
-    "messages.zstd": Layer("", others="backports compression", touches="processes"),
-    "messages.wire": Layer("messages messages.wire.layout messages.zstd", others="attrs crc32c cramjam"),
+    "messages.wire.zstd": Layer("", others="backports compression", touches="processes"),
+    "messages.wire": Layer("messages messages.wire.layout messages.wire.zstd", others="attrs crc32c cramjam"),
     "messages.wire.layout": Layer("messages.wire.schemas"),
     "messages.wire.schemas": Layer(""),
     "messages.trace": Layer(
-        "messages messages.wire messages.zstd", others="attrs msgspec", touches="files durations code"
+        "messages messages.wire messages.wire.zstd", others="attrs msgspec", touches="durations code"
     ),
-    "messages.facts": Layer("messages messages.trace", others="attrs thespian"),
+    "messages.trace.files": Layer("messages messages.trace", others="attrs msgspec", touches="files"),
+    "messages.facts": Layer("messages messages.trace messages.trace.files", others="attrs thespian"),
     # rules
     "actors.core": Layer("messages", others="attrs"),
+    "actors.core.config": Layer("messages actors.core", others="attrs"),
+    "actors.core.topic": Layer("messages actors.core", others="attrs"),
+    "actors.core.admin": Layer(_RULES, others="attrs"),
     "actors.core.controller": Layer(_RULES, others="attrs"),
     "actors.core.broker": Layer(_RULES, others="attrs"),
     "actors.core.coordinator": Layer(_RULES, others="attrs"),
@@ -83,7 +87,7 @@ LAYERS: dict[str, Layer] = {
     "actors.public.simulated": Layer(
         "messages messages.trace actors.public actors.node actors.simulation", touches=_EVERYTHING
     ),
-    "actors.public.trace": Layer("messages.trace actors.trace", touches="files"),
+    "actors.public.trace": Layer("messages.trace messages.trace.files actors.trace", touches="files"),
     "actors.controller": Layer(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
     "actors.broker": Layer(
         f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"
@@ -96,43 +100,58 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.gateway.request_faults": Layer("messages", others="attrs", touches="chance"),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
-    "actors.runtime": Layer("messages messages.trace messages.zstd", others="thespian", touches=_EVERYTHING),
+    "actors.runtime": Layer("actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"),
+    "actors.runtime.kernel": Layer("messages", others="thespian", touches="clocks durations sockets threads processes"),
+    "actors.runtime.thespian": Layer(
+        "messages actors.runtime.kernel",
+        others="thespian",
+        touches="clocks durations files sockets threads processes code",
+    ),
+    "actors.runtime.flow": Layer("messages actors.runtime.thespian", others="thespian"),
+    "actors.runtime.trace": Layer(
+        "messages messages.trace messages.trace.files messages.wire.zstd actors.runtime.kernel actors.runtime.thespian",
+        others="thespian",
+        touches="clocks files sockets processes code",
+    ),
     # ZooKeeper
-    "zk_bridge": Layer("messages actors.runtime", others="thespian"),
+    "zk_bridge": Layer("messages actors.runtime actors.runtime.flow", others="thespian"),
     "zk_bridge.kazoo_client": Layer("messages zk_bridge", others="kazoo", touches="threads clocks"),
     "zk_bridge.kazoo_store": Layer("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
-    "zk_bridge.client": Layer("messages zk_bridge zk_bridge.kazoo_store actors.runtime", touches="threads clocks"),
+    "zk_bridge.client": Layer("messages zk_bridge zk_bridge.kazoo_store", touches="threads clocks"),
     "zk_bridge.embedded": Layer("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
     "zk_bridge.guardian": Layer("", touches=_EVERYTHING),
     # where it is put together, and looked at
     "actors.node": Layer(
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
-        " actors.gateway.request_faults actors.runtime"
+        " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " zk_bridge zk_bridge.kazoo_store",
         others="attrs thespian",
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(
         f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.broker actors.controller"
-        " actors.coordinator actors.gateway actors.node actors.runtime actors.storage zk_bridge zk_bridge.client",
+        " actors.coordinator actors.gateway actors.node actors.runtime actors.runtime.trace actors.storage zk_bridge"
+        " zk_bridge.client",
         others="attrs thespian",
         touches="files chance threads code",
     ),
-    "actors.explain": Layer("messages messages.facts messages.trace"),
+    "actors.explain": Layer("messages messages.facts messages.trace messages.trace.files"),
     "actors.trace": Layer(
-        "messages messages.facts messages.trace actors.explain actors.node actors.runtime spark",
+        "messages messages.facts messages.trace messages.trace.files actors.explain actors.node actors.runtime.thespian"
+        " actors.runtime.trace spark",
         others="msgspec pyarrow",
         touches="clocks files code",
     ),
     "actors.cli": Layer(
-        f"{_RULES} messages.wire messages.facts messages.trace actors.core.controller actors.core.broker"
-        " actors.core.coordinator actors.explain actors.node actors.runtime actors.simulation actors.storage"
-        " actors.trace zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
+        f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files actors.core.admin"
+        " actors.core.controller actors.core.broker actors.core.coordinator actors.explain actors.node"
+        " actors.runtime.trace actors.simulation actors.storage actors.trace zk_bridge zk_bridge.client"
+        " zk_bridge.embedded zk_bridge.guardian spark",
         others="click rich prometheus_client",
         touches=_EVERYTHING,
     ),
     "spark": Layer(
-        "messages.facts messages.trace spark.questions",
+        "messages.facts messages.trace messages.trace.files spark.questions",
         others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
         touches="files processes threads clocks code",
     ),
@@ -147,7 +166,7 @@ HEADERS = "the log appends and returns batches, whose headers are values of this
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
-    ("messages.conversation", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.flow.conversation", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.node", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.runtime", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.codec", "thespian.actors.ActorAddress"): ADDRESS,
@@ -391,13 +410,13 @@ def naps(source: str) -> list[int]:
 
 
 PRIVATE_NAMES: dict[tuple[str, str], str] = {
-    ("actors.runtime.base", "_myRef"): "the attribute that Thespian's actors read",
-    ("actors.runtime.state", "_name"): "an I/O adapter's name; its public names are its calls",
+    ("actors.runtime.thespian.base", "_myRef"): "the attribute that Thespian's actors read",
+    ("actors.runtime.trace.state", "_name"): "an I/O adapter's name; its public names are its calls",
     ("messages.trace.codec", "_aaddr"): "Thespian's address has no public name for its value",
     ("messages.trace.text", "_aaddr"): "Thespian's address has no public name for its value",
     ("zk_bridge.kazoo_client", "_pending"): "this module replaces kazoo's connection",
     ("zk_bridge.kazoo_client", "_session_timeout"): "this module replaces kazoo's connection",
-    ("actors.runtime.forked_work", "_exit"): "the documented way to end a forked child",
+    ("actors.runtime.trace.forked_work", "_exit"): "the documented way to end a forked child",
     ("spark.child_process", "_exit"): "the documented way to end a forked child",
     (
         "spark.archive",

@@ -80,7 +80,7 @@ def test_what_decides_calls_nothing_impure(layer: str, call: str) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("messages.made_up", "actors.core.topic_name"),
+        ("messages.made_up", "actors.core.topic.topic_name"),
         ("messages.made_up", "messages.wire"),
         ("messages.made_up", "messages.trace.codec"),
         ("messages.made_up", "thespian.actors.Actor"),
@@ -109,7 +109,7 @@ def test_what_decides_calls_nothing_impure(layer: str, call: str) -> None:
         ("actors.broker.made_up", "socket"),
         ("actors.broker.made_up", "pathlib"),
         ("actors.broker.made_up", "datetime.datetime"),
-        ("actors.gateway.made_up", "actors.core.topic_name"),
+        ("actors.gateway.made_up", "actors.core.topic.topic_name"),
         ("actors.gateway.made_up", "actors.broker.partition"),
         ("actors.gateway.made_up", "zk_bridge.core"),
         ("actors.gateway.made_up", "random"),
@@ -131,7 +131,7 @@ def test_what_decides_calls_nothing_impure(layer: str, call: str) -> None:
         ("zk_bridge.kazoo_store", "kazoo.client"),
         ("zk_bridge.made_up", "threading"),
         ("spark.made_up", "messages.requests"),
-        ("spark.made_up", "actors.runtime.replayer"),
+        ("spark.made_up", "actors.runtime.trace.replayer"),
         ("actors.cli.made_up", "some_library"),
         ("actors.cli.made_up", "turtle"),
         ("elsewhere.made_up", "attrs"),
@@ -150,7 +150,7 @@ def test_a_forbidden_import_is_named(module: str, name: str) -> None:
     [
         ("messages.made_up", "messages.vocabulary.message"),
         ("messages.wire.made_up", "struct"),
-        ("actors.core.controller.made_up", "actors.core.topic_name"),
+        ("actors.core.controller.made_up", "actors.core.topic.topic_name"),
         ("actors.core.controller.made_up", "collections.abc.Iterable"),
         ("actors.controller.made_up", "actors.core.controller.context"),
         ("actors.controller.made_up", "datetime.timedelta"),
@@ -333,8 +333,8 @@ def test_an_intrusion_is_found(source: str, names: set[str]) -> None:
 
 def test_flows_say_what_they_take() -> None:
     vague = {(module, flow) for module, source in MODULES.items() for flow in layering.vague_flows(source)}
-    shell, tables = "actors.runtime.flow", "actors.core.controller.slicing"  # any mail; tables of anything
-    layer = ("messages.conversation", "grow_tables")  # likewise
+    shell, tables = "actors.runtime.flow.flow", "actors.core.controller.slicing"  # any mail; tables of anything
+    layer = ("messages.flow.conversation", "grow_tables")  # likewise
     assert vague == {(shell, "flow"), (shell, "event_failed"), (tables, "drop"), layer}
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher
-from messages.conversation import Ask, Continue
+from messages.ask import Ask, Continue
 from messages.node import StartBridge
 from messages.store import SessionState, StoreReply, WatchEvent
 from zk_bridge.core import BridgeCore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from messages.ask import BadZnode, Done
 from messages.cluster import Broker
-from messages.conversation import BadZnode, Done
 from messages.store import (
     BAD_VERSION,
     CONNECTION_LOSS,

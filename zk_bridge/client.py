@@ -13,7 +13,7 @@ import queue
 import time
 from typing import Any, TypeVar, cast
 
-from messages.conversation import Answer, ConnectionLoss, Continue, Failure, Question, error_of
+from messages.ask import Answer, ConnectionLoss, Continue, Failure, Question, error_of
 from messages.store import StoreFailed
 from zk_bridge.core import BridgeCore
 from zk_bridge.kazoo_store import KazooStore

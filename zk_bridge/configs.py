@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from messages.ask import BadZnode, Done
 from messages.cluster import ConfigEntry
-from messages.conversation import BadZnode, Done, Pause
+from messages.flow.conversation import Pause
 from messages.store import CREATE, CREATE_SEQUENTIAL, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (
     BrokerConfig,

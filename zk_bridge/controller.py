@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from messages.ask import ConnectionLoss, Done
 from messages.cluster import NO_CONTROLLER
-from messages.conversation import ConnectionLoss, Done
 from messages.store import (
     ANY_VERSION,
     BAD_VERSION,

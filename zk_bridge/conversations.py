@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from messages.conversation import SLICE, ControllerMoved, Pause, ZooKeeperRefused, slices
+from messages.ask import ControllerMoved, ZooKeeperRefused
+from messages.flow.conversation import SLICE, Pause, slices
 from messages.store import (
     BAD_VERSION,
     CHECK,

@@ -26,9 +26,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from actors.runtime.conversation import WAITING, Raised, Returned, advance
-from messages.conversation import Answer, AskFailed, Continue, Failure, Pause, SessionLost
+from actors.runtime.flow.conversation import WAITING, Raised, Returned, advance
+from messages.ask import Answer, AskFailed, Continue, Failure, SessionLost
 from messages.events import SessionEstablished, SessionExpired
+from messages.flow.conversation import Pause
 from messages.probes import probe
 from messages.store import (
     CONNECTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from messages.conversation import BadZnode, Done
+from messages.ask import BadZnode, Done
 from messages.store import NO_NODE
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections, PreferredElections
 from zk_bridge import paths, znodes

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from messages.conversation import BadZnode, Done
+from messages.ask import BadZnode, Done
 from messages.store import CREATE_SEQUENTIAL, NO_NODE, OK, WriteOp
 from messages.zookeeper import (
     ConfigChanges,

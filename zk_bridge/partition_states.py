@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from messages.ask import BadZnode
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
-from messages.conversation import SLICE, BadZnode, Pause, slices
+from messages.flow.conversation import SLICE, Pause, slices
 from messages.probes import probe
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
 from messages.zookeeper import (

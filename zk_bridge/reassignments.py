@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from messages.conversation import BadZnode, Done
+from messages.ask import BadZnode, Done
 from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp, Znode
 from messages.zookeeper import (
     GetReassignments,

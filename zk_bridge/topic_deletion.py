@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 
-from messages.conversation import Done
+from messages.ask import Done
 from messages.store import CONNECTION_LOSS, CREATE, DELETE, NO_NODE, NODE_EXISTS, NOT_EMPTY, OK, WriteOp
 from messages.zookeeper import (
     DeleteTopicDeletionRequests,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from messages.conversation import SLICE, BadZnode, Done, Pause
+from messages.ask import BadZnode, Done
+from messages.flow.conversation import SLICE, Pause
 from messages.store import (
     CONNECTION_LOSS,
     CREATE,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple, get_type_hints
 
-from messages.conversation import AskFailed, Done
+from messages.ask import AskFailed, Done
 from messages.events import EVENTS
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from messages.zookeeper import StartWatching, StopWatching

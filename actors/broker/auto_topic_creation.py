@@ -15,11 +15,12 @@ from thespian.actors import ActorAddress
 
 from actors.core.broker.auto_topic_creation import planned
 from actors.core.refusal import Refused
-from actors.core.topic_admin import numbered
+from actors.core.topic.topic_admin import numbered
 from actors.runtime import FlowActor
+from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, Creation, GetAliveBrokers, MissingTopicsCreated
-from messages.conversation import AskFailed, Flow, ask
 from messages.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
+from messages.flow.conversation import Flow, ask
 from messages.node import StartAutoTopicCreation
 from messages.vocabulary import Message
 from messages.zookeeper import CreateTopic, GetTopics, TopicAssignment

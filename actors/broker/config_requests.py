@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import attrs
 from thespian.actors import ActorAddress
 
-from actors.core.config_requests import (
+from actors.core.config.config_requests import (
     altered,
     check_broker,
     check_topic,
@@ -28,7 +28,7 @@ from actors.core.config_requests import (
     replaced,
 )
 from actors.core.refusal import Refused
-from actors.core.topic_name import check_name
+from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded, GetKnownTopics
@@ -47,8 +47,8 @@ from messages.config_requests import (
     DescribedResource,
     IncrementalAlterConfigsRequest,
 )
-from messages.conversation import Flow, ask
 from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from messages.flow.conversation import Flow, ask
 from messages.network import ClientResponse
 from messages.node import StartConfigs
 from messages.vocabulary import Message

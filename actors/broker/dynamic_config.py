@@ -5,7 +5,7 @@ Rule 1: each configuration change creates a notification in /config/changes. Eac
 Rule 2: a change is processed when its configuration has been read. A reading that a lost session interrupted is
         repeated in the next session.
 Rule 3: these overrides of brokers apply: the replication throttles (`actors.core.broker.replication_quota`) and the
-        defaults of topics (`actors.core.broker_config`), this broker's own before those of all brokers; and the
+        defaults of topics (`actors.core.config.broker_config`), this broker's own before those of all brokers; and the
         advertised listeners, this broker's own only. They are also read at the start.
 Rule 4: reading a notification deletes those that were first seen more than a quarter of an hour ago: every broker has
         read them by then.
@@ -21,13 +21,13 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.advertised_listeners import ADVERTISED_LISTENERS
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
-from actors.core.broker_config import THREADS, configured, invalid
+from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
+from actors.core.config.broker_config import THREADS, configured, invalid
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
-from messages.conversation import Flow, ask
 from messages.events import ConfigChangeNotification, SessionExpired
+from messages.flow.conversation import Flow, ask
 from messages.node import Advertise, NodeSettings, StartDynamicConfig
 from messages.partition import ThrottleReplication
 from messages.vocabulary import Message

@@ -20,7 +20,7 @@ from actors.broker.partition import PartitionActor
 from actors.core.broker.replica_manager import PartitionCounts
 from actors.core.broker.topic_stats import outdated
 from actors.core.broker.validation import replica_disagreements
-from actors.core.topic_name import INTERNAL_TOPICS
+from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages.broker import InternalTopicLeadership, LedPartition, RoleTaken
 from messages.cluster import TopicPartition
 from messages.metrics import Gauge, Gauges

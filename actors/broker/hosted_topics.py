@@ -15,10 +15,11 @@ from thespian.actors import ActorAddress
 
 from actors.broker.hosted_partitions import HostedPartitions
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
-from actors.core.log_settings import log_config, log_settings
+from actors.core.config.log_settings import log_config, log_settings
+from messages.ask import AskFailed
 from messages.broker import PartitionContext
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.conversation import AskFailed, Flow, ask, chunks, in_slices, in_turns
+from messages.flow.conversation import Flow, ask, chunks, in_slices, in_turns
 from messages.node import NodeSettings
 from messages.partition import Configure, LogSettings, ThrottleReplicas
 from messages.zookeeper import GetTopicConfigs

@@ -25,8 +25,9 @@ from datetime import timedelta
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
+from messages.ask import Answer, Ask, AskFailed, Done
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import SLICE, Answer, Ask, AskFailed, Done, Flow, ask, in_slices
+from messages.flow.conversation import SLICE, Flow, ask, in_slices
 from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
 from messages.partition import (

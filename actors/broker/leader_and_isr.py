@@ -21,6 +21,7 @@ from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
 from actors.core.broker.replica_manager import PartitionsByRole, name_verdict
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
+from messages.ask import Failure
 from messages.broker import (
     AliveBrokers,
     BecomeFollower,
@@ -31,8 +32,8 @@ from messages.broker import (
     become_leader,
 )
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.conversation import SLICE, Failure, Flow, Pause, ask, ask_all, chunks, grow_tables, in_slices, in_turns
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, grow_tables, in_slices, in_turns
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import entries_of
 from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError

@@ -23,7 +23,7 @@ from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import LogDirs
 from messages.broker import RemoveDeletedLogs
 from messages.cluster import TopicPartition
-from messages.conversation import Flow, Pause
+from messages.flow.conversation import Flow, Pause
 from messages.partition import ExpireLog, MaintainLogs
 
 _log = logging.getLogger("kafka.server.ReplicaManager")

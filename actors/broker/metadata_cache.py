@@ -28,6 +28,7 @@ from actors.core.broker.metadata_cache import (
 )
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
+from messages.ask import Done
 from messages.broker import (
     AliveBrokers,
     AwaitTopics,
@@ -47,7 +48,7 @@ from messages.broker import (
     OldTopics,
     StageMetadata,
 )
-from messages.conversation import Done, Flow, in_turns
+from messages.flow.conversation import Flow, in_turns
 from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist

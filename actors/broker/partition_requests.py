@@ -36,7 +36,7 @@ from actors.core.broker.pending_requests import PendingRequest, PendingRequests
 from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
-from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
+from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
 from messages.broker import AliveBrokers, Forwarded
 from messages.cluster import TopicPartition

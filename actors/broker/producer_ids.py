@@ -11,10 +11,11 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.runtime import FlowActor
+from messages.ask import AskFailed
 from messages.broker import Forwarded
-from messages.conversation import AskFailed, Flow, ask
 from messages.data_requests import InitProducerIdResponse
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE
+from messages.flow.conversation import Flow, ask
 from messages.network import ClientResponse
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId

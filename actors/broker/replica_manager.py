@@ -31,6 +31,7 @@ from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.validation import check
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused
+from messages.ask import AskFailed
 from messages.broker import (
     BrokerConfigured,
     DropOldTopics,
@@ -45,8 +46,8 @@ from messages.broker import (
     StageMetadata,
     TopicsConfigured,
 )
-from messages.conversation import AskFailed, Flow, ask, chunks, in_turns
 from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.flow.conversation import Flow, ask, chunks, in_turns
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager

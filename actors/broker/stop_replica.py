@@ -19,10 +19,11 @@ from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
 from actors.broker.log_maintenance import LogMaintenance
 from actors.core.broker.state_changes import Origin, ignored
+from messages.ask import AskFailed, Failure
 from messages.broker import StopPartition
 from messages.cluster import TopicPartition
-from messages.conversation import AskFailed, Failure, Flow, Pause, ask, ask_all, chunks, in_turns
 from messages.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.flow.conversation import Flow, Pause, ask, ask_all, chunks, in_turns
 from messages.partition import DropIsrChanges
 from messages.parts import entries_of
 from messages.requests import PartitionError, StopReplicaPartitionState, StopReplicaRequest

@@ -116,7 +116,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _failure(error: BaseException) -> int:
     """Print the error on standard error and return the exit code."""
     from actors.node.settings import SettingsError  # only failures need these imports
-    from messages.conversation import AskFailed
+    from messages.ask import AskFailed
 
     match error:
         case SystemExit(code=code):

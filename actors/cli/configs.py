@@ -15,7 +15,7 @@ from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, only_action, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
-from actors.core.config_admin import (
+from actors.core.admin.config_admin import (
     BROKERS,
     TOPICS,
     described,
@@ -25,7 +25,7 @@ from actors.core.config_admin import (
     parse_deleted,
     updated,
 )
-from actors.core.config_requests import check_broker, check_topic
+from actors.core.config.config_requests import check_broker, check_topic
 from actors.core.refusal import Refused
 from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
 

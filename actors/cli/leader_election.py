@@ -18,7 +18,7 @@ from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.usage_errors import given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
-from actors.core.leader_election import ElectionOutcome, parse_partitions, report
+from actors.core.admin.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
 from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition

@@ -31,7 +31,7 @@ from actors.node.free_ports import HOST, busy
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
-from messages.conversation import AskFailed
+from messages.ask import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message
 from messages.wire import FrameReader, WireError, decode_response, encode_request

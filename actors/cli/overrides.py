@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.cli.app import CommandFailed
-from actors.core.config_admin import BROKERS, TOPICS
+from actors.core.admin.config_admin import BROKERS, TOPICS
 from messages.cluster import ConfigEntry
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
 

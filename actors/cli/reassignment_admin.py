@@ -15,8 +15,8 @@ from typing import Any
 
 from actors.cli import overrides
 from actors.cli.app import CommandFailed
-from actors.core.config_admin import BROKERS, TOPICS
-from actors.core.reassignment_plan import (
+from actors.core.admin.config_admin import BROKERS, TOPICS
+from actors.core.admin.reassignment_plan import (
     FOLLOWER_THROTTLED,
     LEADER_THROTTLED,
     RATES,

@@ -14,14 +14,14 @@ from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.replay_states import print_change, print_difference
 from actors.cli.usage_errors import wrong_use
-from actors.runtime.divergence import message_line
-from actors.runtime.replay_report import ReplayReport, RunReplay
-from actors.runtime.replayer import Replay, replay_directory
+from actors.runtime.trace.divergence import message_line
+from actors.runtime.trace.replay_report import ReplayReport, RunReplay
+from actors.runtime.trace.replayer import Replay, replay_directory
 from actors.trace.moment import ACTORS, state_in
 from actors.trace.reader import open_trace
 from messages.trace.endings import worded
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run, find_runs
+from messages.trace.files.runs import Run, find_runs
 
 
 @click.command(

@@ -10,7 +10,7 @@ from actors.trace.delivery_text import line_of
 from actors.trace.moment import base_after
 from actors.trace.reader import TraceDelivery, TraceRun
 from actors.trace.state_path import parse_path
-from messages.trace.runs import Run, RunRecords
+from messages.trace.files.runs import Run, RunRecords
 from messages.trace.schema import DELIVERIES
 
 

@@ -24,8 +24,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 from actors.core.controller.gauges import FAILED_EVENTS
+from messages.ask import Question
 from messages.cluster import NO_LEADER, Broker, TopicPartition
-from messages.conversation import Question
 from messages.zookeeper import (
     GetAssignments,
     GetBrokers,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from actors.cli.java_regex import java_regex
-from actors.core.topic_admin import check_new_name, further_replicas, new_replicas, numbered
-from actors.core.topic_config import check_config
-from actors.core.topic_name import INTERNAL_TOPICS, can_collide
+from actors.core.config.topic_config import check_config
+from actors.core.topic.topic_admin import check_new_name, further_replicas, new_replicas, numbered
+from actors.core.topic.topic_name import INTERNAL_TOPICS, can_collide
 from messages.cluster import (
     NO_LEADER,
     ConfigEntry,

@@ -9,10 +9,10 @@ import click
 from actors.cli import replay, trace_export, trace_show
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.extras import need
-from actors.runtime.expansion import expand
-from actors.runtime.replay_report import ReplayReport
+from actors.runtime.trace.expansion import expand
+from actors.runtime.trace.replay_report import ReplayReport
 from messages.trace.errors import TraceError
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 
 
 @click.group("trace")

@@ -28,7 +28,7 @@ from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
 from actors.node.free_ports import HOST, free_ports, refusal
 from actors.node.settings import settings_of, zookeeper_places
-from messages.conversation import AskFailed
+from messages.ask import AskFailed
 
 WATCH_SECONDS = 0.2
 LOOKS_PER_TRACE = 25

@@ -18,7 +18,7 @@ from actors.explain.explanations import Sentence
 from actors.explain.fact_gathering import gather
 from messages.cluster import TopicPartition
 from messages.trace.errors import TraceError
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 from messages.trace.schema import FULL
 
 

@@ -19,7 +19,7 @@ from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.node_log import one_line
 from actors.node.settings import zookeeper_places
-from messages.conversation import Question
+from messages.ask import Question
 from messages.zookeeper import Brokers, FindClusterId, GetBrokers, NoCluster
 from zk_bridge.client import ZooKeeperUnavailable, connect
 

@@ -27,13 +27,13 @@ from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 from actors.runtime import FlowActor
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Flow, in_turns
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from messages.flow.conversation import Flow, in_turns
 from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, NoErrorsPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go

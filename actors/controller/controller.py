@@ -41,7 +41,6 @@ from actors.runtime import FlowActor, UnknownMessage
 from messages.apis import API_BY_REQUEST
 from messages.broker import AwaitTopics, Forwarded
 from messages.channel import MoveChannel, StartChannel
-from messages.conversation import Flow
 from messages.error_codes import UNKNOWN_SERVER_ERROR
 from messages.events import (
     ControllerChange,
@@ -52,6 +51,7 @@ from messages.events import (
     SessionExpired,
     Startup,
 )
+from messages.flow.conversation import Flow
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
 from messages.network import ClientResponse
 from messages.node import StartController

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.runtime import FlowActor, UnknownMessage
-from messages.conversation import Answer, Ask, Failure, Flow
+from messages.ask import Answer, Ask, Failure
+from messages.flow.conversation import Flow
 from messages.vocabulary import Message
 
 

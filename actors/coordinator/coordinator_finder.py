@@ -12,12 +12,13 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
+from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
+from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.conversation import AskFailed, Flow, ask
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
+from messages.flow.conversation import Flow, ask
 from messages.group_requests import (
     GROUP_KEY,
     TRANSACTION_KEY,

@@ -20,8 +20,8 @@ from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, 
 from actors.runtime import Answerer
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.conversation import slices
 from messages.data_requests import ACKS_ALL, ProducePartition
+from messages.flow.conversation import slices
 from messages.group_requests import (
     NO_MEMBER,
     DeletedGroup,

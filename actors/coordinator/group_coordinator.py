@@ -35,12 +35,12 @@ from actors.core.coordinator.request_checks import (
     session_verdict,
     verdict,
 )
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
+from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROUP_PROTOCOL, NONE, UNKNOWN_SERVER_ERROR
 from messages.error_names import name_of
 from messages.group_requests import (

@@ -16,7 +16,7 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.partition_reader import PartitionReader
 from actors.core.coordinator.loading import Loading, Row
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE
 from messages.groups import GroupsLoaded, HandOver, LoadedGroup, LoadEnded, LoadGroups

@@ -25,15 +25,15 @@ from actors.coordinator.transaction_markers import TransactionMarkersActor
 from actors.coordinator.transactions import TransactionsActor
 from actors.core.coordinator.placement import slot
 from actors.core.coordinator.request_checks import LedPartitions
-from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.core.transaction.decisions import init_verdict, is_half_pair, is_valid_id
 from actors.core.transaction.transactions import unknown_states
 from actors.core.transaction.verifications import VERSION as VERIFYING_VERSION
 from actors.runtime import Dispatcher
 from messages.apis import API_BY_REQUEST
+from messages.ask import Answer, Ask
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.conversation import Answer, Ask
 from messages.data_requests import InitProducerIdRequest
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,

@@ -19,8 +19,8 @@ from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
 from actors.coordinator.broker_senders import BrokerSenders
 from actors.coordinator.marker_sender import MarkerSenderActor
+from messages.ask import Answer, Ask
 from messages.cluster import TopicPartition
-from messages.conversation import Answer, Ask
 from messages.metrics import Gauge, Gauges
 from messages.probes import probe
 from messages.transactions import (

@@ -18,9 +18,9 @@ from thespian.actors import ActorAddress, ChildActorExited
 from actors.coordinator.broker_senders import BrokerSenders
 from actors.coordinator.verification_sender import VerificationSenderActor
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import TRANSACTION_STATE
+from actors.core.topic.topic_name import TRANSACTION_STATE
+from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Answer, Ask
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE
 from messages.groups import CountPartitions, PartitionCount
 from messages.transactions import (

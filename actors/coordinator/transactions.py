@@ -20,7 +20,7 @@ from actors.coordinator.partition_reader import PartitionReader
 from actors.core.coordinator.group_metadata_records import DamagedRecord
 from actors.core.coordinator.loading import Row
 from actors.core.coordinator.membership import Reply
-from actors.core.topic_name import TRANSACTION_STATE
+from actors.core.topic.topic_name import TRANSACTION_STATE
 from actors.core.transaction.transaction import Transaction
 from actors.core.transaction.transaction_loading import TransactionLoading
 from actors.core.transaction.transaction_records import key_value

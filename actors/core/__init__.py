@@ -1,1 +1,1 @@
-"""Decisions without I/O: the modules are shared by several roles; each subpackage has the decisions of one role."""
+"""Decisions without I/O: each subpackage has those of one role, or of one noun that several roles share."""

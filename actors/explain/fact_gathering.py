@@ -34,7 +34,7 @@ from messages.facts.declarations import (
     TransactionRequest,
     Undecodable,
 )
-from messages.trace.runs import Run
+from messages.trace.files.runs import Run
 
 
 @dataclasses.dataclass

@@ -23,7 +23,7 @@ from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.request_metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
-from messages.conversation import Answer, Ask
+from messages.ask import Answer, Ask
 from messages.network import (
     ChannelPart,
     ClientPart,

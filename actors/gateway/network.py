@@ -22,8 +22,8 @@ from thespian.actors import ActorAddress
 from actors.gateway.idle_polls import poll_again
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
+from messages.ask import Answer, Ask
 from messages.cluster import Endpoint
-from messages.conversation import Answer, Ask
 from messages.network import ChannelPart, CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.parts import Part
 from messages.vocabulary import Message

@@ -27,9 +27,9 @@ from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor
 from actors.node.settings import ANY_ADDRESS
 from actors.runtime import Clock, LocalBase, Scheduler, local_system
-from actors.runtime.flight_recorder import FlightRecorder
-from actors.runtime.recorder import NullRecorder, Recorder
-from actors.runtime.turns import MINUTE
+from actors.runtime.kernel.turns import MINUTE
+from actors.runtime.trace.flight_recorder import FlightRecorder
+from actors.runtime.trace.recorder import NullRecorder, Recorder
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager

@@ -33,12 +33,13 @@ from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
-from actors.core.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
+from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
 from actors.runtime import FlowActor
+from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
-from messages.conversation import AskFailed, Flow, SessionLost, ask
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
+from messages.flow.conversation import Flow, ask
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
     Advertise,

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.core.advertised_listeners import security_protocols
+from actors.core.config.advertised_listeners import security_protocols
 from actors.node.properties import parse_properties
 from actors.node.settings_table import (
     KNOWN,

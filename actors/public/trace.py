@@ -18,7 +18,8 @@ from actors.trace.arrow import MissingExtra
 from actors.trace.explanation import TraceAnswer, TraceFact, TraceLine
 from actors.trace.moment import ActorNotFound, Moment, NotReplayable
 from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
-from messages.trace.errors import Damaged, NotATrace, TraceError
+from messages.trace.errors import TraceError
+from messages.trace.files.errors import Damaged, NotATrace
 
 __all__ = [
     "Damaged",

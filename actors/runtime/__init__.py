@@ -1,16 +1,16 @@
 """The actor system on which nodes run: a Thespian system base, clocks, drivers, and base classes of actors."""
 
-from actors.runtime.adapters import Adapter, EffectDiverged
-from actors.runtime.answerer import Answerer
-from actors.runtime.base import LocalBase, local_system
-from actors.runtime.clock import Clock, DriftingClock, RealClock, VirtualClock
-from actors.runtime.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, AdapterCall, Delivery, Envelope
-from actors.runtime.dispatch import Dispatcher, UnknownMessage
-from actors.runtime.flow import FlowActor
-from actors.runtime.kernel import Kernel, Observer, describe
-from actors.runtime.reference import ActorRef
-from actors.runtime.scheduler import LoopScheduler, Scheduler, VirtualScheduler
-from actors.runtime.state import NotAtRest, UnstorableValue, restore, state_of
+from actors.runtime.flow.answerer import Answerer
+from actors.runtime.flow.flow import FlowActor
+from actors.runtime.kernel.adapters import Adapter, EffectDiverged
+from actors.runtime.kernel.clock import Clock, DriftingClock, RealClock, VirtualClock
+from actors.runtime.kernel.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, AdapterCall, Delivery, Envelope
+from actors.runtime.kernel.kernel import Kernel, Observer, describe
+from actors.runtime.kernel.reference import ActorRef
+from actors.runtime.thespian.base import LocalBase, local_system
+from actors.runtime.thespian.dispatch import Dispatcher, UnknownMessage
+from actors.runtime.thespian.scheduler import LoopScheduler, Scheduler, VirtualScheduler
+from actors.runtime.trace.state import NotAtRest, UnstorableValue, restore, state_of
 
 __all__ = [
     "DEAD_LETTER",

@@ -131,9 +131,13 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     CONTROLLER: (
         *("actors.controller.controller", "actors.core.controller.topic_requests", "actors.core.controller.shutdown"),
-        *("actors.core.controller.reassignment", "actors.core.controller.leader_balance", "actors.core.topic_admin"),
-        *("actors.core.replica_assignment", "actors.core.topic_config", "actors.core.refusal"),
-        "actors.core.topic_name",
+        *(
+            "actors.core.controller.reassignment",
+            "actors.core.controller.leader_balance",
+            "actors.core.topic.topic_admin",
+        ),
+        *("actors.core.topic.replica_assignment", "actors.core.config.topic_config", "actors.core.refusal"),
+        "actors.core.topic.topic_name",
     ),
     GROUPS: (
         *("actors.coordinator.group_coordinator", VERIFICATION),
@@ -156,8 +160,8 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     CONFIGS: (
         "actors.broker.config_requests",
-        "actors.core.topic_config",
-        "actors.core.topic_name",
+        "actors.core.config.topic_config",
+        "actors.core.topic.topic_name",
         "actors.core.refusal",
     ),
     HANDLER: ("actors.broker.request_handler",),

@@ -14,7 +14,7 @@ from actors.core.controller.leadership import Failures
 from actors.simulation.run import RunOutcome, run
 from actors.simulation.schedule import Schedule
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import Flow
+from messages.flow.conversation import Flow
 
 NAME = "stale leader epoch after a reassignment (KAFKA-9212)"
 SEEDS = 12

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.members import instance_of
 from actors.simulation.simulated_cluster import PORT, Cluster, host_of
 from messages.admin_requests import (

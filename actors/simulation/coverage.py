@@ -28,7 +28,7 @@ from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.states import State
 from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS, KINDS
 from actors.simulation.api_error_codes import ANSWERS
@@ -39,9 +39,9 @@ from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
 from messages.apis import API_BY_REQUEST
+from messages.ask import Ask, Question
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.conversation import Ask, Question
 from messages.error_names import NAMES
 from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
 from messages.vocabulary import Message

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.response_codes import codes_of
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from messages.cluster import TopicPartition
 from messages.error_codes import (
     FENCED_INSTANCE_ID,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.coordinator.loading import Loading
 from actors.core.coordinator.offsets import Offsets
-from actors.core.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.simulation.reachability import can_receive_markers
 from actors.simulation.simulated_transactions import KnownOutcome, StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.topic_name import TRANSACTION_STATE
+from actors.core.topic.topic_name import TRANSACTION_STATE
 from actors.simulation.simulated_cluster import UP, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.cluster import TopicPartition

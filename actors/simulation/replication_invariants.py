@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.replicas import HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from actors.runtime import Delivery
-from actors.runtime.silence import silent
+from actors.runtime.trace.silence import silent
 from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.coverage import Collector

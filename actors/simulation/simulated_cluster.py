@@ -25,14 +25,14 @@ from actors.core.coordinator.group import Group
 from actors.gateway.memory_network import MemoryNetwork
 from actors.node.assembly import Node, recorder_of
 from actors.runtime import Delivery, DriftingClock, VirtualClock, VirtualScheduler
-from actors.runtime.flight_recorder import FlightRecorder
-from actors.runtime.recorder import NullRecorder, Recorder
+from actors.runtime.trace.flight_recorder import FlightRecorder
+from actors.runtime.trace.recorder import NullRecorder, Recorder
 from actors.simulation.disk import Disks
 from actors.simulation.members import Members
 from actors.simulation.wire import LATENCY, Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
+from messages.ask import AskFailed, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import AskFailed, Question
 from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.parts import joined

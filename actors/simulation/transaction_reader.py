@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.checker import Checker
 from actors.simulation.simulated_transactions import CommittedView, committed
 from messages.cluster import TopicPartition

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run
+from messages.trace.files.runs import Run
 
 
 class MissingExtra(TraceError, ImportError):

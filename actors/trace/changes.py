@@ -6,13 +6,13 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from actors.runtime.base import LocalBase
-from actors.runtime.replayer import NotReplayable, Replay
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.replayer import NotReplayable, Replay
 from actors.trace.moment import ACTORS, shown_state
 from actors.trace.state_path import ABSENT, StatePartReader, StatePath, addresses_of
-from messages.trace.runs import Run, first_delivery, snapshots
+from messages.trace.files.runs import Run, first_delivery, snapshots
+from messages.trace.files.snapshots import Snapshot
 from messages.trace.schema import DELIVERIES, TraceRecord
-from messages.trace.snapshots import Snapshot
 
 
 class StateChange(NamedTuple):

@@ -15,20 +15,20 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from actors.runtime.base import LocalBase
-from actors.runtime.code_version import code_version
-from actors.runtime.replayer import NotReplayable, Replay
-from actors.runtime.snapshots import system_pieces
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.code_version import code_version
+from actors.runtime.trace.replayer import NotReplayable, Replay
+from actors.runtime.trace.snapshots import system_pieces
 from actors.trace.changes import StateChange, last_change
 from actors.trace.moment import ACTORS
 from actors.trace.reader import TraceDelivery, TraceRun
 from actors.trace.state_path import StatePartReader, StatePath
 from messages.trace.codec import MessageDecoder
 from messages.trace.errors import TraceError
-from messages.trace.frames import SNAPSHOT, START, frame, read_frames
-from messages.trace.runs import Run, RunRecords, snapshots
+from messages.trace.files.frames import SNAPSHOT, START, frame, read_frames
+from messages.trace.files.runs import Run, RunRecords, snapshots
+from messages.trace.files.snapshots import Snapshot, SnapshotCollector, line, message_of
 from messages.trace.schema import DELIVERIES
-from messages.trace.snapshots import Snapshot, SnapshotCollector, line, message_of
 
 EVERY = 20_000
 """Deliveries from one kept snapshot to the next."""

@@ -13,7 +13,7 @@ from actors.explain.fact_gathering import TraceFacts, gather
 from messages.cluster import TopicPartition
 from messages.facts.declarations import ControllerEvent, TracePosition
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run
+from messages.trace.files.runs import Run
 from messages.trace.schema import FULL
 
 QUESTIONS = {**OF_ONE, "transaction": transaction_history.QUESTIONS, "cluster": cluster_history.QUESTIONS}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from actors.trace.reader import TraceDelivery, TraceRun, time_of
-from messages.trace.runs import find_runs, grown, slice_lines
+from messages.trace.files.runs import find_runs, grown, slice_lines
 from messages.trace.schema import DELIVERIES
 from messages.trace.text import records_of
 

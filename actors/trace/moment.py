@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from actors.node.node import NodeActor
-from actors.runtime.base import LocalBase
-from actors.runtime.replayer import NotReplayable, Replay
-from actors.runtime.state import UnstorableValue, shown, state_of
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.replayer import NotReplayable, Replay
+from actors.runtime.trace.state import UnstorableValue, shown, state_of
 from messages.trace.errors import TraceError
-from messages.trace.runs import Run
+from messages.trace.files.runs import Run
 
 ACTORS = (NodeActor,)
 """The top-level actors of a node: a replay creates no others."""

@@ -17,8 +17,9 @@ import msgspec
 
 from actors.trace.explanation import TraceAnswer, TraceFact, answers_about, facts_of
 from actors.trace.moment import Moment
-from messages.trace.errors import NotATrace, TraceError
-from messages.trace.runs import Run, RunRecords, ending, find_runs
+from messages.trace.errors import TraceError
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.runs import Run, RunRecords, ending, find_runs
 from messages.trace.schema import DELIVERIES, NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
 
 
@@ -129,7 +130,7 @@ class TraceRun:
     """The recorded life of a node's process.
 
     Attributes:
-        run: The run's files, as `messages.trace.runs` finds them.
+        run: The run's files, as `messages.trace.files.runs` finds them.
         clock_offset: Seconds to add to a record's times for seconds since 1970.
         node: The node's id.
     """

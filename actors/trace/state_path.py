@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.runtime.base import LocalBase
-from actors.runtime.state import UnstorableValue, shown_key, shown_value
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.state import UnstorableValue, shown_key, shown_value
 from messages.trace.errors import TraceError
 
 ABSENT = "(absent)"

@@ -25,9 +25,9 @@ from messages.admin_requests import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.error_codes import NONE
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired
 from messages.facts.declarations import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
+from messages.ask import Answer
 from messages.cluster import TopicPartition
-from messages.conversation import Answer
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
     ErrorAnswered,

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from messages.ask import Answer, Ask
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.conversation import Answer, Ask
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
 from messages.network import (
     ChannelPart,

@@ -19,7 +19,7 @@ from messages.facts.node_facts import NodeFacts
 from messages.metrics import EVENT_TIME
 from messages.trace.codec import decode
 from messages.trace.errors import BadPayload, UnknownType
-from messages.trace.runs import Run, RunRecords, ending
+from messages.trace.files.runs import Run, RunRecords, ending
 from messages.trace.schema import DELIVERIES, TraceRecord
 
 _ALL = re.compile(b"")

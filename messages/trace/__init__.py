@@ -1,1 +1,1 @@
-"""The trace of a node: what a record contains, how messages are encoded, and how files are written."""
+"""The trace of a node: what a record contains, and how messages are encoded."""

@@ -32,7 +32,7 @@ from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
 from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
 from messages.wire.parts import PartRows, entries_of, rows_of
-from messages.zstd import zstd
+from messages.wire.zstd import zstd
 
 ENTRIES = 500
 """Entries of a long tuple encoded in one step (about 0.3 ms)."""

@@ -28,8 +28,8 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, slices
 from messages.encoded import Encoded
+from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
 from messages.vocabulary import maker
 from messages.wire import primitives

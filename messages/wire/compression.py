@@ -16,7 +16,7 @@ from typing import TypeAlias
 import cramjam
 
 from messages.records import CODECS
-from messages.zstd import zstd
+from messages.wire.zstd import zstd
 
 Data: TypeAlias = bytes | memoryview
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.conversation import SLICE
 from messages.data_requests import (
     AbortedTransaction,
     FetchedPartition,
@@ -30,6 +29,7 @@ from messages.data_requests import (
     produce_partition,
     produce_request,
 )
+from messages.flow.conversation import SLICE
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region
 from messages.wire.compiler import Steps

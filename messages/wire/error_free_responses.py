@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from messages.conversation import SLICE
+from messages.flow.conversation import SLICE
 from messages.parts import PARTED, NoErrorsPart, PartitionErrorsPart
 from messages.vocabulary import Message
 from messages.wire.compiler import Steps

@@ -1,7 +1,7 @@
 """Requests to the ZooKeeper bridge and their results; only the bridge uses paths, JSON and ZooKeeper operations.
 
 The bridge replies to each request with `Answer(id, result)`: the result type is in the request's docstring, or it is a
-`Failure` (messages.conversation). If a request sets a watch, the bridge sets it before it reads. It sends the event to
+`Failure` (messages.ask). If a request sets a watch, the bridge sets it before it reads. It sends the event to
 the sender of the request after the next change. The same request sets the watch again. If the connection or the session
 may have lost watches, the bridge sets them again and sends the events.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from messages.ask import Done
 from messages.cluster import Broker
-from messages.conversation import Done
 from messages.vocabulary import message
 from messages.zookeeper.question import BridgeQuestion
 

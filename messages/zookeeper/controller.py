@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages.conversation import Done
+from messages.ask import Done
 from messages.vocabulary import message
 from messages.zookeeper.question import BridgeQuestion
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from messages.conversation import Question, R_co
+from messages.ask import Question, R_co
 
 
 class BridgeQuestion(Question[R_co]):

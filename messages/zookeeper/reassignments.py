@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from messages.ask import Done
 from messages.cluster import TopicPartition
-from messages.conversation import Done
 from messages.vocabulary import message
 from messages.zookeeper.question import BridgeQuestion
 

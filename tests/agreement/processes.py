@@ -18,7 +18,7 @@ import attrs
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from messages.conversation import AskFailed, Question
+from messages.ask import AskFailed, Question
 from messages.store import CREATE, DELETE, NO_NODE, OK, SET, WriteOp, Znode
 from messages.vocabulary import Message
 from tests.agreement.stage import CONTROLLERS, NODES, ROLES, SETTINGS

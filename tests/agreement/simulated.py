@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from actors.runtime.silence import silent
+from actors.runtime.trace.silence import silent
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from messages.vocabulary import Message
 from tests.agreement.scenario import Play, Scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from messages.conversation import Question
+from messages.ask import Question
 from messages.store import WriteOp, Znode
 from messages.vocabulary import Message
 

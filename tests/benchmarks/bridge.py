@@ -22,6 +22,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from actors.runtime import LocalBase, RealClock, local_system
+from messages.ask import Ask, Failure
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
     Leadership,
@@ -29,7 +30,6 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Ask, Failure
 from messages.node import StartBridge
 from messages.store import OK
 from messages.zookeeper import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thespian.actors import Actor, ActorAddress
 
-from messages.conversation import Continue
+from messages.ask import Continue
 from messages.events import BrokerModifications
 
 

@@ -34,10 +34,10 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import Header
 from messages.trace.text import compress
-from messages.trace.writer import RunWriter
 from spark.columns import planned
 from spark.pack import MANIFEST, pack_slice, tell
 from spark.section_names import MASTER

@@ -27,10 +27,10 @@ from actors.node import garbage
 from actors.node.assembly import RING
 from actors.node.node import NodeActor
 from actors.runtime import LocalBase, local_system
-from actors.runtime.flight_recorder import FlightRecorder
-from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay_directory
-from messages.conversation import Continue
+from actors.runtime.trace.flight_recorder import FlightRecorder
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replayer import replay_directory
+from messages.ask import Continue
 from messages.trace.schema import FULL, INPUTS
 from messages.zookeeper import EnsurePaths
 from tests.benchmarks.players import Player, Wall

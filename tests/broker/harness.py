@@ -29,8 +29,8 @@ from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
+from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges
 from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, FetchSessionWoken
 from messages.node import (

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.recorder import Recorder
+from actors.runtime.trace.recorder import Recorder
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from messages.error_codes import NONE
 from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire import decode_response, encode_request
 from messages.wire.record_batch import read_records
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.core.broker_config import DYNAMIC
-from actors.core.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.config.broker_config import DYNAMIC
+from actors.core.config.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.config.topic_config import CONFIGS, FROM_SERVER, check_config
 from actors.core.refusal import Refused
-from actors.core.topic_config import CONFIGS, FROM_SERVER, check_config
+from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import ConfigEntry
 from messages.config_requests import (
@@ -33,7 +34,6 @@ from messages.config_requests import (
     DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from messages.conversation import Ask
 from messages.error_codes import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.broker_config import (
+from actors.core.config.broker_config import (
     DYNAMIC,
     RETENTION,
     THREADS,
@@ -17,7 +17,7 @@ from actors.core.broker_config import (
     configured,
     invalid,
 )
-from actors.core.log_settings import log_settings
+from actors.core.config.log_settings import log_settings
 from actors.core.refusal import Refused
 from messages.broker import BrokerConfigured
 from messages.cluster import ConfigEntry

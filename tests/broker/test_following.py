@@ -16,7 +16,6 @@ from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import Delivery
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE
 from messages.data_requests import (
     EpochEnd,
     FetchedPartition,
@@ -26,6 +25,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochResponse,
 )
 from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from messages.flow.conversation import SLICE
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import ShuttingDown
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd, Unfollow

@@ -10,10 +10,11 @@ from thespian.actors import ActorAddress
 
 from actors.broker.isr_keeper import LEADERS_AT_ONCE, IsrKeeperActor
 from actors.runtime import LocalBase, VirtualClock, local_system
-from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replayer import replay_directory
+from messages.ask import Answer, Ask, Done, Failure, SessionLost
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Answer, Ask, Done, Failure, SessionLost
+from messages.flow.conversation import SLICE
 from messages.node import StartIsrKeeper
 from messages.partition import ChangeIsr, DropIsrChanges
 from messages.requests import StopReplicaPartitionState, StopReplicaRequest

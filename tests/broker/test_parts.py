@@ -13,9 +13,10 @@ import pytest
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Delivery
+from messages.ask import Ask
 from messages.broker import BecomeFollower, BecomeLeader
-from messages.conversation import SLICE, Ask
 from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH
+from messages.flow.conversation import SLICE
 from messages.parts import PARTED, cut, entries_of, joined
 from messages.requests import (
     LeaderAndIsrRequest,

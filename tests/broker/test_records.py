@@ -11,13 +11,12 @@ import pytest
 from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
-from actors.runtime.recorder import Recorder
+from actors.runtime.trace.recorder import Recorder
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.conversation import all_at_once
 from messages.data_requests import (
     EARLIEST,
     LATEST,
@@ -60,10 +59,11 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
+from messages.flow.conversation import all_at_once
 from messages.network import CloseClient, Received
 from messages.partition import LogRead, ReadLog
 from messages.records import Region
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import checking_produce
 from messages.wire.compression import compressed
 from messages.wire.record_batch import body_of, read_records, whole_batches

@@ -13,8 +13,8 @@ from actors.broker.partition_requests import PartitionRequestsActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
-from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replayer import replay_directory
 from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (
@@ -28,7 +28,7 @@ from messages.data_requests import (
 from messages.error_codes import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 from messages.partition import ContinueSearch
 from messages.records import CODECS
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import records
 from messages.wire.record_batch import read_records
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings

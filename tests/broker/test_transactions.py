@@ -16,8 +16,8 @@ from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
-from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     EARLIEST,

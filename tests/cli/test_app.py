@@ -16,7 +16,7 @@ from actors.cli.app import COMMANDS, CommandFailed, run
 from actors.cli.broker import parse_overrides
 from actors.cli.local_cluster import COMMAND, busy, how_it_ended
 from actors.node.settings import SettingsError
-from messages.conversation import ConnectionLoss
+from messages.ask import ConnectionLoss
 from tests.cluster.processes import Running, free_ports
 
 

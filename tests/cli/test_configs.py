@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from actors.cli import configs
 from actors.cli.app import CommandFailed
-from actors.core.config_admin import parse_added
+from actors.core.admin.config_admin import parse_added
 from actors.core.refusal import Refused
 from messages.cluster import PartitionAssignment, ReplicaAssignment
 from messages.store import SET, WriteOp

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from actors.cli import leader_election
 from actors.cli.app import run
-from actors.core.leader_election import ElectionOutcome, parse_partitions, report
+from actors.core.admin.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
 from messages import error_codes
 from messages.cluster import TopicPartition

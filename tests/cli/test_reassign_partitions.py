@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from actors.cli import reassign_partitions
 from actors.cli.app import CommandFailed
 from actors.cli.reassignment_admin import IN_PROGRESS, RUN_VERIFY
-from actors.core.reassignment_plan import parse_plan
+from actors.core.admin.reassignment_plan import parse_plan
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

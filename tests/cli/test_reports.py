@@ -116,7 +116,7 @@ def test_nothing_to_replay_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_run_of_another_schema_is_refused_by_its_version(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
+    monkeypatch.setattr("actors.runtime.trace.recorder.SCHEMA_VERSION", 99)
     Small(tmp_path / "trace").recorder.close()
     assert run(["replay", str(tmp_path)]) == 1
     out, err = capsys.readouterr()

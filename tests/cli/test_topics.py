@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import topics
-from actors.core.replica_assignment import InvalidAssignment, assign, extend
-from messages.conversation import ZooKeeperRefused
+from actors.core.topic.replica_assignment import InvalidAssignment, assign, extend
+from messages.ask import ZooKeeperRefused
 from messages.store import CREATE, WriteOp
 from messages.zookeeper import GetTopicDeletions
 from tests.cli.shell import Shell

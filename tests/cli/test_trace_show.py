@@ -13,8 +13,8 @@ from actors.cli.trace import command
 from actors.trace.following import TraceFollower
 from actors.trace.reader import TraceDelivery, open_trace
 from messages.cluster import TopicPartition
-from messages.trace.files import hold
-from messages.trace.frames import read_frames
+from messages.trace.files.frames import read_frames
+from messages.trace.files.segments import hold
 from tests.trace import cluster_life
 
 

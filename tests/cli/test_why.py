@@ -15,7 +15,7 @@ from actors.cli.app import CommandFailed
 from actors.explain.explanations import QUESTIONS
 from actors.explain.fact_gathering import TraceFacts, gather
 from actors.public.simulated import SimulatedCluster
-from actors.runtime.replayer import Replay
+from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE, STALE_BROKER_EPOCH
 from messages.facts.declarations import (
@@ -26,7 +26,7 @@ from messages.facts.declarations import (
     StateWrite,
     TracePosition,
 )
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
 from tests.trace import cluster_life, controller_life
 from tests.trace.small_system import Small

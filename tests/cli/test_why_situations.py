@@ -28,7 +28,7 @@ from messages.admin_requests import (
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE
 from messages.store import WriteOp
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 from messages.zookeeper import RequestedReassignment, RequestReassignments
 from tests.trace import cluster_life
 from zk_bridge.client import Client

@@ -16,7 +16,7 @@ from messages.data_requests import InitProducerIdRequest
 from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
 from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked
 from messages.group_requests import FindCoordinatorRequest
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 from messages.vocabulary import Message
 from tests.cli.test_why_situations import create

@@ -12,7 +12,7 @@ from actors.cli import zookeeper as door
 from actors.cli.app import CommandFailed, run
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.zookeeper import address_of, zookeeper
-from messages.conversation import BadZnode
+from messages.ask import BadZnode
 from messages.zookeeper import GetClusterId, GetTopics
 from tests.cluster.processes import free_ports
 from zk_bridge.client import Client

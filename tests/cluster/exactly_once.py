@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import TRANSACTION_STATE
+from actors.core.topic.topic_name import TRANSACTION_STATE
 from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import Running
 from tests.cluster.three import Three

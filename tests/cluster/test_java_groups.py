@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from tests.cluster.group_members import MAKES, come_back, share_and_take_over
 from tests.cluster.java_member import JavaMember
 from tests.cluster.three import Three

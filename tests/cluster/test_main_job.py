@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
 from tests.trace.altering import rows_of, write

@@ -12,13 +12,13 @@ from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import SLICE, slices
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from messages.flow.conversation import SLICE, slices
 from messages.metrics import DropMetric, Gauges, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import NoErrorsPart, cut

@@ -10,9 +10,10 @@ from actors.core.controller import events, topic_changes
 from actors.core.controller.batch import announce
 from actors.core.controller.failures import CONSEQUENCES, Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS
+from messages.ask import FAILURES, AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch
-from messages.conversation import FAILURES, AskFailed, Flow
 from messages.events import BrokerModifications, LeaderAndIsrResponseReceived, PartitionModifications, TopicChange
+from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest, LeaderAndIsrResponse, UpdateMetadataRequest
 from messages.store import DELETE, SET, WriteOp
 from tests.controller.world import World

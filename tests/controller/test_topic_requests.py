@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.replica_assignment import extend
+from actors.core.topic.replica_assignment import extend
 from messages.admin_requests import (
     CreatableAssignment,
     CreatableConfig,
@@ -17,9 +17,9 @@ from messages.admin_requests import (
     GrowingTopic,
     WantedReplicas,
 )
+from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Ask
 from messages.error_codes import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -36,6 +36,7 @@ from messages.error_codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.flow.conversation import SLICE
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest
 from messages.store import SET, WriteOp

@@ -9,7 +9,7 @@ import pytest
 
 from actors.coordinator.group import GroupActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
 from messages.cluster import LEADER_DURING_DELETE
 from messages.error_codes import (

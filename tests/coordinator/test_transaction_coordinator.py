@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
+from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.core.transaction.transaction_states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,

@@ -12,11 +12,11 @@ from actors.broker.producer_ids import ProducerIdsActor
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
+from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.core.transaction.transaction import Transaction
 from actors.core.transaction.transaction_records import read_key, read_value
+from messages.ask import Answer, Ask, Failure
 from messages.cluster import LEADER_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.error_codes import NONE
 from messages.network import Received, Transmit, TransmitFailed

@@ -10,10 +10,10 @@ from thespian.actors import ActorAddress
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.coordinator.placement import slot
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
+from messages.ask import Answer, Ask, Failure
 from messages.broker import CreateMissingTopics
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.group_requests import (
     CommittedPartition,
     FindCoordinatorRequest,

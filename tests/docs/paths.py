@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from actors.public.simulated import SimulatedCluster
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.wire.record_batch import batch_of
 from tests.layering import ROOT
@@ -83,9 +83,9 @@ drops events of an expired session.""",
         '"Brokers"',
         """\
 The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It does no I/O. Its actor
-(`actors/runtime/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the `Answer`
-with that id arrives: the next event waits until this one ends. The bridge arms the watch before it reads, so that it
-misses no change in between.""",
+(`actors/runtime/flow/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the
+`Answer` with that id arrives: the next event waits until this one ends. The bridge arms the watch before it reads, so
+that it misses no change in between.""",
     ),
     Step(
         "A channel closes, a leader is elected",

@@ -19,7 +19,7 @@ import click
 
 import messages as messages_package
 from actors.cli.app import COMMANDS
-from actors.core.broker_config import DYNAMIC, THREADS
+from actors.core.config.broker_config import DYNAMIC, THREADS
 from actors.gateway.metric_help import COUNTERS, FAMILIES, HELP
 from actors.node.settings_table import SETTINGS
 from actors.public import async_faults, asynchronous, cluster_process, fault_injection, kafka_cluster, simulated
@@ -132,7 +132,7 @@ def settings() -> str:
     """Each supported setting with its values, its default, and whether it can change while the node runs."""
     lines = head(
         "Settings",
-        "`actors/node/settings_table.py` and `actors/core/broker_config.py`",
+        "`actors/node/settings_table.py` and `actors/core/config/broker_config.py`",
         "Settings of a `server.properties`. Names, values and defaults are Kafka's, and so is the meaning.",
         "[Operating a node](../how-to/operations.md) says which settings have no effect, and which are",
         "refused.",

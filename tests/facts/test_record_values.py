@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from thespian.actors import ActorAddress
 
+from messages.ask import Answer, Ask
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.conversation import Answer, Ask
 from messages.facts.record_values import (
     NOTHING,
     ExchangeValues,

@@ -16,8 +16,8 @@ from messages.facts.declarations import (
     Undecodable,
 )
 from messages.facts.run_facts import DECODED
+from messages.trace.files.runs import Run, RunRecords, find_runs
 from messages.trace.names import vocabulary
-from messages.trace.runs import Run, RunRecords, find_runs
 from messages.trace.schema import DELIVERIES
 from spark.columns import batches, planned
 from tests.trace import controller_life

@@ -14,8 +14,9 @@ import pytest
 
 from actors.gateway.network import MAX_RESPONSE_BYTES, NetworkGateway
 from actors.runtime import LocalBase
+from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import SLICE, Answer, Ask
+from messages.flow.conversation import SLICE
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import cut
 from messages.requests import (

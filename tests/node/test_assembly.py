@@ -17,7 +17,7 @@ from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.error_codes import (
     INVALID_REPLICATION_FACTOR,

@@ -14,7 +14,7 @@ from actors.coordinator.verification_sender import FAILURES as VERIFICATION_FAIL
 from actors.core.broker.topic_stats import OF_ALL_TOPICS, metric
 from actors.gateway.metric_help import COUNTERS
 from actors.node.assembly import HANDLER_IDLE
-from actors.runtime.turns import Turns
+from actors.runtime.kernel.turns import Turns
 from messages.cluster import TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from tests.broker.harness import Broker, known, order

@@ -16,10 +16,11 @@ from actors.gateway.memory_network import MemoryNetwork
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Listener, Network
 from actors.runtime import LocalBase, RealClock, VirtualScheduler
+from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import SLICE, Answer, Ask
 from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.flow.conversation import SLICE
 from messages.network import (
     ChannelPart,
     ClientPart,

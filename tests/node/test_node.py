@@ -17,8 +17,8 @@ from actors.node.node import NodeActor
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_manager import LogManager
+from messages.ask import Answer, Ask
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
-from messages.conversation import Answer, Ask
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, ServeClients, StartNode, StopNode
 from messages.requests import (

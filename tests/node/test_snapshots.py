@@ -9,8 +9,8 @@ import pytest
 
 from actors.cli.app import run
 from actors.node.node import NodeActor
-from actors.runtime.replayer import replay_run
-from messages.trace.runs import find_runs, snapshots
+from actors.runtime.trace.replayer import replay_run
+from messages.trace.files.runs import find_runs, snapshots
 from messages.zookeeper import RequestTopicDeletion
 from tests.node.test_assembly import World, controller, create_topic
 from zk_bridge.client import Client

@@ -180,7 +180,7 @@ def test_what_has_no_form_is_named(thing: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["os:abort", "builtins:exit", "builtins:eval", "actors.runtime.state:importlib.reload"]
+    "name", ["os:abort", "builtins:exit", "builtins:eval", "actors.runtime.trace.state:importlib.reload"]
 )
 def test_a_state_names_nothing_but_what_is_ours(name: str) -> None:
     with pytest.raises(LookupError, match="does not exist in this project"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from actors.node.node import NodeActor
 from actors.public import KafkaCluster
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 
 
 def check_replay(trace_dir: Path) -> None:

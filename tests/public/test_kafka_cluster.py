@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, Producer
 from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
 from actors.public.cluster_process import ClusterProcess
-from actors.runtime.replayer import replay_directory
-from messages.trace.runs import RunRecords, find_runs
+from actors.runtime.trace.replayer import replay_directory
+from messages.trace.files.runs import RunRecords, find_runs
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
 

@@ -10,7 +10,7 @@ import pytest
 from actors.node.node import NodeActor
 from actors.public.cluster_process import ClusterError
 from actors.public.simulated import SimulatedCluster
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from messages.requests import MetadataRequest
 

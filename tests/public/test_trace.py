@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from actors.public import trace
-from actors.runtime.replayer import Replay
-from actors.runtime.state import shown, state_of
+from actors.runtime.trace.replayer import Replay
+from actors.runtime.trace.state import shown, state_of
 from actors.trace.moment import ACTORS
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES
 from tests.trace import cluster_life
 

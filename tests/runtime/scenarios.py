@@ -10,7 +10,8 @@ import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.runtime import Dispatcher, FlowActor
-from messages.conversation import Answer, Ask, Failure, Question, ask, ask_all
+from messages.ask import Answer, Ask, Failure, Question
+from messages.flow.conversation import ask, ask_all
 
 
 @attrs.frozen

@@ -6,9 +6,9 @@ from collections.abc import Generator
 from typing import Any
 
 from actors.runtime import FlowActor
-from actors.runtime.delivery import Delivery
-from actors.runtime.dispatch import Dispatcher
-from messages.conversation import Answer, Ask
+from actors.runtime.kernel.delivery import Delivery
+from actors.runtime.thespian.dispatch import Dispatcher
+from messages.ask import Answer, Ask
 from tests.runtime.actors import Scripted, World
 from tests.runtime.test_flow import Lookup, Oracle
 

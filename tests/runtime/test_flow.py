@@ -11,23 +11,9 @@ import pytest
 from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
-from actors.runtime.flow import MOST_AT_ONCE
-from messages.conversation import (
-    SLICE,
-    Answer,
-    Ask,
-    AskFailed,
-    ConnectionLoss,
-    ControllerMoved,
-    Failure,
-    LostAnswer,
-    Pause,
-    Question,
-    ask_all,
-    in_slices,
-    overlapped,
-    slices,
-)
+from actors.runtime.flow.flow import MOST_AT_ONCE
+from messages.ask import Answer, Ask, AskFailed, ConnectionLoss, ControllerMoved, Failure, LostAnswer, Question
+from messages.flow.conversation import SLICE, Pause, ask_all, in_slices, overlapped, slices
 from tests.runtime.actors import World
 
 

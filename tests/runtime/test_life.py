@@ -20,7 +20,7 @@ from thespian.actors import (
 )
 
 from actors.runtime import LocalBase, local_system
-from actors.runtime.base import CHILDREN_AT_ONCE
+from actors.runtime.thespian.base import CHILDREN_AT_ONCE
 from tests.runtime.actors import Scripted, World
 
 

@@ -12,8 +12,8 @@ import pytest
 from thespian.actors import Actor, ActorAddress
 
 from actors.runtime import LocalBase, VirtualClock, local_system
-from actors.runtime.loop import TURN_SECONDS
-from actors.runtime.turns import Turns
+from actors.runtime.kernel.loop import TURN_SECONDS
+from actors.runtime.kernel.turns import Turns
 from tests.runtime.actors import Scripted
 
 

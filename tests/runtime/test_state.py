@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from thespian.actors import WakeupMessage
 
-from messages.conversation import Answer, Ask, Done
+from messages.ask import Answer, Ask, Done
 from messages.events import BrokerChange
 from messages.runtime import KernelState, QueuedMessage, WaitingTimer
 from messages.trace.codec import MessageDecoder, encode

@@ -31,7 +31,7 @@ from actors.core.controller.states import PartitionState
 from actors.simulation.actions import ABSENT, FAULTS, PRODUCERS, TRANSACTIONS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
-from messages.conversation import Done, Failure, Flow, SessionLost, ask
+from messages.ask import Done, Failure, SessionLost
 from messages.events import (
     AutoPreferredReplicaLeaderElection,
     BrokerChange,
@@ -39,6 +39,7 @@ from messages.events import (
     PartitionModifications,
     TopicDeletion,
 )
+from messages.flow.conversation import Flow, ask
 from messages.store import DELETE, NO_NODE, WriteOp
 from messages.zookeeper import Brokers, ResignController
 from tests.simulation.patches import Change, apply

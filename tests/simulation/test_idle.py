@@ -6,7 +6,7 @@ from pathlib import Path
 
 from actors.node.node import NodeActor
 from actors.public.simulated import SimulatedCluster
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.error_codes import NONE

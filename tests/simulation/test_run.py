@@ -14,7 +14,7 @@ import pytest
 
 from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from actors.simulation.actions import FAULTS, NAMED, invent
 from actors.simulation.checker import Acknowledged, Checker, ClusterQueried
 from actors.simulation.invariants import INVARIANTS, Invariant

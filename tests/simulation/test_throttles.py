@@ -9,7 +9,7 @@ import pytest
 
 from actors.node.node import NodeActor
 from actors.public.simulated import SimulatedCluster
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.error_codes import NONE

@@ -13,7 +13,7 @@ import attrs
 from confluent_kafka import KafkaException
 from kazoo.exceptions import KazooException, NoNodeError
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from tests.cluster.processes import OurNode, free_ports
 from tests.soak import load
 from tests.soak.sight import Sight, complaints, look

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
-from actors.core.topic_name import GROUP_METADATA
+from actors.core.topic.topic_name import GROUP_METADATA
 from messages.group_requests import FindCoordinatorRequest
 from tests.cluster.java_member import JavaMember
 from tests.cluster.three import NODES, Three

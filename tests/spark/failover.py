@@ -11,12 +11,12 @@ from typing import Any
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.delivery import AdapterCall, Delivery
-from actors.runtime.recorder import Recorder
+from actors.runtime.kernel.delivery import AdapterCall, Delivery
+from actors.runtime.trace.recorder import Recorder
+from messages.ask import Answer
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
-from messages.conversation import Answer
 from messages.events import (
     CONTROLLER_EVENTS,
     BrokerChange,

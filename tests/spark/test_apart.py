@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from messages.trace.errors import NotATrace
+from messages.trace.files.errors import NotATrace
 from spark.child_process import ChildEnded, apart
 from tests.waiting import until
 

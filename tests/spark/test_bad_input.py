@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from actors.cli.app import run
 from messages.trace.endings import KILLED, RUNNING
-from messages.trace.errors import NotATrace
-from messages.trace.files import SUFFIX
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.segments import SUFFIX
 from spark.errors import Incomplete
 from spark.pack import MANIFEST, Packing
 from spark.summary import summarise

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from actors.cli.app import run
-from messages.trace.files import SUFFIX
-from messages.trace.runs import find_runs
+from messages.trace.files.runs import find_runs
+from messages.trace.files.segments import SUFFIX
 from spark.follow import land, only_follower
 from spark.source import SCHEMA, TraceSource
 from spark.summary import summarise

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, IsNotNull, LessThanOrEqual, Not
 
-from messages.trace.errors import NotATrace
+from messages.trace.files.errors import NotATrace
 from spark.columns import batches
 from spark.errors import BadOption
 from spark.pack import Packing

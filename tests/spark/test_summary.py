@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from actors.cli.app import run
-from actors.runtime.recorder import Recorder
+from actors.runtime.trace.recorder import Recorder
 from messages.trace.endings import KILLED
-from messages.trace.errors import NotATrace
-from messages.trace.files import SUFFIX
-from messages.trace.runs import RunRecords, find_runs
+from messages.trace.files.errors import NotATrace
+from messages.trace.files.runs import RunRecords, find_runs
+from messages.trace.files.segments import SUFFIX
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import INPUTS, STOPPED
 from messages.trace.text import compress
-from messages.trace.writer import RunWriter
 from spark.pack import Packing, is_packed, manifest
 from spark.results import Summary
 from spark.section_names import BRIEF
@@ -237,7 +237,7 @@ def test_an_empty_folder_has_an_empty_summary(session: SparkSession, tmp_path: P
 def test_a_run_of_another_schema_is_refused_by_its_version(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.runtime.recorder.SCHEMA_VERSION", 99)
+    monkeypatch.setattr("actors.runtime.trace.recorder.SCHEMA_VERSION", 99)
     Recorder(tmp_path, node=0).close()
     refused = summarise(tmp_path, session, partial=True)
     assert not refused["runs"] and not refused.damage

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from thespian.actors import ActorAddress
 
+from messages.ask import Answer, Ask
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, PartitionReplica, TopicPartition
-from messages.conversation import Answer, Ask
 from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Sample, Samples
 from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses

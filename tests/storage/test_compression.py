@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.core.log_settings import log_config
+from actors.core.config.log_settings import log_config
 from actors.storage.log import LogConfig
 from actors.storage.log_manager import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE, RECORD_LIST_TOO_LARGE, LogManager
 from messages.partition import LogSettings

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from actors.runtime.recorder import Recorder
-from messages.trace.runs import Run, RunRecords, find_runs
+from actors.runtime.trace.recorder import Recorder
+from messages.trace.files.runs import Run, RunRecords, find_runs
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import ENDED, Header, TraceRecord
 from messages.trace.text import compress
-from messages.trace.writer import RunWriter
 
 Row = dict[str, Any]
 """A record by its columns, all of it plain JSON values."""

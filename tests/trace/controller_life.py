@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from actors.node.node import NodeActor
-from actors.runtime.recorder import Recorder
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replayer import replay_directory
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World
 

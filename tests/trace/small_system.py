@@ -10,10 +10,11 @@ from typing import Any
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
-from actors.runtime.recorder import Recorder
+from actors.runtime.trace.recorder import Recorder
+from messages.ask import Answer, Ask, Failure
 from messages.cluster import Broker, TopicPartition
-from messages.conversation import Answer, Ask, Failure, in_slices
 from messages.events import BrokerChange, BrokerModifications, TopicChange
+from messages.flow.conversation import in_slices
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeReady, StartBridge, StopNode
 from messages.requests import StopReplicaPartitionState, StopReplicaRequest

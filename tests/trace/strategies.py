@@ -11,7 +11,7 @@ import attrs
 from hypothesis import strategies as st
 from thespian.actors import ActorAddress
 
-from messages.conversation import Failure
+from messages.ask import Failure
 from messages.events import BrokerModifications
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.trace.replayer import replay_directory
 from messages.trace.endings import DAMAGED, KILLED
-from messages.trace.files import MANIFEST_SUFFIX, manifest_name, segment_name
-from messages.trace.frames import read_frames
-from messages.trace.runs import find_runs, survey
+from messages.trace.files.frames import read_frames
+from messages.trace.files.runs import find_runs, survey
+from messages.trace.files.segments import MANIFEST_SUFFIX, manifest_name, segment_name
 from messages.trace.schema import OUTSIDE, SENT, STOPPED, TIMER
 from tests.trace.altering import Row, kill, only_run, rows_of, write
 from tests.trace.small_system import ACTORS, Small

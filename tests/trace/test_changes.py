@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.base import LocalBase
-from actors.runtime.replayer import NotReplayable, Replay
-from actors.runtime.snapshots import system_lines
-from actors.runtime.state import shown, state_of
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.replayer import NotReplayable, Replay
+from actors.runtime.trace.snapshots import system_lines
+from actors.runtime.trace.state import shown, state_of
 from actors.trace.changes import ABSENT, compare, differences, last_change
 from actors.trace.debugger import Debugger
 from actors.trace.moment import ACTORS, base_after
 from actors.trace.reader import TraceRun, open_trace
 from actors.trace.state_path import BadPath, StatePartReader, parse_path
-from messages.trace.runs import RunRecords
+from messages.trace.files.runs import RunRecords
 from messages.trace.schema import CREATED, DELIVERIES, TraceRecord
 from tests.trace import cluster_life
 

@@ -20,8 +20,8 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from messages.ask import Answer, AnswerDeadline, Failure
 from messages.cluster import Endpoint, TopicPartition
-from messages.conversation import Answer, AnswerDeadline, Failure
 from messages.metrics import Gauge, Gauges, Sample, Samples
 from messages.network import Transmit
 from messages.requests import (

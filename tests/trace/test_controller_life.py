@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.replayer import replay_directory
 from tests.trace import controller_life
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from messages.trace.errors import Damaged, Torn
-from messages.trace.frames import HEADER, RECORDS, SNAPSHOT, START, Frame, chained, frame, is_framed, read_frames
+from messages.trace.files.errors import Damaged, Torn
+from messages.trace.files.frames import HEADER, RECORDS, SNAPSHOT, START, Frame, chained, frame, is_framed, read_frames
 from messages.trace.text import compress, decompress
 
 PATH = Path("a.trace.zst")

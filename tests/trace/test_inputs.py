@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.runtime.expansion import expand
-from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.expansion import expand
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.trace.replayer import replay_directory
 from messages.metrics import Gauge, Gauges
-from messages.trace.frames import RECORDS
-from messages.trace.runs import Run, RunRecords, find_runs, slice_lines, slices, snapshots
+from messages.trace.files.frames import RECORDS
+from messages.trace.files.runs import Run, RunRecords, find_runs, slice_lines, slices, snapshots
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, TraceRecord
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
-from messages.trace.writer import RunWriter
 from tests.trace.altering import kill, only_run, rows_of, write
 from tests.trace.small_system import ACTORS, Boss, Small
 from tests.trace.test_attacks import altered, fields_altered, may_pass

@@ -14,19 +14,19 @@ import pytest
 from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher, LocalBase
-from actors.runtime import recorder as recorder_module
-from actors.runtime.delivery import AdapterCall, Delivery
-from actors.runtime.recorder import Recorder
+from actors.runtime.kernel.delivery import AdapterCall, Delivery
+from actors.runtime.trace import recorder as recorder_module
+from actors.runtime.trace.recorder import Recorder
+from messages.ask import Failure
 from messages.cluster import TopicPartition
-from messages.conversation import Failure
 from messages.node import NodeSettings
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace.codec import decode
 from messages.trace.endings import KILLED
-from messages.trace.runs import Run, RunRecords, find_runs, survey
+from messages.trace.files.runs import Run, RunRecords, find_runs, survey
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, TraceRecord
 from messages.trace.text import FrameText
-from messages.trace.writer import RunWriter
 
 SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
@@ -320,7 +320,7 @@ def test_where_not_even_that_can_be_written_the_run_just_breaks_off(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("messages.trace.files.write_all", full)
+    monkeypatch.setattr("messages.trace.files.segments.write_all", full)
     recorder.delivered(delivery(2, None))
     recorder.close()
     assert recorder.failed

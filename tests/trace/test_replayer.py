@@ -11,14 +11,14 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.runtime import LocalBase, local_system
-from actors.runtime.recorder import Recorder
-from actors.runtime.replay_report import RunReplay
-from actors.runtime.replayer import replay_directory
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replay_report import RunReplay
+from actors.runtime.trace.replayer import replay_directory
 from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
 from messages.requests import StopReplicaRequest
 from messages.trace.endings import DAMAGED
-from messages.trace.runs import RunRecords
+from messages.trace.files.runs import RunRecords
 from messages.trace.schema import TraceRecord
 from tests.trace.altering import only_run, rewritten
 from tests.trace.small_system import ACTORS, Boss, Disk, Small, Worker

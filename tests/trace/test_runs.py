@@ -14,13 +14,13 @@ import pytest
 
 from messages.trace.codec import decode
 from messages.trace.endings import DAMAGED, KILLED, RUNNING, worded
-from messages.trace.errors import Damaged, NotATrace
-from messages.trace.files import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
-from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import Run, RunRecords, find_runs, slice_lines, slices, survey
+from messages.trace.files.errors import Damaged, NotATrace
+from messages.trace.files.frames import RECORDS, SNAPSHOT
+from messages.trace.files.runs import Run, RunRecords, find_runs, slice_lines, slices, survey
+from messages.trace.files.segments import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
+from messages.trace.files.writer import RunWriter
 from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, TraceRecord, ended, masked
 from messages.trace.text import compress
-from messages.trace.writer import RunWriter
 from tests.trace.altering import only_run
 
 
@@ -250,7 +250,7 @@ def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeyp
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("messages.trace.files.write_all", full)
+        patch.setattr("messages.trace.files.segments.write_all", full)
         with pytest.raises(OSError, match="No space"):
             writer.write(compress([line(2)]), 1, 1)
     writer.end(ended(1, DISK_FULL, 1, "No space", 2.0))
@@ -292,7 +292,7 @@ def test_frames_of_another_kind_are_passed_over(tmp_path: Path, monkeypatch: pyt
     writer = RunWriter(tmp_path, header())
     writer.write(compress([line(1)]), 1, 0)
     with monkeypatch.context() as patch:
-        patch.setattr("messages.trace.writer.RECORDS", SNAPSHOT)
+        patch.setattr("messages.trace.files.writer.RECORDS", SNAPSHOT)
         writer.write(compress([b'{"state":"of an actor"}']), 0, 1)
     writer.write(compress([line(2)]), 1, 1)
     writer.close()

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
-from actors.runtime.forked_work import ForkedWork
-from actors.runtime.recorder import Recorder
-from actors.runtime.replay_report import SAME, SAME_EARLY, RunReplay
-from actors.runtime.replayer import Replay, replay_directory, replay_run
-from actors.runtime.snapshots import restore_lines, system_lines
+from actors.runtime.trace.forked_work import ForkedWork
+from actors.runtime.trace.recorder import Recorder
+from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
+from actors.runtime.trace.replayer import Replay, replay_directory, replay_run
+from actors.runtime.trace.snapshots import restore_lines, system_lines
 from messages.events import BrokerChange
 from messages.node import StartBridge
-from messages.trace.errors import Damaged
-from messages.trace.frames import RECORDS, SNAPSHOT
-from messages.trace.runs import Run, RunRecords, snapshots
-from messages.trace.snapshots import Piece, Snapshot, pieces
+from messages.trace.files.errors import Damaged
+from messages.trace.files.frames import RECORDS, SNAPSHOT
+from messages.trace.files.runs import Run, RunRecords, snapshots
+from messages.trace.files.snapshots import Piece, Snapshot, pieces
+from messages.trace.files.writer import RunWriter
 from messages.trace.text import compress, decompress
-from messages.trace.writer import RunWriter
 from tests.trace.altering import kill, only_run, rows_of
 from tests.trace.small_system import ACTORS, Boss, Small, Store
 
@@ -229,7 +229,11 @@ def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) 
     ("was", "becomes", "why"),
     [
         (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"os:abort"', "does not exist in this project"),
-        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"actors.runtime.base:LocalBase"', "not an actor class"),
+        (
+            b'"actor":"tests.trace.small_system:Boss"',
+            b'"actor":"actors.runtime.thespian.base:LocalBase"',
+            "not an actor class",
+        ),
         (b'"StateItems",{"items"', b'"StateItems",{"kind"', "cannot be"),
         (b'"rounds"', b'"_myRef"', "cannot be"),
     ],
@@ -314,7 +318,7 @@ def test_a_child_that_dies_costs_its_snapshot_and_nothing_else(
     async def life() -> None:
         small = Small(tmp_path, segment_bytes=1)
         small.recorder.attach(asyncio.get_running_loop())
-        monkeypatch.setattr("actors.runtime.snapshots.system_lines", fails)
+        monkeypatch.setattr("actors.runtime.trace.snapshots.system_lines", fails)
         async with asyncio.timeout(30):
             while "no way" not in caplog.text:
                 small.base.clock.advance(0.3)

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thespian.actors import ActorAddress
 
+from messages.ask import Answer, Failure
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Answer, Failure
+from messages.flow.conversation import SLICE
 from messages.network import ChannelPart
 from messages.parts import UpdateMetadataPart
 from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest

@@ -12,9 +12,9 @@ import zstandard
 
 from actors.core.broker.produce import produce_verdict
 from messages.cluster import TopicPartition
-from messages.conversation import all_at_once
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.error_codes import MESSAGE_TOO_LARGE, NONE
+from messages.flow.conversation import all_at_once
 from messages.partition import LogSettings
 from messages.records import CODECS, MAX_KEYLESS_RANGES, Records
 from messages.wire import batch_records, compression

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller.batch import REQUEST_VERSIONS
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, all_at_once
+from messages.flow.conversation import SLICE, all_at_once
 from messages.parts import KEEP_ROWS, PARTED, LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart, cut
 from messages.requests import LeaderAndIsrPartitionState, StopReplicaResponse, UpdateMetadataPartitionState
 from messages.wire.codec import (

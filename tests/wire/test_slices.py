@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE
+from messages.flow.conversation import SLICE
 from messages.parts import cut, entries_of, joined
 from messages.requests import (
     LeaderAndIsrPartitionState,

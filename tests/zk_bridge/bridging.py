@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from messages.ask import Answer
 from messages.cluster import (
     Broker,
     Endpoint,
@@ -14,7 +15,6 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Answer
 from messages.store import StoreArm, StoreFailed, StoreRead, StoreWrite
 from messages.zookeeper import CreatePartitionStates, CreateTopic, Elect, EnsurePaths, TopicAssignment
 from zk_bridge.core import BridgeCore

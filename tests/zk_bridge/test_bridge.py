@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from messages.ask import Done, Failure
 from messages.cluster import Broker, ConfigEntry, Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import SLICE, Done, Failure
 from messages.events import (
     BrokerChange,
     BrokerModifications,
@@ -23,6 +23,7 @@ from messages.events import (
     TopicDeletion,
     ZkPartitionReassignment,
 )
+from messages.flow.conversation import SLICE
 from messages.store import (
     BAD_VERSION,
     CONNECTION_LOSS,

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from messages.conversation import BadZnode, ConnectionLoss, ControllerMoved, ZooKeeperRefused
+from messages.ask import BadZnode, ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.store import CREATE, WriteOp
 from messages.zookeeper import (
     Brokers,

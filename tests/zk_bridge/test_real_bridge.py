@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from actors.runtime import LocalBase, RealClock, local_system
+from messages.ask import Answer, Ask, Failure
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Answer, Ask, Failure
 from messages.events import (
     BrokerChange,
     ControllerChange,

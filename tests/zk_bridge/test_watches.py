@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from messages.conversation import AskFailed
+from messages.ask import AskFailed
 from messages.events import ControllerChange, Event, Reelect, Watch
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from zk_bridge.conversations import Arm

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messages.ask import BadZnode
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -20,7 +21,6 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import BadZnode
 from messages.zookeeper import NodeRegistration, RequestedReassignment
 from zk_bridge import znodes
 

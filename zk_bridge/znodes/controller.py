@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from messages.conversation import BadZnode
+from messages.ask import BadZnode
 from zk_bridge.znodes.reading import INT32, encode, naming, number_member, parse, shown
 
 

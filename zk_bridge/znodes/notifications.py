@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from messages.ask import BadZnode
 from messages.cluster import TopicPartition
-from messages.conversation import BadZnode, all_at_once, slices
+from messages.flow.conversation import all_at_once, slices
 from zk_bridge.znodes.reading import InvalidValue, encode, member, naming, number_member, parse, shown, valid_text
 
 

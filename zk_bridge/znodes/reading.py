@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from messages.conversation import BadZnode
+from messages.ask import BadZnode
 
 INT32 = 2**31 - 1
 DIGITS = 10

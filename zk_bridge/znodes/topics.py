@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from messages.ask import BadZnode
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
-from messages.conversation import BadZnode, all_at_once, chunks, slices
+from messages.flow.conversation import all_at_once, chunks, slices
 from zk_bridge.znodes.reading import (
     InvalidValue,
     broker_ids,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from actors.core.refusal import Refused
-from actors.core.topic_admin import Replicas, check_new_name, new_replicas
-from actors.core.topic_name import GROUP_METADATA, TRANSACTION_STATE
+from actors.core.topic.topic_admin import Replicas, check_new_name, new_replicas
+from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from messages.cluster import ConfigEntry
 from messages.error_codes import INVALID_REPLICATION_FACTOR
 from messages.node import NodeSettings

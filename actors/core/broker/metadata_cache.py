@@ -17,11 +17,10 @@ from types import MappingProxyType
 
 import attrs
 
-from actors.core.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
+from actors.core.topic.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeadersResponse
 from messages.broker import ExpectedTopicState
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
-from messages.conversation import SLICE
 from messages.error_codes import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
@@ -31,6 +30,7 @@ from messages.error_codes import (
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.flow.conversation import SLICE
 from messages.requests import (
     MetadataBroker,
     MetadataPartition,

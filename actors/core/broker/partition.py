@@ -43,7 +43,7 @@ from actors.core.broker.replica_role import (
     stop_verdict,
 )
 from actors.core.broker.state_changes import changed_isr
-from actors.core.log_settings import log_config
+from actors.core.config.log_settings import log_config
 from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
 from messages.error_codes import CORRUPT_MESSAGE, FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, NOT_LEADER_OR_FOLLOWER
 from messages.partition import (

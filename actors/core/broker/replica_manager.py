@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 import attrs
 
 from actors.core.broker.replica_role import TROUBLES
-from actors.core.topic_name import InvalidTopic, check_name
+from actors.core.topic.topic_name import InvalidTopic, check_name
 from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.error_codes import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge

@@ -35,7 +35,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import SLICE, Flow, Pause, chunks, grow_tables, in_turns
+from messages.flow.conversation import SLICE, Flow, Pause, chunks, grow_tables, in_turns
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.probes import probe
 from messages.protocol_version import at_least

@@ -26,8 +26,8 @@ from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
-from messages.conversation import Flow, ask
 from messages.events import BrokerChange, BrokerModifications
+from messages.flow.conversation import Flow, ask
 from messages.probes import probe
 from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 

@@ -31,7 +31,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import Flow, slices
+from messages.flow.conversation import Flow, slices
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe

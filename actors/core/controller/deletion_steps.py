@@ -19,9 +19,10 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas
 from actors.core.controller.slicing import Pauses, chosen
 from actors.core.controller.states import PartitionState, ReplicaState, State
+from messages.ask import AskFailed, Question
 from messages.cluster import PartitionReplica, TopicPartition
-from messages.conversation import AskFailed, Flow, Question, ask, in_slices, slices
 from messages.events import PartitionModifications
+from messages.flow.conversation import Flow, ask, in_slices, slices
 from messages.topic_deletion import (
     AnnounceDeletion,
     ChangePartitionStates,

@@ -33,8 +33,8 @@ from messages.admin_requests import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from messages.conversation import Flow
 from messages.events import ControllerState
+from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest
 from messages.vocabulary import Message
 

@@ -32,9 +32,10 @@ from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, Enqueue, OpenChannel
 from actors.core.controller.slicing import drop
+from messages.ask import AskFailed, ControllerMoved, SessionLost
 from messages.cluster import NO_CONTROLLER
-from messages.conversation import AskFailed, ControllerMoved, Flow, SessionLost, ask
 from messages.events import EVENTS, Reelect
+from messages.flow.conversation import Flow, ask
 from messages.probes import probe
 from messages.zookeeper import (
     ControllerRead,

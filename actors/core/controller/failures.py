@@ -17,15 +17,7 @@ import enum
 import attrs
 
 from actors.core.controller.context import BrokerEndpointNotAvailable
-from messages.conversation import (
-    AskFailed,
-    BadZnode,
-    ConnectionLoss,
-    ControllerMoved,
-    LostAnswer,
-    SessionLost,
-    ZooKeeperRefused,
-)
+from messages.ask import AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused
 from messages.events import Event
 from messages.vocabulary import Message
 

@@ -9,8 +9,8 @@ import attrs
 
 from messages.broker import ExpectedTopicState
 from messages.cluster import Endpoint
-from messages.conversation import Instruction
 from messages.events import Event
+from messages.flow.conversation import Instruction
 from messages.parts import Part
 from messages.requests import ControllerRequest
 from messages.vocabulary import Message

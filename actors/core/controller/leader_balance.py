@@ -39,7 +39,6 @@ from messages.admin_requests import (
 from messages.apis import API_BY_REQUEST
 from messages.broker import ExpectedTopicState
 from messages.cluster import TopicPartition
-from messages.conversation import Flow, ask, in_slices
 from messages.error_codes import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -50,6 +49,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
+from messages.flow.conversation import Flow, ask, in_slices
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
+from messages.ask import AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
-from messages.conversation import AskFailed, Flow, ask
+from messages.flow.conversation import Flow, ask
 from messages.probes import probe
 from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates

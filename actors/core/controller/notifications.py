@@ -15,12 +15,13 @@ from actors.core.controller import broker_changes, log_text
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
+from messages.ask import AskFailed
 from messages.cluster import Leadership, TopicPartition
-from messages.conversation import SLICE, AskFailed, Flow, ask, chunks, in_slices
 from messages.events import (
     IsrChangeNotification,
     LogDirEventNotification,
 )
+from messages.flow.conversation import SLICE, Flow, ask, chunks, in_slices
 from messages.zookeeper import (
     DeleteIsrChangeNotifications,
     DeleteLogDirEvents,

@@ -24,8 +24,9 @@ from actors.core.controller.failures import passing
 from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
 from actors.core.controller.slicing import Pauses, chosen, sliced
 from actors.core.controller.states import PartitionState, State, Table, Transition
+from messages.ask import AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
-from messages.conversation import AskFailed, Flow, ask, chunks, grow_tables
+from messages.flow.conversation import Flow, ask, chunks, grow_tables
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 

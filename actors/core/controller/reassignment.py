@@ -53,6 +53,7 @@ from messages.admin_requests import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from messages.ask import AskFailed
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
     Leadership,
@@ -60,7 +61,6 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import AskFailed, Flow, ask
 from messages.error_codes import (
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
@@ -69,6 +69,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
+from messages.flow.conversation import Flow, ask
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import (

@@ -34,7 +34,7 @@ from messages.cluster import (
     TopicPartition,
     leader_isr_and_epoch,
 )
-from messages.conversation import Flow, chunks, slices
+from messages.flow.conversation import Flow, chunks, slices
 
 log = logging.getLogger("state.change.logger")
 

@@ -15,7 +15,6 @@ from actors.core.controller import broker_changes, deletion_steps
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import ReplicaState
-from messages.conversation import Flow
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.error_names import name_of
 from messages.events import (
@@ -23,6 +22,7 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
+from messages.flow.conversation import Flow
 from messages.probes import probe
 
 log = logging.getLogger("kafka.controller")

@@ -15,8 +15,8 @@ from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.conversation import Flow, in_slices
 from messages.error_codes import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
+from messages.flow.conversation import Flow, in_slices
 from messages.probes import probe
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Any, TypeVar
 
-from messages.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapped, slices
+from messages.flow.conversation import SLICE, Flow, Pause, chunks, in_turns, overlapped, slices
 
 E = TypeVar("E")
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.conversation import Flow
+from messages.flow.conversation import Flow
 
 log = logging.getLogger("state.change.logger")
 

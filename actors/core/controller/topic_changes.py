@@ -17,8 +17,8 @@ from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.slicing import MOVES, Pauses
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import TopicPartition
-from messages.conversation import SLICE, Flow, ask, grow_tables, in_slices, slices
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
+from messages.flow.conversation import SLICE, Flow, ask, grow_tables, in_slices, slices
 from messages.zookeeper import (
     GetAssignments,
     GetTopicDeletions,

@@ -25,7 +25,7 @@ from typing import Any
 from actors.core.controller.slicing import Pauses, chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
-from messages.conversation import Flow, in_slices, slices
+from messages.flow.conversation import Flow, in_slices, slices
 from messages.probes import probe
 from messages.topic_deletion import (
     AnnounceDeletion,

@@ -16,13 +16,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from actors.core.config_requests import describe_topic
+from actors.core.config.config_requests import describe_topic
+from actors.core.config.topic_config import InvalidConfig, check_config
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import DelayedResponse
 from actors.core.refusal import Refused
-from actors.core.replica_assignment import assign, extend
-from actors.core.topic_admin import (
+from actors.core.topic.replica_assignment import assign, extend
+from actors.core.topic.topic_admin import (
     Replicas,
     check_new_name,
     check_size,
@@ -31,7 +32,6 @@ from actors.core.topic_admin import (
     new_replicas,
     numbered,
 )
-from actors.core.topic_config import InvalidConfig, check_config
 from messages.admin_requests import (
     BY_DEFAULT,
     CreatableTopic,
@@ -47,9 +47,9 @@ from messages.admin_requests import (
     GrowingTopic,
     GrownTopic,
 )
+from messages.ask import AskFailed
 from messages.broker import ExpectedTopicState
 from messages.cluster import ConfigEntry
-from messages.conversation import SLICE, AskFailed, Flow, Pause, ask
 from messages.error_codes import (
     INVALID_REQUEST,
     INVALID_TOPIC,
@@ -59,6 +59,7 @@ from messages.error_codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.flow.conversation import SLICE, Flow, Pause, ask
 from messages.vocabulary import Message
 from messages.zookeeper import (
     CreateTopic,

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.partition_state_machine import UNCLEAN_ELECTION, is_true, trigger_online
-from messages.conversation import Flow, ask
 from messages.events import ConfigChangeNotification, UncleanLeaderElectionEnable
+from messages.flow.conversation import Flow, ask
 from messages.zookeeper import (
     ALL_BROKERS,
     GetBrokerConfigs,

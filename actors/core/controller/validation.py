@@ -10,7 +10,7 @@ from collections import Counter
 
 from actors.core.controller.context import ControllerContext, is_imbalanced
 from actors.core.controller.states import PartitionState
-from messages.conversation import Flow, ask
+from messages.flow.conversation import Flow, ask
 from messages.topic_deletion import DeletionReport, ReportDeletions
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.conversation import SLICE
 from messages.error_codes import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
@@ -19,6 +18,7 @@ from messages.error_codes import (
     REPLICA_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from messages.flow.conversation import SLICE
 from messages.requests import MetadataRequest, MetadataResponse, MetadataTopic, UpdateMetadataRequest
 from tests.broker.harness import CLUSTER_ID, alive, known
 

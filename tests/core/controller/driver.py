@@ -10,7 +10,8 @@ from actors.core.controller.instructions import SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import disagreements, inconsistencies
-from actors.runtime.conversation import Raised, Returned, advance
+from actors.runtime.flow.conversation import Raised, Returned, advance
+from messages.ask import AskFailed, ConnectionLoss, Done, Question, ZooKeeperRefused
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -19,7 +20,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.conversation import AskFailed, Await, Begin, ConnectionLoss, Done, Flow, Pause, Question, ZooKeeperRefused
+from messages.flow.conversation import Await, Begin, Flow, Pause
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (

@@ -9,8 +9,8 @@ import pytest
 from actors.core.controller import responses
 from actors.core.controller.batch import RequestBatch, request_versions
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
-from messages.conversation import SLICE
 from messages.events import TopicDeletionStopReplicaResponseReceived
+from messages.flow.conversation import SLICE
 from messages.parts import joined
 from messages.requests import (
     LeaderAndIsrRequest,

@@ -12,8 +12,9 @@ from actors.core.controller.replica_state_machine import by_broker, move_replica
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import inconsistencies
+from messages.ask import ZooKeeperRefused
 from messages.cluster import Broker, PartitionReplica, TopicPartition
-from messages.conversation import SLICE, Pause, ZooKeeperRefused
+from messages.flow.conversation import SLICE, Pause
 from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
     AnnounceDeletion,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topic_changes
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import Flow, Pause, grow_tables
+from messages.flow.conversation import Flow, Pause, grow_tables
 from messages.zookeeper import (
     Assignments,
     GetAssignments,

@@ -10,8 +10,8 @@ from actors.core.controller import deletion_steps, elections, partition_state_ma
 from actors.core.controller.slicing import MOVES
 from actors.core.controller.states import PartitionState, Transition
 from actors.core.controller.validation import inconsistencies
+from messages.ask import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.conversation import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import QueueDeletions
 from messages.zookeeper import (

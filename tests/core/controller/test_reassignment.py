@@ -10,8 +10,8 @@ from actors.core.controller import deletion_steps, partition_state_machine, reas
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages.ask import ConnectionLoss, ZooKeeperRefused
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.conversation import ConnectionLoss, ZooKeeperRefused
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import (

@@ -6,8 +6,8 @@ import pytest
 
 from actors.core.controller import replica_state_machine
 from actors.core.controller.states import ReplicaState, Transition
+from messages.ask import ControllerMoved
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
-from messages.conversation import ControllerMoved
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import DeletionSets
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates

@@ -1,0 +1,97 @@
+"""Parse and print configs for the command `kafka-actors configs` (ConfigCommand of Kafka 3.9.1).
+
+Rule 1: In "a=1,b=[x,y]", commas within brackets belong to a value.
+Rule 2: An override is listed with all sources of the setting: those in ZooKeeper and Kafka's default. The values of a
+        broker's server.properties are not listed, because only the broker has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from actors.core.config.topic_config import FROM_SERVER, UNSAID
+from actors.core.refusal import Refused
+from messages.cluster import ConfigEntry
+
+TOPICS, BROKERS = "topics", "brokers"
+OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
+
+
+def parse_added(text: str) -> dict[str, str]:
+    """Return the overrides of --add-config by name (rule 1).
+
+    Raises:
+        Refused: The text is invalid.
+    """
+    found: dict[str, str] = {}
+    for pair in OUTSIDE_BRACKETS.split(text) if text else ():
+        name, equals, value = pair.partition("=")
+        name = name.strip()
+        if not equals or "=" in value:
+            raise Refused(
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
+            )
+        if not re.fullmatch("[a-zA-Z0-9._-]*", name):
+            raise Refused(f"Invalid character found for config key: {name}")
+        found[name] = re.sub(r"\[?\]?", "", value).strip()
+    return found
+
+
+def parse_deleted(text: str) -> list[str]:
+    """Return the names of --delete-config."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def overridden(
+    entries: Iterable[ConfigEntry], added: Mapping[str, str], deleted: Iterable[str]
+) -> tuple[ConfigEntry, ...]:
+    """Return the overrides after additions and deletions.
+
+    Raises:
+        Refused: A deleted override does not exist.
+    """
+    values = dict(entries)
+    absent = [name for name in deleted if name not in values]
+    if absent:
+        raise Refused(f"Invalid config(s): {','.join(absent)}")
+    kept = {name: value for name, value in values.items() if name not in set(deleted)}
+    return tuple(ConfigEntry(name, value) for name, value in sorted({**kept, **added}.items()))
+
+
+def headline(kind: str, name: str | None) -> str:
+    """Return the headline of a topic's or broker's overrides. Without a name, it is about all topics or brokers."""
+    return (
+        f"Default configs for {kind} in the cluster are:"
+        if name is None
+        else f"Dynamic configs for {kind[:-1]} {name} are:"
+    )
+
+
+def updated(kind: str, name: str | None) -> str:
+    """Return the line that reports a completed update."""
+    if name is None:
+        return f"Completed updating default config for {kind} in the cluster."
+    return f"Completed updating config for {kind[:-1]} {name}."
+
+
+def described(
+    kind: str, name: str | None, entries: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry] = ()
+) -> list[str]:
+    """Return one line per override, sorted by name (rule 2).
+
+    Args:
+        of_all: The overrides of all brokers, for a broker.
+    """
+    source = {TOPICS: "DYNAMIC_TOPIC_CONFIG", BROKERS: "DYNAMIC_BROKER_CONFIG"}[kind]
+    said_of_all = dict(of_all)
+    lines = []
+    for key, value in sorted(entries):
+        places = [f"{source}:{key}={value}"] if name is not None else []
+        if key in said_of_all:
+            places.append(f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}={said_of_all[key]}")
+        server, default = FROM_SERVER.get(key, ("", "")) if name is not None else ("", "")
+        if server and key not in UNSAID:
+            places.append(f"DEFAULT_CONFIG:{server}={default}")
+        lines.append(f"  {key}={value} sensitive=false synonyms={{{', '.join(places)}}}")
+    return lines

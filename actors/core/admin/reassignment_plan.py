@@ -1,0 +1,249 @@
+"""Reassignment plans: parse their JSON, generate them, and report their progress (ReassignPartitionsCommand).
+
+Rule 1: A plan contains each partition once, with at least one replica and no duplicates. Each replica may have a log
+        directory, but only "any": moves between a broker's log directories are not supported.
+Rule 2: A plan moves a partition from its replicas, without those that an unfinished reassignment is adding, to the
+        plan's replicas that do not have it yet. Sources and destinations can be throttled per replica.
+Rule 3: All output is sorted by topic and partition, as in the tool of Kafka 3.9.1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from actors.core.refusal import Refused
+from actors.core.topic.replica_assignment import Racks, assign
+from messages.cluster import ReplicaAssignment, TopicPartition
+
+Replicas = tuple[int, ...]
+Plan = Mapping[TopicPartition, Replicas]
+Assignments = Mapping[TopicPartition, ReplicaAssignment]
+
+ANY = "any"
+FORMAT_VERSION = 1
+LEADER_THROTTLED, FOLLOWER_THROTTLED = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+"""Topic configs with the throttled leader replicas and follower replicas."""
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+"""Broker configs with the throttled rates, in bytes per second."""
+
+
+# --------------------------------------------------------------------------------------------------------------- JSON
+
+
+def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
+    """Return the plan in a JSON file, sorted by topic and partition.
+
+    Raises:
+        Refused: The file is invalid (rule 1).
+    """
+    rows = [
+        _planned(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
+    ]
+    if not rows:
+        raise Refused("Partition reassignment list cannot be empty")
+    if any(not replicas for _, replicas in rows):
+        raise Refused("Partition replica list cannot be empty")
+    twice = _twice(partition for partition, _ in rows)
+    if twice:
+        raise Refused(f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}")
+    doubled = [(tp, _twice(replicas)) for tp, replicas in rows if _twice(replicas)]
+    if doubled:
+        entries = ". ".join(f"{tp} contains multiple entries for {_joined(ids)}" for tp, ids in doubled)
+        raise Refused(f"Partition replica lists may not contain duplicate entries: {entries}")
+    return dict(sorted(rows))
+
+
+def format_plan(plan: Plan) -> str:
+    """Return the plan as JSON, with the members in Kafka's order."""
+    rows = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas), "log_dirs": [ANY] * len(replicas)}
+        for tp, replicas in sorted(plan.items())
+    ]
+    return json.dumps({"version": FORMAT_VERSION, "partitions": rows}, separators=(",", ":"))
+
+
+def parse_topics(text: str) -> list[str]:
+    """Return the topics in a JSON file of topics to move, sorted.
+
+    Raises:
+        Refused: The file is invalid.
+    """
+    topics = [
+        _member(row, "topic", str) for row in _list(_document(text), "topics", "the topics to move are not named")
+    ]
+    twice = _twice(topics)
+    if twice:
+        raise Refused(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+    return sorted(topics)
+
+
+def parse_brokers(text: str) -> list[int]:
+    """Return the broker ids in a list such as "0,1,2".
+
+    Raises:
+        Refused: The list is invalid.
+    """
+    try:
+        ids = [int(each) for each in text.split(",")]
+    except ValueError:
+        raise Refused(f"'{text}' is not a list of brokers: expected 0,1,2") from None
+    twice = _twice(ids)
+    if twice:
+        raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
+    return ids
+
+
+def _planned(row: Any) -> tuple[TopicPartition, Replicas]:
+    tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
+    replicas = _member(row, "replicas", list)
+    if not all(type(each) is int for each in replicas):
+        raise Refused(f"{tp}: replicas must be a list of broker ids")
+    directories = row.get("log_dirs", [ANY] * len(replicas))
+    if type(directories) is not list or len(directories) != len(replicas):
+        raise Refused(
+            f"Size of replicas list {replicas} is different from size of log dirs list {directories} for partition {tp}"
+        )
+    if directories != [ANY] * len(replicas):
+        raise Refused(f"{tp}: replicas cannot be moved between log directories, log_dirs should be '{ANY}'")
+    return tp, tuple(replicas)
+
+
+def _document(text: str) -> dict[str, Any]:
+    """Return the JSON object in a text, if it has the supported version."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("The input string is not a valid JSON") from None
+    if type(document) is not dict:
+        raise Refused("The input string is not a valid JSON")
+    version = document.get("version", FORMAT_VERSION)
+    if version != FORMAT_VERSION:
+        raise Refused(f"Not supported version field value {version}")
+    return document
+
+
+def _list(document: dict[str, Any], name: str, missing: str) -> list[Any]:
+    found = document.get(name, [])
+    if type(found) is not list:
+        raise Refused(missing)
+    return found
+
+
+def _member(row: Any, name: str, kind: type) -> Any:
+    value = row.get(name) if type(row) is dict else None
+    if type(value) is not kind:
+        raise Refused(f"{json.dumps(row)} has no valid field '{name}'")
+    return value
+
+
+def _twice(values: Iterable[Any]) -> list[Any]:
+    """Return the duplicates among these values, each once."""
+    seen: dict[Any, int] = {}
+    for value in values:
+        seen[value] = seen.get(value, 0) + 1
+    return [value for value, times in seen.items() if times > 1]
+
+
+def _joined(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
+
+
+# ------------------------------------------------------------------------------------------------------ proposed plans
+
+
+def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]]) -> dict[TopicPartition, Replicas]:
+    """Return a plan that distributes the partitions of these topics over these brokers.
+
+    Each topic has the replication factor of its first partition. Raises the errors of `replica_assignment.assign`.
+
+    Args:
+        draw: Function from the number of brokers to a topic's `start` and `shift`.
+    """
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in sorted(current):
+        by_topic.setdefault(partition.topic, []).append(partition)
+    proposed: dict[TopicPartition, Replicas] = {}
+    for partitions in by_topic.values():
+        replicas = assign(racks, len(partitions), len(current[partitions[0]]), *draw(max(1, len(racks))))
+        proposed.update(zip(partitions, replicas, strict=True))
+    return proposed
+
+
+# ---------------------------------------------------------------------------------------------------------- throttles
+
+
+class Move(NamedTuple):
+    """A reassignment of one partition: its source brokers and its destination brokers."""
+
+    sources: Replicas
+    destinations: Replicas
+
+
+def moves(assignments: Assignments, plan: Plan) -> dict[TopicPartition, Move]:
+    """Return the moves of a plan and of the ongoing reassignments (rule 2)."""
+    found = {
+        tp: Move(tuple(r for r in each.replicas if r not in each.adding), each.adding)
+        for tp, each in assignments.items()
+        if each.adding or each.removing
+    }
+    for tp, target in plan.items():
+        sources = found[tp].sources if tp in found else assignments[tp].replicas
+        found[tp] = Move(sources, tuple(r for r in target if r not in sources))
+    return found
+
+
+def topic_throttles(moved: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
+    """Return, for each topic, the overrides with its throttled replicas."""
+    replicas: dict[str, dict[str, set[str]]] = {}
+    for (topic, number), move in sorted(moved.items()):
+        of_topic = replicas.setdefault(topic, {LEADER_THROTTLED: set(), FOLLOWER_THROTTLED: set()})
+        of_topic[LEADER_THROTTLED].update(f"{number}:{broker}" for broker in move.sources)
+        of_topic[FOLLOWER_THROTTLED].update(f"{number}:{broker}" for broker in move.destinations)
+    return {topic: {name: ",".join(sorted(each)) for name, each in found.items()} for topic, found in replicas.items()}
+
+
+def moving_brokers(moved: Mapping[TopicPartition, Move]) -> list[int]:
+    """Return the brokers that send or receive records of these moves, sorted."""
+    return sorted({broker for move in moved.values() for broker in (*move.sources, *move.destinations)})
+
+
+# ----------------------------------------------------------------------------------------------------------- progress
+
+
+def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment | None) -> str:
+    """Return the progress of one partition of a plan.
+
+    Args:
+        now: Current assignment; None for an unknown partition.
+    """
+    if now is not None and (now.adding or now.removing):
+        return f"Reassignment of partition {partition} is still in progress."
+    replicas = () if now is None else now.replicas
+    if replicas == target:
+        return f"Reassignment of partition {partition} is completed."
+    return (
+        f"There is no active reassignment of partition {partition}, but replica set is {_joined(replicas)} rather than"
+        f" {_joined(target)}."
+    )
+
+
+def ongoing(assignments: Assignments) -> list[str]:
+    """Return a headline and one line per ongoing reassignment; a single line if no reassignment is active."""
+    lines = []
+    for tp, each in sorted(assignments.items()):
+        if each.adding or each.removing:
+            line = f"{tp}: replicas: {_joined(each.replicas)}."
+            line += f" adding: {_joined(each.adding)}." if each.adding else ""
+            lines.append(line + (f" removing: {_joined(each.removing)}." if each.removing else ""))
+    return ["Current partition reassignments:", *lines] if lines else ["No partition reassignments found."]
+
+
+def named(partitions: Sequence[TopicPartition] | Iterable[TopicPartition]) -> tuple[str, str]:
+    """Return the plural suffix ("s" or "") and the sorted partitions, joined by commas."""
+    found = sorted(partitions)
+    return "" if len(found) == 1 else "s", _joined(found)

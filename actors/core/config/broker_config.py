@@ -1,0 +1,130 @@
+"""The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
+
+Rule 1: Topic defaults of brokers are dynamic if this node implements them. The broker's own override has precedence
+        over the override of all brokers, and that over server.properties.
+Rule 2: advertised.listeners is accepted for a single broker only, and checked by that broker, because it depends on its
+        settings.
+Rule 3: Thread counts are accepted, because Kafka's brokers may share the override of all brokers, but have no effect
+        here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
+from actors.core.config.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, ConfigType, number
+from actors.core.refusal import Refused
+from messages.cluster import ConfigEntry
+from messages.node import NodeSettings
+from messages.vocabulary import changed
+
+_SETTINGS: Any = NodeSettings
+_FIELDS = attrs.fields_dict(_SETTINGS)
+
+
+RETENTION = "log.retention.ms"
+
+
+def field_of(setting: str) -> str:
+    """Return the field of NodeSettings for a broker setting."""
+    return setting.replace(".", "_")
+
+
+TOPIC_DEFAULTS: dict[str, ConfigType] = {
+    server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
+} | {RETENTION: number("LONG", None)}
+"""Topic default that this node implements -> type of its value. Any negative retention is unlimited."""
+
+THREADS = (
+    *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
+    "num.replica.fetchers",
+)
+"""Thread counts, which are fixed here (rule 3)."""
+
+DYNAMIC: dict[str, ConfigType] = {
+    ADVERTISED_LISTENERS: TEXT,
+    "follower.replication.throttled.rate": number("LONG", 0),
+    "leader.replication.throttled.rate": number("LONG", 0),
+    "unclean.leader.election.enable": BOOLEAN,
+    **TOPIC_DEFAULTS,
+    **dict.fromkeys(THREADS, number("INT", 1)),
+}
+"""Dynamic setting -> type of its value."""
+
+
+REQUIREMENTS = {
+    RETENTION: "unlimited (-1) or, greater than or equal to 1",
+    "log.roll.ms": "greater than or equal to 1",
+}
+"""Kafka's error text for a number that is out of range."""
+
+
+def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
+    """Return the settings of a broker after the overrides (rule 1). Invalid overrides are ignored.
+
+    Args:
+        own: The broker's own overrides.
+        of_all: The overrides of all brokers.
+    """
+    fields = {}
+    for name, kind in TOPIC_DEFAULTS.items():
+        said = next(
+            (each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])), None
+        )
+        if said is not None:
+            fields[field_of(name)] = _value(kind, said)
+    return changed(node, **fields) if fields else node
+
+
+def invalid(entries: Mapping[str, str]) -> list[str]:
+    """Return the invalid overrides as "name=value", for the log. Any client can write them to a znode."""
+    return [
+        f"{name}={value}" for name, value in entries.items() if name in DYNAMIC and not _is_valid(DYNAMIC[name], value)
+    ]
+
+
+def _is_valid(kind: ConfigType, text: str) -> bool:
+    return kind.problem(text.strip()) is None
+
+
+def _is_number(text: str) -> bool:
+    return number("LONG", None).problem(text) is None
+
+
+def _value(kind: ConfigType, text: str) -> object:
+    if kind.type in ("INT", "LONG"):
+        return int(text)
+    return text.lower() == "true" if kind.type == "BOOLEAN" else text
+
+
+def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | None) -> None:
+    """Check that a running broker accepts this override.
+
+    Args:
+        of_all: Whether the override is for all brokers.
+        node: Settings of the broker that checks its own override; None for any other caller.
+
+    Raises:
+        Refused: The override is invalid or not dynamic.
+    """
+    name, value = entry
+    kind = DYNAMIC.get(name)
+    if kind is None:
+        raise Refused(f"Cannot update these configs dynamically: Set({name})")
+    if name == ADVERTISED_LISTENERS:
+        if of_all:
+            where = "at default cluster level, broker id must be specified"
+            raise Refused(f"Cannot update these configs {where}: Set({name})")
+        if node is None:
+            raise Refused(f"{name} can only be altered by the broker. Use kafka-configs --bootstrap-server.")
+        advertised_listeners(node, value)
+    required = REQUIREMENTS.get(name)
+    if required is not None and _is_number(value) and (int(value) == 0 or kind.problem(value)):
+        raise Refused(f"requirement failed: {name} must be {required}")
+    problem = kind.problem(value)
+    if problem is not None:
+        raise Refused(f"Invalid value {value} for configuration {name}: {problem}")

@@ -1,0 +1,270 @@
+"""Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
+
+Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
+        setting to the node's. A node does not store its server.properties: a value that differs from Kafka's default is
+        reported as set there.
+Rule 2: A refused change raises Refused with Kafka's message and error code.
+Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
+        change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused by name,
+        because they would have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from actors.core.config.broker_config import DYNAMIC, check_broker_config
+from actors.core.config.log_settings import log_settings
+from actors.core.config.topic_config import CONFIGS, FROM_SERVER, UNSAID, InvalidConfig, check_config
+from actors.core.refusal import Refused
+from messages import config_requests
+from messages.cluster import ConfigEntry, Endpoint
+from messages.config_requests import (
+    APPEND,
+    DEFAULT_CONFIG,
+    DELETE,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+    SUBTRACT,
+    ConfigChange,
+    ConfigSynonym,
+    DescribedConfig,
+)
+from messages.node import NodeSettings
+from messages.zookeeper import ALL_BROKERS
+
+INSTEAD = {"log.retention.ms": "log.retention.hours", "log.roll.ms": "log.roll.hours"}
+"""Broker setting without a default -> the setting that applies instead."""
+
+TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
+"""Type of a value -> Kafka's number for it."""
+
+NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_host", "metrics_port")
+"""Fields of a node's settings that are not Kafka broker settings, in addition to those with the prefix trace_."""
+
+
+def describe_topic(
+    node: NodeSettings,
+    overrides: Iterable[ConfigEntry],
+    synonyms: bool = False,
+    of_broker: Iterable[ConfigEntry] = (),
+    of_all: Iterable[ConfigEntry] = (),
+) -> tuple[DescribedConfig, ...]:
+    """Return all settings of a topic, sorted by name (rule 1).
+
+    Args:
+        overrides: The topic's overrides.
+        synonyms: Include every source of a setting.
+        of_broker: The overrides of this broker.
+        of_all: The overrides of all brokers.
+    """
+    own = {entry.name: entry.value for entry in overrides}
+    dynamic = _of_broker(of_broker, of_all)
+    described = []
+    for name, (server, default) in FROM_SERVER.items():
+        places = []
+        if name in own:
+            places.append(ConfigSynonym(name, own[name], DYNAMIC_TOPIC_CONFIG))
+        said_dynamically = dynamic.get(server, [])
+        places += said_dynamically
+        said = _said_by(node, name, server)
+        if said is not None and said != default:
+            places.append(ConfigSynonym(server, said, STATIC_BROKER_CONFIG))
+        if said_dynamically and server in INSTEAD:
+            places += _default_of(INSTEAD[server])
+        if server and name not in UNSAID:
+            places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
+        first = places[0] if places else ConfigSynonym(name, default, DEFAULT_CONFIG)
+        kind = TYPES[CONFIGS[name].type]
+        described.append(
+            DescribedConfig(
+                *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
+            )
+        )
+    return tuple(described)
+
+
+def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
+    """Return a node's value for a topic's setting; None if it has no such setting."""
+    if name in ("retention.ms", "segment.ms"):
+        default = log_settings(node, "", ())
+        return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
+    return _text(getattr(node, server.replace(".", "_"), None))
+
+
+def describe_broker(
+    node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
+) -> tuple[DescribedConfig, ...]:
+    """Return this node's own settings with its overrides and those of all brokers (rule 3)."""
+    places = _of_broker(own, of_all)
+    for name in places.keys() & INSTEAD.keys():
+        places[name] += _default_of(INSTEAD[name])
+    places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
+    kind: Any = NodeSettings
+    for field in attrs.fields(kind):
+        if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
+            name, value = field.name.replace("_", "."), _said(node, field.name)
+            source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
+            said = [ConfigSynonym(name, _text(value), source)]
+            if source == STATIC_BROKER_CONFIG:
+                said += _default_of(name)
+            known = places.setdefault(name, [])
+            known[_dynamic_part(known) :] = said + known[_dynamic_part(known) :]
+    return _described(places, synonyms)
+
+
+def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dict[str, list[ConfigSynonym]]:
+    """Return the overrides of broker settings by name, the broker's own first."""
+    places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
+    for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+        places.setdefault(name, []).extend(said)
+    return places
+
+
+def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
+    """Return the number of overrides among these sources."""
+    return sum(each.source in (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG) for each in places)
+
+
+def _default_of(setting: str) -> list[ConfigSynonym]:
+    """Return Kafka's default of a broker setting; empty if it has none."""
+    kind: Any = NodeSettings
+    default = attrs.fields_dict(kind)[setting.replace(".", "_")].default
+    return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]
+
+
+def _said(node: NodeSettings, field: str) -> object:
+    """Return a setting's value; None for advertised listeners equal to the listeners, which were not set separately."""
+    value = getattr(node, field)
+    return None if field == "advertised_listeners" and value == node.listeners else value
+
+
+def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
+    """Return the overrides of all brokers."""
+    return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
+
+
+def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[ConfigSynonym]]:
+    return {name: [ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
+
+
+def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tuple[DescribedConfig, ...]:
+    """Return the settings sorted by name, each with the value of its first source.
+
+    Throttle rates are read-only, as in 3.9.1, which changes them nevertheless.
+    """
+    return tuple(
+        DescribedConfig(
+            name,
+            said[0].value,
+            name not in DYNAMIC or name.endswith("throttled.rate"),
+            said[0].source,
+            False,
+            tuple(each for each in said if each.value is not None) if synonyms else (),
+            TYPES[DYNAMIC[name].type] if name in DYNAMIC else 0,
+        )
+        for name, said in sorted(places.items())
+    )
+
+
+def _text(value: object) -> str | None:
+    """Return a setting's value as text."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(filter(None, map(_text, value)))
+        case Endpoint(listener, host, port):
+            return f"{listener}://{host}:{port}"
+    return str(value)
+
+
+# -------------------------------------------------------------------------------------------------------- changes
+
+
+def replaced(changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """Return the overrides after AlterConfigs, which replaces all of them."""
+    _check_changes(changes)
+    return _sorted({change.name: change.value or "" for change in changes})
+
+
+def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+    """Return the overrides after IncrementalAlterConfigs."""
+    _check_changes(changes)
+    entries = {entry.name: entry.value for entry in overrides}
+    for change in changes:
+        name, value = change.name, change.value or ""
+        match change.config_operation:
+            case config_requests.SET:
+                entries[name] = value
+            case config_requests.DELETE:
+                entries.pop(name, None)
+            case config_requests.APPEND | config_requests.SUBTRACT as operation:
+                entries[name] = _as_list(entries, name, value, operation)
+            case unknown:
+                raise Refused(f"Unknown operation type {unknown}")
+    return _sorted(entries)
+
+
+def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
+    """Return a list with these items added or removed."""
+    if name not in CONFIGS or CONFIGS[name].type != "LIST":
+        word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
+        raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
+    old = [item for item in entries.get(name, FROM_SERVER[name][1]).split(",") if item]
+    items = value.split(",")
+    if operation == APPEND:
+        return ",".join([*old, *(item for item in items if item not in old)])
+    return ",".join(item for item in old if item not in items)
+
+
+def _check_changes(changes: Sequence[ConfigChange]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise Refused("Error due to duplicate config keys")
+    without = [change.name for change in changes if change.value is None and change.config_operation != DELETE]
+    if without:
+        raise Refused(f"Null value not supported for : {','.join(without)}")
+
+
+def _sorted(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+    return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))
+
+
+def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
+    """Check the overrides of a topic.
+
+    Raises:
+        InvalidConfig: An override is invalid.
+    """
+    for name, value in entries:
+        try:
+            check_config(ConfigEntry(name, value))
+        except InvalidConfig as wrong:
+            if name not in CONFIGS:
+                raise
+            where = f"ConfigResource(type=TOPIC, name='{topic}')"
+            raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
+
+
+def check_broker(
+    broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings | None = None
+) -> None:
+    """Check the overrides of a broker that are new (rule 3).
+
+    Args:
+        broker: Broker id as text, or ALL_BROKERS.
+        node: Settings of the broker that checks its own overrides; None for any other caller.
+
+    Raises:
+        Refused: A new override is invalid or not dynamic.
+    """
+    for entry in new:
+        if entry not in old:
+            check_broker_config(entry, broker == ALL_BROKERS, node)

@@ -1,0 +1,89 @@
+"""Compute the log settings of a topic from its overrides and the broker's defaults.
+
+Rule: An override that Kafka would refuse is ignored and logged, because any client can write it to a znode.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from actors.core.config.topic_config import InvalidConfig, check_config
+from messages.cluster import ConfigEntry
+from messages.node import NodeSettings
+from messages.partition import LogSettings
+from messages.records import CODECS, PRODUCER
+
+log = logging.getLogger("kafka.server.ConfigHandler")
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
+    """Return the log settings of `topic`. If a default time is set in several units, the finest unit applies."""
+    said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
+
+    def number(name: str, default: int) -> int:
+        return int(said.get(name, default))
+
+    cleanup = said.get("cleanup.policy", node.log_cleanup_policy).replace(" ", "").split(",")
+    timestamp_type = said.get("message.timestamp.type", node.log_message_timestamp_type)
+    return LogSettings(
+        segment_bytes=number("segment.bytes", node.log_segment_bytes),
+        segment_ms=number("segment.ms", _first(node.log_roll_ms, node.log_roll_hours * HOUR_MS)),
+        segment_index_bytes=number("segment.index.bytes", node.log_index_size_max_bytes),
+        index_interval_bytes=number("index.interval.bytes", node.log_index_interval_bytes),
+        retention_ms=number("retention.ms", _retention_ms(node)),
+        retention_bytes=number("retention.bytes", node.log_retention_bytes),
+        max_message_bytes=number("max.message.bytes", node.message_max_bytes),
+        min_insync_replicas=number("min.insync.replicas", node.min_insync_replicas),
+        append_time=timestamp_type == "LogAppendTime",
+        timestamp_difference_max_ms=number(
+            "message.timestamp.difference.max.ms", node.log_message_timestamp_difference_max_ms
+        ),
+        compression_type=said.get("compression.type", node.compression_type),
+        compacted="compact" in cleanup,
+        deleting="delete" in cleanup,
+        lag=node.replica_lag_time_max_ms / 1000,
+    )
+
+
+def log_config(settings: LogSettings) -> tuple[int, ...]:
+    """Return the fields of the storage package's LogConfig, in order."""
+    return (
+        settings.segment_bytes,
+        settings.segment_ms,
+        settings.segment_index_bytes,
+        settings.index_interval_bytes,
+        settings.retention_ms if settings.deleting else -1,
+        settings.retention_bytes if settings.deleting else -1,
+        _codec(settings.compression_type),
+        settings.max_message_bytes,
+    )
+
+
+def _codec(compression_type: str) -> int:
+    """Return the number of the codec with which batches are stored; -1 keeps the producer's codec."""
+    if compression_type == PRODUCER:
+        return -1
+    return CODECS.index("none" if compression_type == "uncompressed" else compression_type)
+
+
+def _retention_ms(node: NodeSettings) -> int:
+    minutes = node.log_retention_minutes
+    said = _first(node.log_retention_ms, node.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS)
+    return max(said, -1)
+
+
+def _first(said: int | None, otherwise: int) -> int:
+    return otherwise if said is None else said
+
+
+def _is_valid(topic: str, entry: ConfigEntry) -> bool:
+    try:
+        check_config(entry)
+    except InvalidConfig as error:
+        log.warning("Ignoring an invalid config of topic %s: %s", topic, error)
+        return False
+    return True

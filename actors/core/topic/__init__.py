@@ -1,0 +1,1 @@
+"""Topics: their names, and where their partitions have replicas."""

@@ -1,0 +1,55 @@
+"""Run event handlers that are generators: each yields requests to other actors and gets their results back.
+
+Each yielded value is passed to the driver's `perform`. Its result is sent into the generator, or its exception is
+thrown into it. After WAITING the generator stays suspended until the driver calls `advance` with the answer. The
+drivers have these policies:
+
+* serial, one conversation at a time, other events are stashed: `actors.runtime.flow.flow`;
+* concurrent, many at once, each with one request in flight: `zk_bridge.core`;
+* immediate, every answer is available: a test that supplies the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+WAITING: Final = object()
+"""Result of `perform` for a step whose answer is not available yet."""
+
+
+class Returned(NamedTuple, Generic[T]):
+    """The outcome of a generator that returned; it has the result."""
+
+    result: T
+
+
+class Raised(NamedTuple):
+    """The outcome of a generator that raised an exception; it has the exception."""
+
+    error: Exception
+
+
+def advance(
+    conversation: Generator[Any, Any, T],
+    perform: Callable[[Any], object],
+    value: object = None,
+    error: Exception | None = None,
+) -> Returned[T] | Raised | None:
+    """Resume with `value`, or by raising `error`, and run until the generator waits (None), returns or raises."""
+    while True:
+        try:
+            step = conversation.send(value) if error is None else conversation.throw(error)
+        except StopIteration as end:
+            return Returned(end.value)
+        except Exception as raised:
+            return Raised(raised)
+        value = error = None
+        try:
+            value = perform(step)
+        except Exception as raised:
+            error = raised
+        if value is WAITING:
+            return None

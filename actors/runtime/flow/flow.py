@@ -1,0 +1,346 @@
+"""FlowActor is an actor whose event handlers are generators (flows); it handles one event at a time, and a flow can
+wait for replies of other actors.
+
+`flow(message)` returns a generator, or None for an event that is already handled. A flow can yield
+
+* a *question* (its class has `asks`, the name of a peer): it is sent as Ask(id, question). The flow is resumed with the
+  result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
+* AskAll(pairs): the questions are sent to the given addresses. The flow is resumed with the results in that order after
+  the last one. A Failure is returned as a value, so that the other results are not lost;
+* Begin(question): the question is sent, and the flow continues at once with a ticket. Await(ticket) resumes it as the
+  question itself would have, as soon as its answer has arrived;
+* Pause(): the actor sends Continue(id) to itself. The flow is resumed when that is delivered, after all queued
+  messages;
+* any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
+  of `perform` is thrown into the flow.
+
+Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
+which the class has a `receiveMsg_X` is not an event: it is handled at once, also meanwhile.
+Rule 2 (no recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events.
+Rule 3 (failure): an event whose flow raises is logged, recorded on the delivery and dropped. The exception is not
+passed to the system, which could deliver the message again, with every send of the first attempt. `event_failed` may
+return a flow, which runs before stashed events; if that raises too, it is only logged.
+Rule 4 (preemption): a message that `preempts` is handled before all others: the suspended flow is closed, the stash is
+cleared, `preempted` gets the dropped events, and then the message is handled.
+Rule 5 (answers): each question has an id of this actor. Answers to other ids are dropped. If a question has no answer
+after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question of Begin the time starts at its
+Await.
+Rule 6 (event ids): messages of a flow have the event id that `event_id_of` returned when its event was delivered, also
+after the flow was stashed or suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Any, ClassVar
+
+from thespian.actors import ActorAddress, WakeupMessage
+
+from actors.runtime.flow.conversation import WAITING, Raised, advance
+from actors.runtime.thespian.dispatch import Dispatcher
+from messages.ask import Answer, AnswerDeadline, AskFailed, Continue, Failure, LostAnswer, Question, asking, error_of
+from messages.flow.conversation import AskAll, Await, Begin, Flow, Pause
+
+log = logging.getLogger(__name__)
+
+Event = tuple[Any, ActorAddress]
+
+MOST_AT_ONCE = 32
+"""Maximum number of stashed events handled in one delivery: a thousand may have arrived together."""
+
+ANSWERS = "answers"
+"""Name of the timer for the deadline of open questions."""
+
+
+class FlowActor(Dispatcher):
+    """An actor whose event handlers are generators (flows); it handles one event at a time.
+
+    Subclasses implement `flow` and `perform`, and set `peers`.
+
+    Attributes:
+        answer_deadline: Seconds after which an unanswered question is lost.
+        peers: Addresses by the names in `Question.asks`.
+        sender: The sender of the current event, also after the flow was suspended.
+        waited: The seconds for which the current event was stashed.
+        requests: The number of ZooKeeper requests for the answers so far.
+    """
+
+    answer_deadline: ClassVar[float] = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peers: dict[str, ActorAddress] = {}
+        self.sender: ActorAddress | None = None
+        self.waited = 0.0
+        self.requests = 0
+        self._stash: deque[Event] = deque()
+        self._stashed_at: deque[float] = deque()
+        self._stashed_ids: deque[int] = deque()
+        self._event: Event | None = None
+        self._flow_event_id = 0
+        self._flow: Flow[None] | None = None
+        self._following_up = False
+        self._asked = 0
+        self._open: dict[int, int] = {}
+        self._first_open = 0
+        self._results: list[Any] | None = None
+        self._begun: dict[int, Any] = {}
+        """Questions of Begin by ticket: the result, or None before its arrival."""
+        self._awaited: int | None = None
+        self._pause: int | None = None
+
+    # ----------------------------------------------------------------------------------------- for subclasses to define
+
+    def flow(self, message: Any) -> Flow[None] | None:
+        """Return the flow of an event; None if it is already handled."""
+        raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
+
+    def perform(self, instruction: Any) -> None:
+        """Execute an instruction that a flow yielded."""
+        raise NotImplementedError(f"{type(self).__name__}.perform cannot execute {type(instruction).__name__}")
+
+    def preempts(self, message: Any) -> bool:
+        """Return whether this event drops all earlier ones."""
+        return False
+
+    def preempted(self, dropped: list[Event]) -> None:
+        """Handle the loss of these events, the suspended one first."""
+
+    def event_failed(self, event: Any, error: Exception) -> Flow[None] | None:
+        """Return a flow to run before any other event, after the flow of `event` raised `error`."""
+        return None
+
+    def event_id_of(self, message: Any) -> int:
+        """Return the event id of the flow of `message`, which is being delivered; by default that of the sender's
+        event.
+        """
+        return self.event_id
+
+    # ------------------------------------------------------------------------------------------------- for reading
+
+    @property
+    def stashed(self) -> int:
+        """Number of stashed events."""
+        return len(self._stash)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a flow is suspended."""
+        return self._flow is not None
+
+    # ------------------------------------------------------------------------------------------------------ the runtime
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+        """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""
+        if message.__class__ is Answer:
+            self.requests += message.requests
+            self._answered(message.id, message.result)
+        elif message.__class__ is Continue:
+            if message.id == self._pause:
+                self._pause = None
+                self._resume(None)
+        elif isinstance(message, WakeupMessage) and isinstance(message.payload, AnswerDeadline):
+            self._lost(message.payload.id)
+        elif self.handler_of(message.__class__) is not None:
+            return super().receiveMessage(message, sender)
+        else:
+            self._came(message, sender)
+        return None
+
+    def _came(self, message: Any, sender: ActorAddress) -> None:
+        """Start an event, or stash it while a flow is suspended."""
+        event_id = self.event_id_of(message)
+        self.serve(event_id)
+        preempts = self.preempts(message)
+        if preempts:
+            self._preempt()
+        if self._flow is not None and not preempts:
+            self._stash.append((message, sender))
+            self._stashed_at.append(self.now)
+            self._stashed_ids.append(event_id)
+        else:
+            self._begin((message, sender), 0.0, event_id)
+            self._unstash()
+
+    def _resume(self, value: Any, error: Exception | None = None) -> None:
+        """Resume the suspended flow, and then handle stashed events."""
+        self.serve(self._flow_event_id)
+        self._advance(value, error)
+        self._unstash()
+
+    def _unstash(self) -> None:
+        begun = 0
+        while self._flow is None and self._stash:
+            if begun == MOST_AT_ONCE:
+                self._flow = _pausing()
+                self._advance(None, None)
+                return
+            begun += 1
+            event, event_id = self._stash.popleft(), self._stashed_ids.popleft()
+            self.serve(event_id)
+            self._begin(event, self.now - self._stashed_at.popleft(), event_id)
+
+    def _begin(self, event: Event, waited: float, event_id: int) -> None:
+        self._event = event
+        self._flow_event_id = event_id
+        self.sender = event[1]
+        self.waited, self.requests = waited, 0
+        self._following_up = False
+        try:
+            self._flow = self.flow(event[0])
+        except Exception as error:
+            self._fail(error)
+        self._advance(None, None)
+
+    def _advance(self, value: Any, error: Exception | None) -> None:
+        """Run the flow until it waits or ends; a follow-up replaces it in the same loop."""
+        while self._flow is not None:
+            outcome = advance(self._flow, self._step, value, error)
+            if outcome is None:
+                return
+            self._flow = value = error = None
+            self._begun.clear()
+            if isinstance(outcome, Raised):
+                self._fail(outcome.error)
+        self._event = None
+
+    def _step(self, step: Any) -> object:
+        """Execute a yielded value: send a question, or perform an instruction."""
+        if isinstance(step, Question):
+            self._ask(((self.peers[step.asks], step),), None)
+        elif isinstance(step, AskAll):
+            self._ask(step.pairs, [None] * len(step.pairs))
+        elif isinstance(step, Begin):
+            self._asked += 1
+            self._begun[self._asked] = None
+            self.send(self.peers[step.question.asks], asking(self._asked, step.question))
+            return self._asked
+        elif isinstance(step, Await):
+            if self._begun[step.ticket] is not None:
+                return self._taken(step.ticket)
+            self._awaited = step.ticket
+            self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(step.ticket))
+        elif isinstance(step, Pause):
+            self._asked += 1
+            self._pause = self._asked
+            self.send(self.myAddress, Continue(self._pause))
+        else:
+            self.perform(step)
+            return None
+        return WAITING
+
+    def _fail(self, error: Exception) -> None:
+        """Handle an exception of an event or its follow-up: log and record it, and start the follow-up, if any."""
+        event = self._event
+        assert event is not None
+        self._flow = None
+        name = type(event[0]).__name__
+        expected = isinstance(error, AskFailed)  # name and text are sufficient without a stack trace
+        reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
+        log.error("%s: handling %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
+        self.note_error(error)
+        if self._following_up:
+            return
+        self._following_up = True
+        try:
+            self._flow = self.event_failed(event[0], error)
+        except Exception as again:
+            log.error(
+                "%s: the error handler for the event %s failed: %s",
+                self.myAddress,
+                name,
+                type(again).__name__,
+                exc_info=again,
+            )
+
+    def _preempt(self) -> None:
+        """Drop the suspended flow, its open questions and the stash."""
+        dropped = list(self._stash)
+        self._stash.clear()
+        self._stashed_at.clear()
+        self._stashed_ids.clear()
+        self._open.clear()
+        self._begun.clear()
+        self._awaited = self._pause = None
+        self.cancel_timer(ANSWERS)
+        flow, self._flow = self._flow, None
+        if flow is not None:
+            if self._event is not None and not self._following_up:
+                dropped.insert(0, self._event)
+            try:
+                flow.close()
+            except Exception as error:
+                log.error(
+                    "%s: an event handler raised %s after it was cancelled",
+                    self.myAddress,
+                    type(error).__name__,
+                    exc_info=error,
+                )
+        self.preempted(dropped)
+
+    def _ask(self, pairs: tuple[tuple[ActorAddress, Any], ...], results: list[Any] | None) -> None:
+        """Send the questions. `results` collects the answers of an AskAll."""
+        self._results = results
+        self._first_open = first = self._asked + 1
+        self._asked += len(pairs)
+        for place, (address, question) in enumerate(pairs):
+            self.send(address, asking(first + place, question))
+        self._open = {first + place: place for place in range(len(pairs))}
+        self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
+
+    def _taken(self, ticket: int) -> Any:
+        """Return the result of a question of Begin. Raises the exception for a Failure."""
+        result = self._begun.pop(ticket)
+        if isinstance(result, Failure):
+            raise error_of(result)
+        return result
+
+    def _begun_answered(self, ticket: int, result: Any) -> None:
+        """Store a result until its Await, or resume the flow with it."""
+        self._begun[ticket] = result
+        if ticket != self._awaited:
+            return
+        self._awaited = None
+        self.cancel_timer(ANSWERS)
+        try:
+            value = self._taken(ticket)
+        except AskFailed as error:
+            self._resume(None, error)
+        else:
+            self._resume(value)
+
+    def _answered(self, question: int, result: Any) -> None:
+        if question in self._begun:
+            self._begun_answered(question, result)
+            return
+        place = self._open.pop(question, None)
+        if place is None:
+            return
+        if not self._open:
+            self.cancel_timer(ANSWERS)
+        if self._results is not None:
+            self._results[place] = result
+            if not self._open:
+                self._resume(tuple(self._results))
+        elif isinstance(result, Failure):
+            self._resume(None, error_of(result))
+        else:
+            self._resume(result)
+
+    def _lost(self, first: int) -> None:
+        """Handle the deadline of the questions from `first` on; on Thespian's bases it may be the deadline of earlier
+        ones.
+        """
+        if self._awaited == first:
+            self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))
+            return
+        if self._open and first == self._first_open:
+            lost = len(self._open)
+            self._open.clear()
+            self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))
+
+
+def _pausing() -> Flow[None]:
+    """Return a flow that only pauses."""
+    yield Pause()

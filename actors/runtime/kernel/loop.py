@@ -1,0 +1,151 @@
+"""Run the actors on an asyncio event loop, for some milliseconds in each turn.
+
+Rule 1: all handlers run on the loop's thread. The first `inject` from any thread schedules one turn; others before that
+        turn schedule nothing.
+Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECONDS. If more messages wait, the next turn
+        is scheduled after the loop's other work. CPU time is used, so a busy machine does not shorten turns.
+Rule 3: one call_later serves the earliest timer. It schedules a turn as a message does. If it ran a turn itself, two
+        turns could be in the loop's queue at once, and from then on always, because each schedules the next.
+Rule 4: each turn is measured, and so is the loop thread's other work between two turns: sockets, decoding. `after_turn`
+        is called afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.kernel.clock import RealClock, VirtualClock
+from actors.runtime.kernel.kernel import Kernel
+from actors.runtime.kernel.turns import Turns
+
+TURN_SECONDS = 0.002
+"""CPU seconds of a turn, a tenth of the maximum (`turns.MOST`), because the last delivery may be long."""
+GLANCE = 64
+"""Number of deliveries between two reads of the thread's CPU time, which take half a microsecond each."""
+
+
+class LoopDriver:
+    """A driver that runs the actors on an asyncio event loop.
+
+    Any thread may read `turns`, and `between`, the work of the loop's thread between two turns.
+    """
+
+    cpu: Callable[[], float] = staticmethod(RealClock.cpu)
+    """CPU seconds of the loop's thread."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
+        """The id of the loop's thread, after its first turn."""
+        self._awake = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._requests = 0
+        self._turn_ended: float | None = None
+        self.turns = Turns()
+        self.between = Turns()
+        self.after_turn: Callable[[], None] = _nothing
+
+    @property
+    def attached(self) -> bool:
+        """Whether a loop drives the kernel."""
+        return self._loop is not None
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start to drive."""
+        self._loop, self._thread = loop, None
+        self._awake = False
+        self._turn_ended = None
+        self.wake()
+
+    def detach(self) -> None:
+        """Stop driving; call it on the loop's thread, or after the loop has stopped."""
+        self._loop = None
+        self._set_alarm(None)
+
+    def wake(self) -> bool:
+        """Schedule a turn unless one is scheduled; on any thread. Return False if no loop drives."""
+        loop = self._loop
+        if loop is None:
+            return False
+        if not self._awake:
+            self._awake = True
+            try:
+                if threading.get_ident() == self._thread:
+                    loop.call_soon(self._turn)  # no write is needed to wake the loop on its own thread
+                else:
+                    loop.call_soon_threadsafe(self._turn)
+            except RuntimeError:  # the loop is closed: no driver until `detach`
+                self._awake = False
+                return False
+        return True
+
+    def runs_here(self) -> bool:
+        """Return whether this is the thread of the driving loop."""
+        try:
+            return self._loop is not None and asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    async def request(self, to: ActorAddress, message: Any, timeout: float | None) -> Any:
+        """Send `message` from a new address and return the first message that is sent to that address."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise RuntimeError("request() needs an actor system that is attached to the running event loop")
+        self._requests += 1
+        reply: asyncio.Future[Any] = loop.create_future()
+
+        def received(answer: Any, sender: ActorAddress) -> None:
+            if not reply.done():
+                reply.set_result(answer)
+
+        sender = self._kernel.external_endpoint(f"request.{self._requests}", received)
+        self._kernel.inject(to, message, sender)
+        try:
+            return await asyncio.wait_for(reply, timeout)
+        finally:
+            self._kernel.dismiss(sender)
+
+    def _turn(self) -> None:
+        """Run one turn. The flag is cleared first, so that messages during the turn schedule the next one."""
+        self._awake = False
+        self._thread = threading.get_ident()
+        if self._loop is None:
+            return
+        kernel = self._kernel
+        began = self.cpu()
+        while (due := kernel.run(GLANCE, TURN_SECONDS)) == 0.0 and self.cpu() - began < TURN_SECONDS:
+            if self._loop is None:  # the running delivery has detached the base
+                break
+        self._measure(began, self.cpu())
+        self.after_turn()
+        if self._loop is None:
+            return
+        if due == 0.0:
+            self.wake()
+        else:
+            self._set_alarm(due)
+
+    def _measure(self, began: float, ended: float) -> None:
+        now = self._kernel.clock.now()
+        if self._turn_ended is not None:
+            self.between.add(began - self._turn_ended, now)
+        self.turns.add(ended - began, now)
+        self._turn_ended = ended
+
+    def _set_alarm(self, due: float | None) -> None:
+        """Schedule a turn after `due` seconds; a virtual clock wakes the system itself when it is advanced."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if due is not None and self._loop is not None and not isinstance(self._kernel.clock, VirtualClock):
+            self._alarm = self._loop.call_later(due, self.wake)
+
+
+def _nothing() -> None:
+    """No work after a turn."""

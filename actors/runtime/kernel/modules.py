@@ -1,0 +1,20 @@
+"""Names of modules for traces, which are the same in the repository and in the installed package.
+
+In the wheel the names of internal packages begin with `kafka_actors._internal.`. Traces omit this prefix, so either
+installation can replay a trace of the other.
+"""
+
+from __future__ import annotations
+
+PREFIX = __name__.removesuffix("actors.runtime.kernel.modules")
+"""The prefix of the names of internal modules; "" in the repository."""
+
+
+def short_name(module: str) -> str:
+    """Return the name of a module in the repository."""
+    return module.removeprefix(PREFIX)
+
+
+def class_name(cls: type) -> str:
+    """Return the name of a class as "module:Class"."""
+    return f"{short_name(cls.__module__)}:{cls.__qualname__}"

@@ -1,0 +1,216 @@
+"""ActorRef is the address of an actor and its place in the actor system, in one object.
+
+Thespian gives every actor a `_myRef`, which executes the actor's calls of its system, and an ActorAddress for other
+actors. Here both are one object: sending needs no look-up of the receiver, and an actor one allocation.
+
+Rule 1: the text of an address is "ClassName.N" (N counts the actors of the base); that of an external endpoint is
+        "outside:name". The text is the same in every replay, and traces store it.
+Rule 2: an address is unhashable like Thespian's, because its text changes on other bases. Use broker ids or partitions
+        as keys.
+Rule 3: `actor` is None after the actor was removed; messages that still arrive are dead letters.
+Rule 4: an address has its parent and the number of its children; the base finds the children (`register`). 100,000
+        partitions have one parent, and a table of them would duplicate their parent fields.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import timedelta
+from typing import Any, Protocol
+
+from thespian.actors import Actor, ActorAddress, WakeupMessage
+
+from actors.runtime.kernel.adapters import Adapters
+
+Period = timedelta | float
+
+
+class System(Protocol):
+    """The part of an actor system's interface that ActorRef needs."""
+
+    n: int
+    now: float
+    event_id: int
+    queue: deque[tuple[Any, Any, Any, int, float, str, int]]
+    ports: Adapters
+
+    def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
+        """Send from outside."""
+
+    def drive(self) -> None:
+        """Deliver what is due, unless another driver is active."""
+
+    def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
+        """Send to an address that is not one of this system's references."""
+
+    def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
+        """Send `message` to `ref` later; with a name, it replaces the armed timer of this name."""
+
+    def disarm(self, ref: ActorRef, name: str) -> None:
+        """Cancel the timer of this name."""
+
+    def note_error(self, error: BaseException) -> None:
+        """Record an error that the actor has handled on the running delivery."""
+
+    def serve(self, event_id: int) -> None:
+        """Set the event id of the running handler from now on."""
+
+    def create_child(
+        self,
+        parent: ActorRef,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None,
+    ) -> ActorRef:
+        """Create an actor under `parent`."""
+
+    def global_name_of(self, ref: ActorRef) -> str | None:
+        """Return the global name of an actor, or None."""
+
+    def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
+        """Send dead letters to `ref`."""
+
+    def register_source_authority(self, ref: ActorRef) -> None:
+        """Make `ref` the source authority, which validates sources."""
+
+    def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
+        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
+
+    def updateCapability(self, name: str, value: Any = None) -> None:
+        """Set a capability of the system; None removes it."""
+
+    def loadActorSource(self, source: Any) -> str:
+        """Load a zip of actor sources, and return its hash."""
+
+    def unloadActorSource(self, source_hash: str) -> None:
+        """Unload a source."""
+
+    def shutdown(self) -> None:
+        """Shut the whole system down."""
+
+
+class ActorRef(ActorAddress):  # type: ignore[misc]
+    """The address of an actor or external endpoint; `base` is its actor system.
+
+    It has Thespian's methods for the actor itself.
+    """
+
+    __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")
+
+    def __init__(self, text: str, base: System, actor: Any, parent: ActorRef | None, class_name: str) -> None:
+        self._aaddr = text
+        self.base = base
+        self.actor = actor
+        self.parent = parent
+        self.children = 0
+        self.class_name = class_name
+
+    # ------------------------------------------------------------------------------------------------ as an address
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, ActorRef) and other.base is not self.base:
+            return False
+        return isinstance(other, ActorAddress) and bool(self._aaddr == other.addressDetails)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return self._aaddr
+
+    def __repr__(self) -> str:
+        return f"<{self._aaddr}>"
+
+    def __reduce__(self) -> tuple[type[ActorAddress], tuple[str]]:
+        return ActorAddress, (self._aaddr,)
+
+    def __copy__(self) -> ActorRef:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ActorRef:
+        return self
+
+    # ------------------------------------------------------------------------------------------ as Thespian's _myRef
+
+    @property
+    def address(self) -> ActorRef:
+        """The actor's own address."""
+        return self
+
+    @property
+    def globalName(self) -> str | None:
+        """The global name under which the actor was created, if any."""
+        return self.base.global_name_of(self)
+
+    def actor_send(self, to: ActorAddress, message: Any) -> None:
+        """Queue `message` for `to`."""
+        base = self.base
+        if to.__class__ is not ActorRef or to.base is not base:
+            base.send_abroad(to, message, self)
+        else:
+            base.queue.append((to, message, self, base.n, base.now, "sent", base.event_id))
+
+    def wakeupAfter(self, period: Period, payload: Any = None) -> None:
+        """Send the actor a WakeupMessage(period, payload) after `period`."""
+        seconds = period.total_seconds() if isinstance(period, timedelta) else float(period)
+        self.base.arm(self, seconds, WakeupMessage(period, payload))
+
+    def set_timer(self, name: str, seconds: float, payload: Any) -> None:
+        """Send the actor a WakeupMessage after a delay in seconds; replaces the timer of this name."""
+        self.base.arm(self, seconds, WakeupMessage(timedelta(seconds=seconds), payload), name)
+
+    def cancel_timer(self, name: str) -> None:
+        """Cancel the WakeupMessage of this name, if it has not been delivered."""
+        self.base.disarm(self, name)
+
+    def createActor(
+        self,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None = None,
+    ) -> ActorAddress:
+        """Create a child. If its constructor fails, this actor receives ChildActorExited."""
+        return self.base.create_child(self, actor_class, requirements, global_name, source_hash)
+
+    def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
+        """Send dead letters to this actor, or stop sending them."""
+        self.base.handle_dead_letters(self, enable)
+
+    def updateCapability(self, name: str, value: Any) -> None:
+        """Set a capability of the system; None removes it."""
+        self.base.updateCapability(name, value)
+
+    def registerSourceAuthority(self, address: ActorAddress) -> None:
+        """Make this actor the source authority, which validates sources."""
+        self.base.register_source_authority(self)
+
+    def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
+        """Notify this actor of loaded and unloaded sources, or stop notifying it."""
+        self.base.notify_of_sources(self, enable)
+
+    def loadActorSource(self, source: Any) -> str:
+        """Load a zip of actor sources, and return its hash."""
+        return self.base.loadActorSource(source)
+
+    def unloadActorSource(self, source_hash: str) -> None:
+        """Unload a source."""
+        self.base.unloadActorSource(source_hash)
+
+    def actorSystemShutdown(self) -> None:
+        """Shut the whole system down."""
+        self.base.shutdown()
+
+    def notifyOnSystemRegistrationChanges(self, address: ActorAddress, enable: bool) -> None:
+        """Do nothing: a local system has no convention, so registrations never change."""
+
+    def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
+        """Do nothing: a local system has no convention."""
+
+    def deRegisterRemoteSystem(self, address: Any) -> None:
+        """Do nothing: a local system has no convention."""

@@ -1,0 +1,458 @@
+"""LocalBase is a Thespian system base that runs all actors in this process, one at a time.
+
+It combines a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the sources of actors
+into a system for Thespian's actors.
+
+Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
+is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
+Rule 2 (exit): an actor that handled ActorExitRequest is removed. Its children get an exit request too (unless it was
+non-recursive), CHILDREN_AT_ONCE at a time, and its parent receives ChildActorExited. Messages to removed actors are
+dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of removed
+actors are dropped.
+
+Drivers: the threads that call tell/ask/listen (`actors.runtime.kernel.inline`); an asyncio loop after `attach(loop)`
+(`actors.runtime.kernel.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import islice
+from typing import Any, ClassVar
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorSystem,
+    ActorSystemMessage,
+    ChildActorExited,
+    DeadEnvelope,
+    NoCompatibleSystemForActor,
+    PoisonMessage,
+    ThespianGeneration,
+    ValidatedSource,
+)
+from thespian.system.messages.status import Thespian_StatusReq
+
+from actors.runtime.kernel.clock import Clock
+from actors.runtime.kernel.delivery import SENT
+from actors.runtime.kernel.inline import InlineDriver
+from actors.runtime.kernel.kernel import Kernel, Observer, describe
+from actors.runtime.kernel.loop import LoopDriver
+from actors.runtime.kernel.modules import class_name
+from actors.runtime.kernel.reference import ActorRef
+from actors.runtime.thespian.actor_status import actor_status
+from actors.runtime.thespian.construction import construct
+from actors.runtime.thespian.register import ActorRegistry
+from actors.runtime.thespian.sources import Sources
+from messages.runtime import ActorSnapshot, StopChildren, SystemState
+
+log = logging.getLogger(__name__)
+
+CHILDREN_AT_ONCE = 500
+"""Number of children stopped at once after the exit of their parent."""
+
+
+class LocalBase(Kernel):
+    """A Thespian system base for actors in this process; pass it to Thespian with `local_system(base)`.
+
+    Args:
+        clock: The time source.
+        attempts: How often a failing message is tried.
+        observer: Receives every delivery.
+        ports: The objects behind `self.port(name)`, by name.
+        capabilities: The capabilities of the system.
+
+    Attributes for reading, besides the kernel's: `register` (the live actors), `dead_letters` (their number),
+    `failures` (number of deliveries whose handler failed).
+    """
+
+    system_messages: ClassVar[type] = ActorSystemMessage
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        attempts: int = 1,
+        observer: Observer | None = None,
+        ports: dict[str, Any] | None = None,
+        capabilities: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(clock, observer, ports)
+        self.attempts = attempts
+        self.capabilities = {} if capabilities is None else capabilities
+        self.capabilities.update(_CAPABILITIES)
+        self.dead_letters = 0
+        self.failures = 0
+        self.register = ActorRegistry()
+        self.on_wake: Callable[[], None] | None = None
+        """Called in place of the drivers' notification, for a driver of many bases that skips idle ones."""
+        self._global_names: dict[str, ActorRef] = {}
+        self._source_hashes: dict[str, str] = {}
+        self._dead_letter_handler: ActorRef | None = None
+        self.sources = Sources(self.send_as_system)
+        self.loop = LoopDriver(self)
+        self.inline = InlineDriver(self, self.loop, self.newPrimaryActor)
+
+    def actors(self, kind: type) -> list[Any]:
+        """Return the live actors of a class, oldest first, for checks of invariants."""
+        return [ref.actor for ref in self.register if isinstance(ref.actor, kind)]
+
+    # ------------------------------------------------------------------------------------------------------- drivers
+
+    def wake(self) -> None:
+        """Notify the driver that there may be work."""
+        if self.on_wake is not None:
+            self.on_wake()
+        elif not self.loop.wake():
+            self.inline.ring()
+
+    def drive(self) -> None:
+        """Deliver until nothing is due, unless another driver is active."""
+        self.inline.drive()
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the asyncio loop drive: some deliveries per turn, and a call_later for the next timer.
+
+        Raises:
+            RuntimeError: A loop already drives the system.
+        """
+        if self.loop.attached:
+            raise RuntimeError("the actor system is already attached to an event loop")
+        self.inline.hold()
+        self.loop.attach(loop)
+
+    def detach(self) -> None:
+        """Detach from the loop, on its thread or after it has stopped; queued messages wait for the next driver."""
+        if self.loop.attached:
+            self.loop.detach()
+            self.inline.let_go()
+
+    async def request(self, to: ActorAddress, message: Any, timeout: float | None = None) -> Any:
+        """Send `message`, and return the first reply to this request, from `to` or from an actor that `to` forwards it
+        to.
+
+        The system must be attached to the running loop.
+
+        Raises:
+            TimeoutError: No reply within `timeout` seconds; a later reply is a dead letter.
+        """
+        return await self.loop.request(to, message, timeout)
+
+    # ----------------------------------------------------------------------------------------- for actors (ActorRef)
+
+    def create_child(
+        self,
+        parent: ActorRef,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None,
+    ) -> ActorRef:
+        """Create an actor under `parent`, which receives ChildActorExited if the creation fails."""
+        if global_name and global_name in self._global_names:
+            return self._global_names[global_name]
+        source_hash = source_hash or self._source_hashes.get(parent.actorAddressString)
+        child = self._ref_for(actor_class, parent)
+        try:
+            self._bring_to_life(child, actor_class, requirements, global_name, source_hash)
+        except (ImportError, NoCompatibleSystemForActor):
+            self._forget(child)
+            raise
+        except Exception as error:
+            log.warning("Actor %s could not be created: %s", child, describe(error), exc_info=True)
+            self._forget(child)
+            self.send_as_system(parent, ChildActorExited(child))
+        return child
+
+    def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
+        """Send dead letters to `ref`; the last actor that enabled them gets them."""
+        if enable:
+            self._dead_letter_handler = ref
+        elif self._dead_letter_handler is ref:
+            self._dead_letter_handler = None
+
+    def global_name_of(self, ref: ActorRef) -> str | None:
+        """Return the global name of an actor, or None."""
+        return next((name for name, named in self._global_names.items() if named is ref), None)
+
+    def register_source_authority(self, ref: ActorRef) -> None:
+        """Make `ref` the source authority, which validates sources."""
+        self.sources.authority = ref
+
+    def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
+        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
+        self.sources.notify(ref, enable)
+
+    # -------------------------------------------------------------------------------------------------- for snapshots
+
+    @property
+    def resting(self) -> bool:
+        """Whether no actor has a suspended event handler, so that the state of the system can be restored."""
+        return not any(getattr(ref.actor, "busy", False) for ref in self.register)
+
+    def living(self) -> Iterator[ActorRef]:
+        """Return all live actors in the order of their creation: parents before children."""
+        return (ref for ref in self.register if ref.actor is not None)
+
+    def system_state(self) -> SystemState:
+        """Return the state without the actors' own states as one value for the trace. Call it between two deliveries.
+
+        Raises:
+            ValueError: The system has state that the value cannot contain: loaded sources, global names.
+        """
+        if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
+            raise ValueError("a snapshot cannot store global names, loaded sources or dead letter handlers of Thespian")
+        actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
+        return SystemState(self.state(), self.register.created, tuple(actors))
+
+    def settle(self, text: str, parent: str, actor_class: type[Actor]) -> ActorRef:
+        """Add an actor that an earlier instance of this system created; it is not constructed, and has no attributes.
+
+        For a replay; call `restore_system` after all actors are added.
+        """
+        actor: Any = object.__new__(actor_class)
+        ref = actor._myRef = ActorRef(text, self, actor, self.address_of(parent), actor_class.__name__)
+        self.register.add(ref)
+        return ref
+
+    def restore_system(self, state: SystemState) -> None:
+        """Restore queue, timers and counters of a system whose actors exist already."""
+        self.register.created = state.created
+        self.restore(state.kernel)
+
+    # ------------------------------------------------------------------------------- for Thespian's ActorSystem (names)
+
+    def newPrimaryActor(
+        self,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None = None,
+        global_name: str | None = None,
+        source_hash: str | None = None,
+    ) -> ActorRef:
+        """Create an actor under the system. Exceptions of its constructor are raised to the caller."""
+        if global_name and global_name in self._global_names:
+            return self._global_names[global_name]
+        ref = self._ref_for(actor_class, self.system_address)
+        try:
+            self._bring_to_life(ref, actor_class, requirements, global_name, source_hash)
+        except BaseException:
+            self._forget(ref)
+            raise
+        created = getattr(self.observer, "created", None)
+        if created is not None:
+            created(ref, type(ref.actor), self.n)
+        return ref
+
+    def tell(self, to: ActorAddress, message: Any) -> None:
+        """Send from outside; unless another driver is active, deliver until nothing is due."""
+        self.inline.tell(to, message)
+
+    def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None = None) -> Any:
+        """Send from outside, and return the first message to the outside."""
+        return self.inline.ask(to, message, timeout)
+
+    def listen(self, timeout: timedelta | float | None = None) -> Any:
+        """Return the next message to the outside; None after `timeout`."""
+        return self.inline.listen(timeout)
+
+    def external_clone(self) -> InlineDriver:
+        """Return another external endpoint with its own mailbox (`ActorSystem.private()`)."""
+        return self.inline.clone()
+
+    async def wind_down(self) -> None:
+        """Shut down; an attached loop runs other work meanwhile, because there may be many actors."""
+        if self.loop.runs_here():
+            self._ask_all_to_go()
+            self.wake()
+            while self.queued and self.loop.attached:
+                await asyncio.sleep(0)
+        self.shutdown()
+
+    def shutdown(self) -> None:
+        """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
+
+        In a handler it only sends the requests. Messages to the base afterwards are dropped.
+        """
+        self._ask_all_to_go()
+        if self._running == threading.get_ident():
+            return
+        self.detach()
+        self.inline.drive()
+        self.sources.unload_all()
+        self._closed = True
+
+    def updateCapability(self, name: str, value: Any = None) -> None:
+        """Set a capability of the system; None removes it."""
+        if value is None:
+            self.capabilities.pop(name, None)
+        else:
+            self.capabilities[name] = value
+
+    def loadActorSource(self, source: Any) -> str:
+        """Load a zip of actor sources (path or binary file) after the source authority's approval; return its hash."""
+        source_hash = self.sources.load(source)
+        if self._running is None:
+            self.inline.drive()
+        return source_hash
+
+    def unloadActorSource(self, source_hash: str) -> None:
+        """Unload a source."""
+        self.sources.unload(source_hash)
+
+    def _handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
+        self.handle_dead_letters(self.address_of(address.actorAddressString), enable)
+
+    # --------------------------------------------------------------------------------------------- for the kernel
+
+    def reference(self, text: str, actor: Any) -> ActorRef:
+        """Return a new address: of an external endpoint, or of a removed actor."""
+        return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
+
+    def find(self, text: str) -> ActorRef | None:
+        """Return the live actor's address with this text, or None."""
+        return self.register.find(text)
+
+    def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
+        """Handle a message to the system: a validated source or the next children to stop; others, such as exits of
+        top-level actors, are ignored.
+        """
+        if isinstance(message, ValidatedSource):
+            self.sources.validated(message)
+        elif isinstance(message, StopChildren):
+            self._let_children_go(message.parent)
+
+    def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
+        """Deliver one of Thespian's own messages that also affects the system."""
+        if isinstance(message, Thespian_StatusReq):
+            children = self.register.children(to)
+            self.send_as_system(sender, actor_status(to, self.system_address, children, self.timers, self.queue), to)
+        elif isinstance(message, ActorExitRequest) and to.parent is not None:
+            try:
+                actor.receiveMessage(message, sender)
+            except Exception as error:
+                self.handler_failed(to, message, sender, error)
+            self._end(to, message.isRecursive)
+        else:
+            actor.receiveMessage(message, sender)
+
+    def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
+        """Handle an exception of a handler: retry, or record, log and drop the message (rule 1)."""
+        for _ in range(self.attempts - 1):
+            try:
+                to.actor.receiveMessage(message, sender)
+            except Exception as again:
+                error = again
+            else:
+                return
+        self.failures += 1
+        self.note_error(error)
+        log.error("Actor %s failed to handle %s: %s", to, type(message).__name__, describe(error), exc_info=error)
+        if self.attempts > 1 and not isinstance(message, PoisonMessage | ChildActorExited):
+            details = "".join(traceback.format_exception(error))
+            self.send_as_system(sender, PoisonMessage(message, details), to)
+
+    def handler_left(self, to: ActorRef) -> None:
+        """End an actor that raised SystemExit, and its children."""
+        self._end(to, recursive=True)
+
+    def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
+        """Count a dead letter, and forward it to the handler of dead letters."""
+        self.dead_letters += 1
+        handler = self._dead_letter_handler
+        if handler is not None and not isinstance(message, ActorSystemMessage):
+            self.send_as_system(handler, DeadEnvelope(to, message), sender)
+
+    # -------------------------------------------------------------------------------------------------- the machinery
+
+    def send_as_system(self, to: ActorRef, message: Any, sender: ActorRef | None = None) -> None:
+        """Send a message on the system's behalf."""
+        source = self.system_address if sender is None else sender
+        self.queue.append((to, message, source, self.n, self.now, SENT, self.event_id))
+
+    def _end(self, ref: ActorRef, recursive: bool) -> None:
+        """Remove an actor: send exit requests to its children, and notify its parent."""
+        ref.actor = None
+        if recursive and ref.children:
+            self._let_children_go(ref)
+        parent = ref.parent
+        self._forget(ref)
+        if parent is not None and parent.actor is not None:
+            self.send_as_system(parent, ChildActorExited(ref))
+
+    def _let_children_go(self, parent: ActorAddress) -> None:
+        """Send exit requests to the first children of a removed actor; the next ones follow after these.
+
+        Parents are compared by text, not found with `register.children`: in a snapshot a removed actor has another
+        address object.
+        """
+        children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
+        for child in children:
+            self.send_as_system(child, ActorExitRequest())
+        if len(children) == CHILDREN_AT_ONCE:
+            self.send_as_system(self.system_address, StopChildren(parent))
+
+    def _ask_all_to_go(self) -> None:
+        for primary in self.register.children(self.system_address):
+            self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
+
+    def _forget(self, ref: ActorRef) -> None:
+        """Remove an actor from all tables."""
+        self.register.remove(ref)
+        self._source_hashes.pop(ref.actorAddressString, None)
+        if self._dead_letter_handler is ref:
+            self._dead_letter_handler = None
+        self.sources.notify(ref, False)
+        name = self.global_name_of(ref)
+        if name is not None:
+            del self._global_names[name]
+
+    def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
+        """Return a new address under `parent`, without an actor."""
+        name = actor_class.rpartition(".")[2] if isinstance(actor_class, str) else actor_class.__name__
+        number = self.register.created + 1
+        ref = ActorRef(f"{name}.{number}", self, None, parent, name)
+        self.register.add(ref, number)
+        return ref
+
+    def _bring_to_life(
+        self,
+        ref: ActorRef,
+        actor_class: type[Actor] | str,
+        requirements: dict[str, Any] | None,
+        global_name: str | None,
+        source_hash: str | None,
+    ) -> None:
+        """Construct the actor of `ref`. Raises the errors of the constructor, the import and the capability check."""
+        if isinstance(actor_class, str):
+            actor_class = self.sources.actor_class(actor_class, source_hash)
+        actor = construct(actor_class, self.capabilities, requirements)
+        actor._myRef = ref
+        ref.actor = actor
+        if global_name:
+            self._global_names[global_name] = ref
+        if source_hash:
+            self._source_hashes[ref.actorAddressString] = source_hash
+
+
+_CAPABILITIES = {
+    "Python Version": tuple(sys.version_info),
+    "Thespian Generation": ThespianGeneration,
+    "Thespian Version": str(int(time.time() * 1000)),
+    "Thespian ActorSystem Name": "kafka-actors local",
+    "Thespian ActorSystem Version": 1,
+    "Thespian Watch Supported": False,
+    "AllowRemoteActorSources": "No",
+}
+
+
+def local_system(base: LocalBase) -> ActorSystem:
+    """Return Thespian's ActorSystem around a base, without changes to logging and to Thespian's global system."""
+    return ActorSystem(systemBase=base, capabilities=base.capabilities, logDefs=False, transientUnique=True)

@@ -1,0 +1,1 @@
+"""What a node records of its actors: recorder, flight recorder, snapshots, and exact replay."""

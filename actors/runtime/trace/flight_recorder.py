@@ -1,0 +1,299 @@
+"""A flight recorder keeps the last messages of a node in memory, and writes them to a trace after a failure or on
+request.
+
+Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
+        replayed. After the configured number of deliveries since the last snapshot, another is taken as soon as all
+        actors are at rest. Messages before the last snapshot but one are discarded.
+Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
+        user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
+Rule 3: a dump is a run of its own with full detail, whose end record has the reason. With an event loop, a forked child
+        process writes it from its copy of the memory.
+Rule 4: a failure here does not affect the node. A dump that cannot be written is logged, and `reason` describes the
+        error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from thespian.actors import ActorAddress
+
+from actors.runtime.kernel.delivery import Delivery
+from actors.runtime.kernel.modules import class_name
+from actors.runtime.kernel.reference import ActorRef
+from actors.runtime.thespian.base import LocalBase
+from actors.runtime.trace.forked_work import ForkedWork
+from actors.runtime.trace.recorder import FRAME_BYTES, header_of
+from actors.runtime.trace.snapshots import read_out, system_pieces
+from messages.requests import ControllerRequest
+from messages.trace.codec import address_text
+from messages.trace.files.snapshots import Piece
+from messages.trace.files.writer import SEGMENT_BYTES, RunWriter
+from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, created, ended, part_of
+from messages.trace.text import FrameText
+
+_log = logging.getLogger("kafka_actors.trace")
+
+DELIVERIES = 100_000
+SLOW_SECONDS = 1.0
+DUMP_SECONDS = 60.0
+"""Minimum seconds between two automatic dumps."""
+REST_SECONDS = 0.25
+"""Seconds between two checks for resting actors: there may be 100,000 actors."""
+ASKED = "asked for"
+
+_EPOCHED = get_args(ControllerRequest)
+"""Messages with the controller's epoch. They are compared by class, because the check runs for each delivery."""
+_INCONSISTENT = "Inconsistent"
+"""Beginning of an actor's error after a failed check of its state (validate.state)."""
+
+
+class RecordedSegment(NamedTuple):
+    """A part of the flight recorder's memory: a snapshot of the actor system, and the deliveries that followed it.
+
+    `snapshot` is empty if the part begins at the node's start, or if the actors were never at rest.
+    """
+
+    begins: int
+    snapshot: tuple[Piece, ...]
+
+
+class FlightRecorder:
+    """A recorder that keeps at least the last `deliveries` messages in memory, and can write them below `folder`.
+
+    The other arguments are those of Recorder; a handler that takes longer than `slow_seconds` causes a dump.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        node: int,
+        roles: tuple[str, ...] = (),
+        settings: object = None,
+        now: Callable[[], float] = time.monotonic,
+        max_bytes: int = -1,
+        free_bytes: int = -1,
+        events: tuple[tuple[str, str], ...] = (),
+        deliveries: int = DELIVERIES,
+        slow_seconds: float = SLOW_SECONDS,
+    ) -> None:
+        self.folder = Path(folder)
+        self.reason = ""
+        self.dumps = 0
+        """Number of dumps started."""
+        self._header = header_of(node, roles, settings, now, events, FULL)
+        self.run = self._header.run
+        self._now = now
+        self._bounds = max_bytes, free_bytes
+        self._deliveries = deliveries
+        self._slow = slow_seconds
+        self._kept: deque[tuple[Any, ...] | TraceRecord] = deque()
+        self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
+        self._stretches = deque((RecordedSegment(0, ()),))
+        self._looked = 0
+        self._epoch = 0
+        self._rest_at = -math.inf
+        self._dump_at = -math.inf
+        self._base: LocalBase | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._reading: ForkedWork | None = None
+        self._writing: ForkedWork | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last dump could not be written."""
+        return bool(self.reason)
+
+    # -------------------------------------------------------------------------------------------- the base's observer
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Keep one delivery, and check for a dump."""
+        self.keep(delivery)
+        self.look()
+
+    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
+        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
+        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
+            self._base = address.base
+        where = class_name(actor_class)
+        self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
+
+    def look(self) -> None:
+        """Check the deliveries since the last call: write a dump if there is a reason, and take a snapshot if one is
+        due.
+        """
+        kept = self._kept
+        if not kept:
+            return
+        n = _number(kept[-1])
+        reason = self._reason(islice(reversed(kept), n - self._looked))
+        self._looked = n
+        if reason:
+            self.dump(reason)
+        if n - self._stretches[-1].begins >= self._deliveries:
+            self._take_snapshot()
+
+    def _reason(self, latest: Iterable[Any]) -> str:
+        """Return the reason for a dump in these deliveries, given last first; "" if none."""
+        slow, found = self._slow, ""
+        for taken in latest:
+            if taken.__class__ is TraceRecord:
+                continue
+            n, _, _, _, _, receiver, _, message, _, taken_at, finished_at, _, error = taken
+            if isinstance(message, _EPOCHED) and message.controller_epoch > self._epoch:
+                before, self._epoch = self._epoch, message.controller_epoch
+                found = found or (f"the controller's epoch is {self._epoch}, after {before}" if before else "")
+            if finished_at - taken_at > slow:
+                took, what = round((finished_at - taken_at) * 1000), type(message).__name__
+                found = f"{address_text(receiver)} took {took} ms to handle {what} (delivery {n})"
+            if error is not None and error.startswith(_INCONSISTENT):
+                found = f"{address_text(receiver)} contradicts itself (delivery {n}): {error}"
+        return found
+
+    # -------------------------------------------------------------------------------------------- the beginning
+
+    def _take_snapshot(self) -> None:
+        """Take a snapshot if all actors are at rest; it starts another segment."""
+        base = self._base
+        if self._reading is not None or base is None or self._now() < self._rest_at:
+            return
+        if not base.resting:
+            self._rest_at = self._now() + REST_SECONDS
+            self._bound(base.n)
+            return
+        n, pieces = base.n, list[Piece]()
+        try:
+            if self._loop is None:
+                pieces += system_pieces(base)
+                self._begin(n, pieces, "")
+            else:
+                self._reading = ForkedWork(
+                    partial(read_out, base), self._loop, pieces.append, partial(self._begin, n, pieces)
+                )
+        except Exception as error:
+            self._begin(n, pieces, f"{type(error).__name__}: {error}")
+
+    def _begin(self, n: int, pieces: list[Piece], failure: str) -> None:
+        """Start a segment after delivery n, unless its snapshot failed."""
+        self._reading = None
+        if failure:
+            _log.warning("Failed to take a snapshot for the flight recorder: %s", failure)
+            self._rest_at = self._now() + DUMP_SECONDS
+            self._bound(n)
+            return
+        self._stretches.append(RecordedSegment(n, tuple(pieces)))
+        if len(self._stretches) > 2:
+            self._stretches.popleft()
+            self._let_go(self._stretches[0].begins)
+
+    def _bound(self, n: int) -> None:
+        """Discard old deliveries if no snapshot can be taken. If the last segment is discarded, the dump has no
+        snapshot.
+        """
+        stretches = self._stretches
+        while n - stretches[0].begins > 4 * self._deliveries:
+            stretches.popleft()
+            if not stretches:
+                stretches.append(RecordedSegment(n - self._deliveries, ()))
+            self._let_go(stretches[0].begins)
+
+    def _let_go(self, n: int) -> None:
+        kept = self._kept
+        while kept and _number(kept[0]) <= n:
+            kept.popleft()
+
+    # -------------------------------------------------------------------------------------------- dumps
+
+    def dump(self, reason: str = ASKED) -> None:
+        """Write the kept messages to a trace, without waiting for the end.
+
+        Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last one unless a user
+        requested it.
+        """
+        if self._writing is not None or (self._now() < self._dump_at and reason != ASKED):
+            return
+        self._dump_at = self._now() + DUMP_SECONDS
+        self.dumps += 1
+        first = self._stretches[0]
+        header = part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
+        _log.warning("Dumping the flight recorder into %s with run id %s, reason: %s", self.folder, header.run, reason)
+        write = partial(_write, self.folder, header, self._bounds, first.snapshot, self._kept, reason, self._now())
+        try:
+            if self._loop is None:
+                write()
+                self._dumped("")
+            else:
+                self._writing = ForkedWork(lambda tell: write(), self._loop, lambda piece: None, self._dumped)
+        except Exception as error:
+            self._dumped(f"{type(error).__name__}: {error}")
+
+    def _dumped(self, failure: str) -> None:
+        self._writing = None
+        self.reason = f"the flight recorder could not be dumped into {self.folder}: {failure}" if failure else ""
+        if failure:
+            _log.critical("The flight recorder could not be dumped into %s: %s", self.folder, failure)
+
+    # -------------------------------------------------------------------------------------------- life
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let child processes take snapshots and write dumps from now on, so that this loop is not blocked."""
+        self._loop = loop
+
+    def flush(self) -> None:
+        """Do nothing: no data is waiting."""
+
+    def close(self) -> None:
+        """End; wait for a dump in progress, and discard the kept messages."""
+        if self._reading is not None:
+            self._reading.close()
+        if self._writing is not None:
+            self._writing.close(kill=False)
+        self._reading = self._writing = self._loop = None
+        self._kept.clear()
+
+    def abandon(self) -> None:
+        """End as after a kill: discard the kept messages."""
+        self.close()
+
+
+def _write(
+    folder: Path,
+    header: Header,
+    bounds: tuple[int, int],
+    snapshot: tuple[Piece, ...],
+    kept: deque[Any],
+    reason: str,
+    now: float,
+) -> None:
+    """Write a dump. Raises OSError."""
+    writer = RunWriter(folder, header, SEGMENT_BYTES, *bounds)
+    try:
+        for content, lines in snapshot:
+            writer.write_snapshot(content, lines, header.begins)
+        after, waiting = header.begins, kept.copy()
+        while waiting:
+            text = FrameText()
+            while waiting and text.size < FRAME_BYTES:
+                text.take(waiting)
+                while text.step():
+                    pass
+            writer.write(text.finish(), text.records, after)
+            after = text.last
+        writer.end(ended(after, DUMPED, writer.records, reason, now))
+    finally:
+        writer.close()
+
+
+def _number(taken: tuple[Any, ...] | TraceRecord) -> int:
+    """Return the number of a delivery, or of the one after which an actor was created."""
+    number: int = taken.n if taken.__class__ is TraceRecord else taken[0]  # type: ignore[union-attr, index]
+    return number

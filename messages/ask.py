@@ -1,0 +1,116 @@
+"""Requests between actors: `Ask`, `Answer`, and the failures that an answer can contain."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+from messages.vocabulary import Message, maker, message
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Question(Generic[R_co]):
+    """The base class of requests that one actor sends to another; R is the type of the answer.
+
+    `asks` names the receiver among the actor's peers; "" if the address is given with the request (`ask_all`).
+    """
+
+    __slots__ = ()
+    asks: ClassVar[str] = ""
+
+
+@message
+class Ask:
+    """The message that carries a Question to another actor, with an id that the sender chooses.
+
+    The receiver always replies with `Answer(id, result)`, also on failure.
+    """
+
+    id: int
+    question: Message
+
+
+@message
+class Answer:
+    """The answer to the `Ask` with the same id: the result, or a Failure.
+
+    `generation` is that of the ZooKeeper session when the request was issued (0 without ZooKeeper). `requests` is the
+    number of requests to ZooKeeper that were needed.
+    """
+
+    id: int
+    result: Message
+    generation: int = 0
+    requests: int = 0
+
+
+asking, answering = maker(Ask), maker(Answer)
+"""Create Ask and Answer faster than the classes do: a controller request needs one of each for every partition."""
+
+
+@message
+class AnswerDeadline:
+    """A timer message: check whether the answer to the `Ask` with this id is overdue."""
+
+    id: int
+
+
+@message
+class Continue:
+    """A message that an actor sends to itself after a Pause, to resume the event handler."""
+
+    id: int
+
+
+@message
+class Done:
+    """The answer to a request that was executed and has no result."""
+
+
+@message
+class Failure:
+    """The answer to a request that failed: `name` is one of FAILURES, `detail` describes the cause."""
+
+    name: str
+    detail: str
+
+
+class AskFailed(Exception):
+    """The base class of exceptions that an event handler gets when a request to another actor fails."""
+
+
+class ConnectionLoss(AskFailed):
+    """ZooKeeper did not respond before the request's deadline; a write may have been applied nevertheless."""
+
+
+class SessionLost(AskFailed):
+    """The ZooKeeper session expired while the request was in flight."""
+
+
+class ControllerMoved(AskFailed):
+    """Another controller has been elected, so ZooKeeper rejected the write (the version of /controller_epoch
+    differs)."""
+
+
+class BadZnode(AskFailed):
+    """A znode contains invalid data; the detail names it."""
+
+
+class ZooKeeperRefused(AskFailed):
+    """ZooKeeper returned an error that has no special treatment; the detail names the error code and the path."""
+
+
+class LostAnswer(AskFailed):
+    """The answer to a request did not arrive in time, because of a bug or a write with an unknown outcome."""
+
+
+FAILURES: dict[str, type[AskFailed]] = {
+    cls.__name__: cls
+    for cls in (AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused)
+}
+"""Exception classes by the name in a Failure."""
+
+
+def error_of(failure: Failure) -> AskFailed:
+    """Return the exception for a Failure; AskFailed if its name is unknown."""
+    return FAILURES.get(failure.name, AskFailed)(failure.detail)

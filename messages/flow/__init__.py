@@ -1,0 +1,1 @@
+"""Event handlers as generators: what they yield, and how they pause."""

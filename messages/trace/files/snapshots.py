@@ -1,0 +1,164 @@
+"""Snapshots in a trace: the state of all actors of a node after a delivered message.
+
+Rule 1: a snapshot is lines of text in frames of their own, between the frames of records. Each frame names the delivery
+        after which the state was taken. The pieces of a snapshot are in order, but other frames may be between them,
+        because recording continues meanwhile.
+Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each of its actors, in that
+        order. The last line, an End, has the number of actors, whether they were at rest (a replay can begin only
+        there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
+Rule 3: equal systems have equal lines. A replay of a run must have the same state at each snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from messages.runtime import SystemState
+from messages.trace.codec import MessageDecoder, encode
+from messages.trace.errors import TraceError
+from messages.trace.files.errors import Damaged
+from messages.trace.files.frames import SNAPSHOT, Frame, read_frames
+from messages.trace.forms import Boxed
+from messages.trace.text import compress, decompress
+
+PIECE = 1 << 20
+"""Maximum bytes of text in a piece, plus one line."""
+
+_BEGINNING = b'["SystemState",'
+
+
+class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line of a snapshot, with the number of actors and a digest."""
+
+    actors: int
+    resting: bool
+    digest: str
+
+
+class Piece(NamedTuple):
+    """A compressed part of a snapshot, with the number of its lines."""
+
+    content: bytes
+    lines: int
+
+
+class Snapshot(NamedTuple):
+    """A complete snapshot in a trace: the file and the offset of each of its frames."""
+
+    after: int
+    created: int
+    end: End
+    places: tuple[tuple[Path, int], ...]
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield its lines, except the last. Raises Damaged, OSError."""
+        left = self.end.actors + 1
+        for path, offset in self.places:
+            with path.open("rb") as stream:
+                stream.seek(offset)
+                frame = next(read_frames(stream, path))
+            for each in _lines(frame)[:left]:
+                left -= 1
+                yield each
+
+
+def line(message: object) -> bytes:
+    """Return a message as a line. Raises UnknownType, BadPayload."""
+    name, payload = encode(message)
+    return b'["%s",%s]' % (name.encode(), payload)
+
+
+def message_of(line: bytes, codec: MessageDecoder) -> Any:
+    """Return the message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
+    boxed = _BOXED.decode(line)
+    return codec.decode(boxed.type, boxed.payload)
+
+
+_BOXED = msgspec.json.Decoder(Boxed)
+
+
+def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
+    """Yield the lines of a system and the End line, in pieces."""
+    digest, waiting, size, count = _digest(), list[bytes](), 0, 0
+    for each in lines:
+        digest.update(each + b"\n")
+        waiting.append(each)
+        size += len(each)
+        count += 1
+        if size >= PIECE:
+            yield Piece(compress(waiting), len(waiting))
+            waiting, size = [], 0
+    waiting.append(msgspec.json.encode(End(count - 1, resting, digest.hexdigest())))
+    yield Piece(compress(waiting), len(waiting))
+
+
+def digest_of(lines: Iterable[bytes]) -> str:
+    """Return the digest that the End of these lines contains."""
+    digest = _digest()
+    for each in lines:
+        digest.update(each + b"\n")
+    return digest.hexdigest()
+
+
+def _digest() -> Any:
+    return blake2b(digest_size=16)
+
+
+class SnapshotCollector:
+    """Collects the complete snapshots while the frames of a trace are read; `found` lists them."""
+
+    def __init__(self) -> None:
+        self.found: list[Snapshot] = []
+        self._places: list[tuple[Path, int]] = []
+        self._after = self._created = self._lines = 0
+        self._digest = _digest()
+
+    def take(self, path: Path, frame: Frame) -> None:
+        """Process the next frame. Raises Damaged if it does not fit the frames before."""
+        if frame.kind != SNAPSHOT:
+            return
+        try:
+            lines = _lines(frame)
+            if lines and lines[0].startswith(_BEGINNING):
+                state = message_of(lines[0], _CODEC)
+                if not isinstance(state, SystemState) or state.kernel.n != frame.after:
+                    raise ValueError("the snapshot refers to another message than the header of its frame")
+                self._places, self._after, self._created = [], frame.after, state.created
+                self._lines, self._digest = 0, _digest()
+            elif not self._places:
+                return  # its beginning was removed with its segment
+            elif frame.after != self._after:
+                raise ValueError("the snapshot is incomplete: a part of another snapshot follows")
+            self._places.append((path, frame.offset))
+            if len(lines) != frame.records:
+                raise ValueError(f"the frame has {len(lines)} lines, expected {frame.records}")
+            self._read(lines)
+        except (ValueError, TraceError) as error:  # msgspec's errors are ValueErrors
+            raise Damaged(path, frame.offset, f"damaged snapshot, {error}") from error
+
+    def _read(self, lines: list[bytes]) -> None:
+        for each in lines[:-1]:
+            self._digest.update(each + b"\n")
+        last = lines[-1]
+        self._lines += len(lines)
+        if last.startswith(b"["):
+            self._digest.update(last + b"\n")
+            return
+        end = msgspec.json.decode(last, type=End)
+        if (end.actors, end.digest) != (self._lines - 2, self._digest.hexdigest()):
+            raise ValueError("the snapshot has a wrong digest or a wrong number of actors")
+        self.found.append(Snapshot(self._after, self._created, end, tuple(self._places)))
+        self._places = []
+
+
+_CODEC = MessageDecoder()
+
+
+def _lines(frame: Frame) -> list[bytes]:
+    """Return the lines of a piece. Raises ValueError."""
+    return decompress(frame.content).split(b"\n")[:-1]

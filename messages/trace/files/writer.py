@@ -1,0 +1,242 @@
+"""RunWriter writes the trace of a run and limits the size of its files.
+
+Rule 1: when `write` returns, the frame is on the disk (or in the system's cache). A kill can only tear the last frame.
+        A segment gets its name after its first frame is written; then the manifest lists it.
+Rule 2: the total size of all files in the folder stays below `max_bytes`. The oldest are removed first: earlier runs as
+        a whole, then the first segments of this run. The manifest records a segment's removal before the removal.
+Rule 3: below `free_bytes` of free space writing stops: the disk is needed for the node's logs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import msgspec
+
+from messages.trace.files import segments as files
+from messages.trace.files.frames import ENTRY, HEADER, RECORDS, SNAPSHOT, START, frame
+from messages.trace.schema import Ended, Header, Opened, Removed, TraceRecord
+from messages.trace.text import compress
+
+SEGMENT_BYTES = 64 << 20
+_SEGMENTS_AT_LEAST = 4
+"""Minimum number of segments within `max_bytes`."""
+
+
+class _OpenTraceFile:
+    """A trace file that is being written, frame by frame; each frame has the digest of the previous one."""
+
+    def __init__(self, file: BinaryIO, digest: bytes) -> None:
+        self.file = file
+        self.digest = digest
+        self.size = 0
+
+    def append(self, kind: int, content: bytes, records: int = 0, after: int = 0) -> None:
+        """Append a frame."""
+        data, digest = frame(kind, content, self.digest, records, after)
+        files.write_all(self.file, data)
+        self.size += len(data)
+        self.digest = digest
+
+    def append_line(self, kind: int, line: bytes, records: int = 0, after: int = 0) -> None:
+        """Append a frame with one line."""
+        self.append(kind, compress([line]), records, after)
+
+    def mend(self) -> None:
+        """Truncate an incompletely written frame."""
+        os.ftruncate(self.file.fileno(), self.size)
+        self.file.seek(self.size)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
+    """Create a file with the header, after the frame with the digest `digest`. It gets its name after the header is
+    written.
+    """
+    unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
+    chain = _OpenTraceFile(files.create(unnamed), digest)
+    try:
+        files.hold(chain.file)
+        chain.append_line(HEADER, msgspec.json.encode(header))
+        unnamed.rename(path)
+    except BaseException:
+        chain.close()
+        with suppress(OSError):
+            unnamed.unlink()
+        raise
+    return chain
+
+
+class _Segment(NamedTuple):
+    """A segment of the run that is complete."""
+
+    number: int
+    path: Path
+    size: int
+    digest: bytes
+
+
+class _Older(NamedTuple):
+    """An earlier run in the same folder, which may be removed when space is needed."""
+
+    written: float
+    size: int
+    paths: tuple[Path, ...]
+
+
+class RunWriter:
+    """Writes the trace of a run into `folder`, in segments of `segment_bytes`.
+
+    All methods may raise OSError; afterwards only `end` and `close` may be called.
+
+    Args:
+        folder: The folder of the files.
+        header: The header of the first segment.
+        segment_bytes: The size at which the next segment starts.
+        max_bytes: Maximum total size of the folder's files (rule 2); -1: unlimited.
+        free_bytes: Minimum free space of the disk (rule 3); -1: ignored.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        header: Header,
+        segment_bytes: int = SEGMENT_BYTES,
+        max_bytes: int = -1,
+        free_bytes: int = -1,
+    ) -> None:
+        files.make_folder(folder)
+        self._folder = folder
+        self._header = header
+        self._max_bytes = max_bytes
+        self._free_bytes = free_bytes
+        self._segment_bytes = segment_bytes if max_bytes < 0 else min(segment_bytes, max_bytes // _SEGMENTS_AT_LEAST)
+        self._older = deque(_older_runs(folder)) if max_bytes >= 0 else deque()
+        self._closed_segments: deque[_Segment] = deque()
+        self.segment = -1
+        """Number of the current segment."""
+        self._segment: _OpenTraceFile | None = None
+        self.records = 0
+        """Number of records in the files."""
+        self._manifest = _begun(folder / files.manifest_name(header.run), header, START)
+        try:
+            self._open(START)
+        except BaseException:
+            self.close()
+            raise
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def write(self, content: bytes, records: int, after: int) -> None:
+        """Append a frame of `records` records, which start after delivery `after`."""
+        self._append(RECORDS, content, records, after)
+        self.records += records
+
+    def write_snapshot(self, content: bytes, lines: int, after: int) -> None:
+        """Append a piece of the snapshot after delivery `after`."""
+        self._append(SNAPSHOT, content, lines, after)
+
+    def _append(self, kind: int, content: bytes, records: int, after: int) -> None:
+        segment = self._current()
+        if segment.size >= self._segment_bytes:
+            self._close_segment(segment)
+            segment = self._open(segment.digest)
+        self._check_space()
+        segment.append(kind, content, records, after)
+
+    def end(self, record: TraceRecord) -> None:
+        """Write the end record, and the end to the manifest; an incomplete frame is removed first."""
+        segment = self._current()
+        segment.mend()
+        segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
+        self._manifest.mend()
+        self._tell(Ended(record.type, self.records, segment.digest.hex()))
+
+    def close(self) -> None:
+        """Close the files; a second call has no effect."""
+        if self._segment is not None:
+            segment, self._segment = self._segment, None
+            segment.close()
+        self._manifest.close()
+
+    def _current(self) -> _OpenTraceFile:
+        if self._segment is None:
+            raise OSError(errno.EBADF, "the trace is closed")
+        return self._segment
+
+    def _open(self, digest: bytes) -> _OpenTraceFile:
+        """Start the next segment, after the frame with the digest `digest`."""
+        self._evict()
+        number = self.segment + 1
+        begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
+        self._segment, self.segment = begun, number
+        self._tell(Opened(number, begun.digest.hex()))
+        return begun
+
+    def _close_segment(self, segment: _OpenTraceFile) -> None:
+        segment.close()
+        self._closed_segments.append(_Segment(self.segment, self._path(self.segment), segment.size, segment.digest))
+
+    def _path(self, number: int) -> Path:
+        return self._folder / files.segment_name(self._header.run, number)
+
+    def _tell(self, entry: Opened | Removed | Ended) -> None:
+        self._manifest.append_line(ENTRY, msgspec.json.encode(entry))
+
+    # ------------------------------------------------------------------------------------------------ bounds
+
+    def _check_space(self) -> None:
+        if self._free_bytes < 0:
+            return
+        disk = os.statvfs(self._folder)
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._free_bytes:
+            raise OSError(
+                errno.ENOSPC, f"only {free} bytes of the disk are free, but {self._free_bytes} must stay free"
+            )
+
+    def _evict(self) -> None:
+        """Remove the oldest files until the size limit permits another segment."""
+        if self._max_bytes < 0:
+            return
+        total = sum(run.size for run in self._older) + sum(segment.size for segment in self._closed_segments)
+        while total + self._segment_bytes > self._max_bytes and self._older:
+            oldest = self._older.popleft()
+            total -= oldest.size
+            for path in oldest.paths:
+                path.unlink(missing_ok=True)
+        while total + self._segment_bytes > self._max_bytes and self._closed_segments:
+            number, path, size, digest = self._closed_segments.popleft()
+            total -= size
+            self._tell(Removed(number, digest.hex()))
+            path.unlink(missing_ok=True)
+
+
+def _older_runs(folder: Path) -> list[_Older]:
+    """Return the completed runs in the folder, oldest first, each with its segments and then its manifest.
+
+    A file that a kill left without its final name belongs to its run.
+    """
+    runs: dict[str, list[tuple[bool, Path]]] = {}
+    for path in sorted(folder.iterdir()):
+        name = files.parse_name(path.name.removesuffix(files.UNNAMED_SUFFIX))
+        if name is not None:
+            runs.setdefault(name.run, []).append((name.segment is None, path))
+    found = []
+    for each in runs.values():
+        if any(files.is_held(path) for is_manifest, path in each if is_manifest):
+            continue
+        paths = [path for _, path in sorted(each)]
+        states = [path.stat() for path in paths]
+        found.append(
+            _Older(max(state.st_mtime for state in states), sum(state.st_size for state in states), tuple(paths))
+        )
+    return sorted(found)
