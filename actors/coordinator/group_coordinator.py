@@ -254,6 +254,11 @@ class GroupCoordinatorActor(Dispatcher):
 
     # ---------------------------------------------------------------------------------------------- loading, unloading
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether it loads a partition."""
+        return bool(self._places.loading)
+
     def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
         """Load and unload partitions after leadership changes (rule 2)."""
         for partition in message.lost:

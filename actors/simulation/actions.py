@@ -13,7 +13,7 @@ import inspect
 import json
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 import attrs
@@ -21,7 +21,7 @@ import attrs
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.schedule import REST, Action, Schedule
-from actors.simulation.simulated_cluster import Cluster, host_of
+from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.disk_faults import FAILING, FULL
@@ -463,6 +463,9 @@ def _configure_brokers(cluster: Cluster, entry: str) -> None:
 MEMBERS_GROUPS = ("g0", "g1")
 """The groups that members join."""
 
+GROUPS_OF_PARTITIONS = ("g0", "g1", "g2", "g3")
+"""A group for each partition of __consumer_offsets; members join two of them."""
+
 
 def _choose_member(chance: random.Random, known: PlannedTopics) -> Chosen:
     return chance.choice(MEMBERS_GROUPS), str(chance.randrange(4))
@@ -583,14 +586,20 @@ def _end_override(cluster: Cluster, topic: str, entry: str) -> None:
         cluster.scheduler.call_later(1.0, partial(_end_override, cluster, topic, entry))
 
 
-OFTEN = 0.1
-"""Seconds between two requests that `swamp` sends."""
+OFTEN = 0.5
+"""Seconds between two groups of requests that `swamp` sends."""
 
 SWAMP_PACE = 0.003
 """Seconds that each message of a swamped node takes."""
 
-LOADS = 0.3
-"""Seconds from an election after which a swamped node loads its groups."""
+AT_ONCE = 0.05
+"""Seconds after an election within which a node stops."""
+
+COMMITS, COMMITS_EVERY = 10, 0.1
+"""Number of commits after the beginning of a load, and the seconds between two of them."""
+
+SOON = 0.01
+"""Seconds between two looks whether a swamped node loads a partition of its coordinators."""
 
 QUICK = 0.02
 """Seconds between two requests that `swamp-group` sends."""
@@ -600,22 +609,28 @@ SWAMPED = 5.0
 
 
 STOPPED = 2.0
-"""Seconds for which `swamp` leaves the node stopped."""
+"""Seconds for which `swamp` leaves a node stopped."""
 
-LED_AGAIN = 6.0
-"""Seconds after which `swamp` elects the preferred leaders, and between two such elections."""
+LED_AGAIN = 3.0
+"""Seconds between two elections of the preferred leaders while a node is swamped."""
 
 
 def _swamp(cluster: Cluster, node: str) -> None:
     """Restart a node that is slow, let it lead its partitions again, and send it requests for its coordinators."""
     machine = cluster.machines[int(node)]
     for name in machine.disks.names:
-        machine.disks.delays[name] = machine.disks.read_delays[name] = 0.05
+        machine.disks.read_delays[name] = 0.05
     cluster.starve(int(node), SWAMP_PACE)
-    cluster.leave(int(node))
-    cluster.scheduler.call_later(STOPPED, partial(cluster.start, int(node)))
-    cluster.scheduler.call_later(LED_AGAIN, partial(_lead_again, cluster, node))
+    _stop_for_a_while(cluster, int(node))
+    cluster.scheduler.call_later(STOPPED + LED_AGAIN, partial(_lead_again, cluster, node))
     _swamp_more(cluster, node)
+    _watch_loads(cluster, node)
+
+
+def _stop_for_a_while(cluster: Cluster, node: int) -> None:
+    if cluster.machines[node].state == UP:
+        cluster.leave(node)
+        cluster.scheduler.call_later(STOPPED, partial(cluster.start, node))
 
 
 def _is_swamped(cluster: Cluster, node: str) -> bool:
@@ -623,28 +638,48 @@ def _is_swamped(cluster: Cluster, node: str) -> bool:
 
 
 def _lead_again(cluster: Cluster, node: str) -> None:
-    """Elect the preferred leaders; the node stops while it loads its groups in every second such election."""
+    """Elect the preferred leaders; often another node stops at once, which changes the ISR of what this one loads."""
     if _is_swamped(cluster, node):
         cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
+        others = [other for other in cluster.machines if other != int(node)]
+        if others and cluster.chance.random() < 0.7:
+            stops = partial(_stop_for_a_while, cluster, cluster.chance.choice(others))
+            cluster.scheduler.call_later(cluster.chance.uniform(0.0, AT_ONCE), stops)
         cluster.scheduler.call_later(LED_AGAIN, partial(_lead_again, cluster, node))
-        if cluster.chance.random() < 0.5:
-            cluster.scheduler.call_later(LOADS, partial(cluster.leave, int(node)))
-            cluster.scheduler.call_later(LOADS + STOPPED, partial(cluster.start, int(node)))
 
 
 def _swamp_more(cluster: Cluster, node: str) -> None:
     if _is_swamped(cluster, node):
-        for request in cluster.chance.sample(client_requests.OF_COORDINATORS, 6):
-            group = cluster.chance.choice(MEMBERS_GROUPS)
-            client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (int(node),))
+        _ask_coordinators(cluster, node, cluster.chance.sample(client_requests.OF_COORDINATORS, 4))
         cluster.scheduler.call_later(OFTEN, partial(_swamp_more, cluster, node))
+
+
+def _ask_coordinators(cluster: Cluster, node: str, requests: Iterable[str]) -> None:
+    for request in requests:
+        group = cluster.chance.choice(GROUPS_OF_PARTITIONS)
+        client_requests.send(cluster, request, ABSENT_TOPIC, 0, group, (int(node),))
+
+
+def _watch_loads(cluster: Cluster, node: str) -> None:
+    """When the node begins to load, sometimes send it all requests and commits, and sometimes stop it."""
+    if not _is_swamped(cluster, node):
+        return
+    after = SOON
+    if cluster.is_loading(int(node)):
+        after = LED_AGAIN / 2
+        if cluster.chance.random() < 0.5:
+            _ask_coordinators(cluster, node, client_requests.OF_COORDINATORS)
+            for number in range(COMMITS):
+                commit = partial(_ask_coordinators, cluster, node, ("commit", "init-stray"))
+                cluster.scheduler.call_later(number * COMMITS_EVERY, commit)
+            if cluster.chance.random() < 0.5:
+                _stop_for_a_while(cluster, int(node))
+    cluster.scheduler.call_later(after, partial(_watch_loads, cluster, node))
 
 
 def _end_swamp(cluster: Cluster, node: str) -> None:
     """The node is as fast as before, and runs."""
-    disks = cluster.machines[int(node)].disks
-    disks.delays.clear()
-    disks.read_delays.clear()
+    cluster.machines[int(node)].disks.read_delays.clear()
     cluster.starve(int(node), -SWAMP_PACE)
     cluster.start(int(node))
 

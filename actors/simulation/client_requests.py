@@ -4,13 +4,14 @@ Rule 1: a row of `REQUESTS` makes one request about a partition, or about a grou
         that it meets the leader, followers, the controller, and nodes that have nothing to do with it.
 Rule 2: a request changes nothing that an invariant expects: it appends records, reads, describes, and changes
         overrides, topics and groups that nothing else looks at.
-Rule 3: a request is made of what ZooKeeper holds when it is sent. A row that cannot make one now returns None; a row
-        that makes a tuple sends its requests at once, one that makes a list sends one of them each second.
+Rule 3: a request is made of what ZooKeeper holds when it is sent. A row that cannot make one now returns None. A tuple
+        of requests meets a node that stalls until all have arrived: it handles them at once, in their order. Of a list,
+        one element is sent each second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -77,6 +78,7 @@ from messages.group_requests import (
     FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
+    JoinGroupResponse,
     JoinProtocol,
     LeaveGroupRequest,
     LeavingMember,
@@ -200,10 +202,17 @@ class RequestTarget(NamedTuple):
 
 
 Make = Callable[[RequestTarget], Message | None]
-Wanted = Callable[[RequestTarget], Message | tuple[Message, ...] | list[Message] | None]
+Step = Message | tuple[Message, ...]
+Wanted = Callable[[RequestTarget], Step | list[Step] | None]
 
 GAP = 1.0
-"""Seconds between the requests of a list."""
+"""Seconds between the elements of a list (rule 3)."""
+
+STALL = 0.1
+"""Seconds for which a tuple of requests stalls its node."""
+
+SPACING = 0.0015
+"""Seconds between the requests of a tuple: more than the jitter of the network, so that they keep their order."""
 
 # ---------------------------------------------------------------------------------------------------- records
 
@@ -392,7 +401,7 @@ def _create_late(about: RequestTarget) -> Message:
     return CreateTopicsRequest(5, (CreatableTopic(LATE, assignments=(CreatableAssignment(0, (90,)),)),), 1)
 
 
-def _own_topic(about: RequestTarget) -> list[Message]:
+def _own_topic(about: RequestTarget) -> list[Step]:
     """The life of a topic whose client waits for nothing."""
     name, brokers = f"own-{about.number}", sorted(about.cluster.machines)
     one = tuple(CreatableAssignment(number, (brokers[0],)) for number in range(2))
@@ -420,7 +429,7 @@ def _moving_topic(about: RequestTarget) -> tuple[Message, ...]:
     )
 
 
-def _late_topic(about: RequestTarget) -> list[Message]:
+def _late_topic(about: RequestTarget) -> list[Step]:
     """Nothing is elected for a partition that never has a leader; its deletion waits for the absent broker."""
     elections = [
         ElectLeadersRequest(1, (ElectableTopic(LATE, (0,)),), TIMEOUT_MS, kind) for kind in (PREFERRED, UNCLEAN)
@@ -571,21 +580,50 @@ def _join_static(about: RequestTarget) -> Message | None:
     return JoinGroupRequest(5, about.group, 6000, NO_MEMBER, "consumer", protocols, 5000, "another")
 
 
-def _own_group(about: RequestTarget) -> tuple[Message, ...]:
+def _own_group(about: RequestTarget) -> list[Step]:
     """A group is deleted while requests about it are under way."""
     deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
-    return (
+    return [
         _commit()(about),
-        deletion,
-        deletion,
-        _forget(OWN_GROUP)(about),
-        HeartbeatRequest(3, OWN_GROUP, 0, "stranger"),
-        _commit()(about),
-        _commit(OWN_GROUP, generation=1, member="stranger")(about),
-        SyncGroupRequest(3, OWN_GROUP, 1, "stranger"),
-        LeaveGroupRequest(3, OWN_GROUP, (LeavingMember("stranger"),)),
-        _join(group=OWN_GROUP)(about),
-    )
+        (
+            _commit()(about),
+            _commit_in_transaction(partition=_absent)(about),
+            _forget(OWN_GROUP)(about),
+            deletion,
+            deletion,
+            HeartbeatRequest(3, OWN_GROUP, 0, "stranger"),
+            SyncGroupRequest(3, OWN_GROUP, 1, "stranger"),
+            LeaveGroupRequest(3, OWN_GROUP, (LeavingMember("stranger"),)),
+            _join(group=OWN_GROUP)(about),
+        ),
+    ]
+
+
+STUCK_GROUP = "stuck"
+"""A group whose only member never sends the assignment of its generation."""
+
+STUCK_INSTANCE = "stuck-0"
+
+
+def _join_stuck_group(about: RequestTarget) -> Message:
+    protocols = (JoinProtocol("range", b""),)
+    return JoinGroupRequest(5, STUCK_GROUP, 6000, NO_MEMBER, "consumer", protocols, 5000, STUCK_INSTANCE)
+
+
+def _to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[Step]:
+    """Requests while a group waits for its leader's assignment; the last of them replaces the leader."""
+    return [
+        (
+            _commit(STUCK_GROUP, generation=generation, member=member)(about),
+            _commit_as_in_transaction(about, member, generation, group=STUCK_GROUP),
+            _commit_as_in_transaction(about, member, generation - 1, group=STUCK_GROUP),
+            _commit_as_in_transaction(about, "stranger", generation, STUCK_INSTANCE, STUCK_GROUP),
+            _forget(STUCK_GROUP)(about),
+            DeleteGroupsRequest(2, (STUCK_GROUP,)),
+            _join(member=member, group=STUCK_GROUP)(about),
+        ),
+        _join_stuck_group(about),
+    ]
 
 
 def _delete_busy_group(about: RequestTarget) -> Message | None:
@@ -637,6 +675,7 @@ GROUPS: Mapping[str, Wanted] = {
     "list-groups": lambda about: ListGroupsRequest(4),
     "list-stable-groups": lambda about: ListGroupsRequest(4, ("Stable",)),
     "own-group": _own_group,
+    "stuck-group": _join_stuck_group,
     "delete-busy-group": _delete_busy_group,
     "beat-as-member": _as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation, id)),
     "beat-of-old": _as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation - 1, id)),
@@ -727,6 +766,13 @@ def _mark(*epochs: tuple[int, int]) -> Wanted:
     ]
 
 
+def _offsets_partitions(about: RequestTarget) -> Iterator[TopicPartition]:
+    """The partitions of __consumer_offsets."""
+    data = about.cluster.zookeeper.read(paths.topic(GROUP_METADATA)).data
+    for each in () if data is None else decode_topic("", data):
+        yield TopicPartition(GROUP_METADATA, each.partition)
+
+
 def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0) -> Message:
     """A leader's question about a transaction that has not begun."""
     asked = AddPartitionsToTxnTransaction(STRAY_ID, producer_id, producer_epoch, True, (about.partition,))
@@ -734,11 +780,11 @@ def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0)
 
 
 def _commit_as_in_transaction(
-    about: RequestTarget, member: str, generation: int, instance: str | None = None
+    about: RequestTarget, member: str, generation: int, instance: str | None = None, group: str | None = None
 ) -> Message:
-    """A commit of a member in a transaction; its only partition does not exist."""
+    """A commit of a member in a transaction."""
     return TxnOffsetCommitRequest(
-        *(3, "transaction", about.group, 1, 0, (CommittedPartition(about.absent, 1),)),
+        *(3, UNKNOWN_ID, about.group if group is None else group, 1, 0, (CommittedPartition(about.partition, 1),)),
         *(generation, member, instance),
     )
 
@@ -794,6 +840,9 @@ TRANSACTIONS: Mapping[str, Wanted] = {
     "mark-of-old-coordinator": _mark((1, 5), (1, 4)),
     "mark-of-old-producer": _mark((1, 5), (0, 5)),
     "mark-without-epoch": _mark((-1, 5)),
+    "mark-offsets": lambda about: WriteTxnMarkersRequest(
+        0, (WritableTxnMarker(MARKED_PRODUCER, 1, False, tuple(_offsets_partitions(about)), 5),)
+    ),
 }
 """Requests of transactions: they describe, or are refused, or concern ids that no other producer has."""
 
@@ -892,6 +941,7 @@ OF_COORDINATORS = (
     *("describe-groups", "list-groups", "beat-stranger", "fetch-one-offset", "own-group", "delete-of-unknown"),
     *("commit-of-unknown", "init-stray", "add-unknown", "add-offsets-unknown", "end-unknown"),
     *("describe-transactions", "list-transactions", "commit-of-stranger", "leave-as-member", "sync-as-member"),
+    "mark-offsets",
 )
 """Requests that each coordinator refuses while it loads its groups."""
 
@@ -913,22 +963,47 @@ def send(
     """Send the request of this name to these nodes, by default to all (rule 1); their responses change nothing."""
     for node in cluster.machines if nodes is None else nodes:
         about = RequestTarget(cluster, node, topic, number, group)
-        made = REQUESTS[request](about)
-        requests = made if isinstance(made, tuple | list) else () if made is None else (made,)
-        for place, each in enumerate(requests):
-            ask = partial(cluster.ask, node, each, partial(_go_on, about))
-            if isinstance(made, list) and place:
-                cluster.scheduler.call_later(place * GAP, ask)
-            else:
-                ask()
+        _send_steps(about, REQUESTS[request](about), _go_on)
 
 
-def _go_on(about: RequestTarget, response: Message | None) -> None:
-    """Go on with a fetch session in an epoch that it does not have, and end a transaction that has not begun."""
+GoOn = Callable[[RequestTarget, Message, Message | None], None]
+
+
+def _send_steps(about: RequestTarget, made: Step | list[Step] | None, go_on: GoOn) -> None:
+    """Send what a row made (rule 3); `go_on` is called with each request and its response."""
+    steps = made if isinstance(made, list) else [] if made is None else [made]
+    for place, step in enumerate(steps):
+        if place:
+            about.cluster.scheduler.call_later(place * GAP, partial(_send_step, about, step, go_on))
+        else:
+            _send_step(about, step, go_on)
+
+
+def _send_step(about: RequestTarget, step: Step, go_on: GoOn) -> None:
+    """Send a request, or stall the node and send it several."""
+    cluster, requests = about.cluster, step if isinstance(step, tuple) else (step,)
+    if isinstance(step, tuple):
+        cluster.stall(about.node, STALL)
+    for place, request in enumerate(requests):
+        ask = partial(cluster.ask, about.node, request, partial(go_on, about, request))
+        if place:
+            cluster.scheduler.call_later(place * SPACING, ask)
+        else:
+            ask()
+
+
+def _end(about: RequestTarget, request: Message, response: Message | None) -> None:
+    """Do nothing more."""
+
+
+def _go_on(about: RequestTarget, request: Message, response: Message | None) -> None:
+    """Go on with a fetch session in an epoch that it does not have, end a transaction that has not begun, and send
+    requests about a group that waits for its leader's assignment."""
     if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
         pair = response.producer_id, response.producer_epoch
-        for request in (_verify(about, *pair), EndTxnRequest(1, STRAY_ID, *pair, True)):
-            about.cluster.ask(about.node, request, lambda response: None)
+        for each in (_verify(about, *pair), EndTxnRequest(1, STRAY_ID, *pair, True)):
+            _send_steps(about, each, _end)
     if isinstance(response, FetchResponse) and response.session_id:
-        session = response.session_id, 9
-        about.cluster.ask(about.node, _fetch(session=session)(about), lambda response: None)
+        _send_steps(about, _fetch(session=(response.session_id, 9))(about), _end)
+    if isinstance(response, JoinGroupResponse) and response.error_code == NONE and request.group_id == STUCK_GROUP:
+        _send_steps(about, _to_stuck_group(about, response.member_id, response.generation_id), _end)

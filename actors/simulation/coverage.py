@@ -147,6 +147,15 @@ RARE: Mapping[str, str] = {
     " transaction is stored; tests/core/coordinator/test_transactional_offsets.py holds it.",
     "news of a marker of an older transaction": "A coordinator must lose its partition, and lead it again, while a"
     " marker is on its way; tests/core/transaction holds it.",
+    **dict.fromkeys(
+        (
+            "a coordinator gives up a partition that it loads",
+            "a coordinator gives up a partition of transactions that it loads",
+        ),
+        "The leader must change again within the milliseconds of a load; tests/coordinator holds both.",
+    ),
+    "ISR shrinks while a reassignment is under way": "A follower must lag for replica.lag.time.max.ms while a"
+    " reassignment waits for another one; tests/core/broker/test_leader.py holds the shrink.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
 }
 """Name -> why few seeds reach it. Such a reason is not false where a run does."""

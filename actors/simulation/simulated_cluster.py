@@ -20,6 +20,8 @@ import attrs
 
 from actors.controller.controller import ControllerActor
 from actors.coordinator.group import GroupActor
+from actors.coordinator.group_coordinator import GroupCoordinatorActor
+from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.core.controller.context import ControllerContext
 from actors.core.coordinator.group import Group
 from actors.gateway.memory_network import MemoryNetwork
@@ -158,7 +160,7 @@ class Cluster:
         for node_id in range(brokers):
             there, virtual = root / host_of(node_id), self.scheduler.clock
             clock = DriftingClock(virtual, rates[node_id]) if node_id in rates else virtual
-            kept = Disks(there, disks, partial(_wall_ms, clock), partial(self._hold_up, node_id))
+            kept = Disks(there, disks, partial(_wall_ms, clock), partial(self.stall, node_id))
             where = (endpoint_of(node_id),)
             options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
             options["broker_rack"] = f"rack-{node_id % racks}" if racks else None
@@ -310,8 +312,8 @@ class Cluster:
         machine.node = machine.link = None
         machine.state = DOWN
 
-    def _hold_up(self, node_id: int, seconds: float) -> None:
-        """A slow disk: the node does nothing else for that long."""
+    def stall(self, node_id: int, seconds: float) -> None:
+        """Let a node do nothing for that long, as a slow disk or a garbage collection does; messages wait meanwhile."""
         machine = self.machines[node_id]
         if machine.node is not None and machine.state != PAUSED:
             self.scheduler.hold(machine.node.base, seconds)
@@ -422,6 +424,11 @@ class Cluster:
         """The groups that a node hosts, by name."""
         node = self.machines[node_id].node
         return {} if node is None else {each.group.name: each.group for each in node.base.actors(GroupActor)}
+
+    def is_loading(self, node_id: int) -> bool:
+        """Whether a coordinator of a node loads a partition."""
+        coordinators = self.actor(node_id, GroupCoordinatorActor), self.actor(node_id, TransactionCoordinatorActor)
+        return any(each is not None and each.is_loading for each in coordinators)
 
     def actor(self, node_id: int, kind: type) -> Any:
         """The first actor of a class on a node; None if there is none."""

@@ -53,6 +53,7 @@ NODE_SETTINGS: tuple[SettingChoice, ...] = (
     SettingChoice("log_segment_bytes", (1_073_741_824, 1_073_741_824, 4_096)),
     SettingChoice("log_segment_delete_delay_ms", (10_000, 10_000, 1_000)),
     SettingChoice("group_initial_rebalance_delay_ms", (500, 500, 0, 3_000)),
+    SettingChoice("transaction_state_log_load_buffer_size", (5_242_880, 300)),
     SettingChoice("max_incremental_fetch_session_cache_slots", (1_000, 1_000, 1)),
 )
 """Settings of all nodes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from actors.coordinator.group import GroupActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
-from messages.cluster import LEADER_DURING_DELETE
+from messages.broker import InternalTopicLeadership, LedPartition
+from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
@@ -35,6 +37,7 @@ from messages.group_requests import (
     OffsetDeletePartition,
     OffsetDeleteRequest,
 )
+from messages.probes import collecting
 from messages.state import ActorState
 from messages.trace.codec import MessageDecoder, encode
 from tests.broker.harness import known, order
@@ -168,6 +171,22 @@ def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.Monke
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
     assert [world.fetch(group) for group in groups] == [{T0: number} for number in range(12)]
+
+
+def test_a_load_ends_when_another_broker_becomes_leader(world: World) -> None:
+    world.coordinate(*range(4))
+    world.commit()
+    coordinator = world.base.actors(GroupCoordinatorActor)[0]
+    number = world.partition_of("g")
+    led = LedPartition(TopicPartition(GROUP_METADATA, number), 2, coordinator._logs[number])
+    reached = Counter[str]()
+    with collecting(lambda name: reached.update((name,))):
+        for change in (InternalTopicLeadership((led,), ()), InternalTopicLeadership((), (led.partition,))):
+            world.base.inject(coordinator.myAddress, change, coordinator.myAddress)
+        world.run()
+    assert reached["a coordinator gives up a partition that it loads"] == 1
+    assert world.fetch() == NOT_COORDINATOR
+    assert not coordinator.is_loading and not world.base.actors(GroupActor)
 
 
 def test_a_deleted_group_is_not_loaded_again(world: World) -> None:

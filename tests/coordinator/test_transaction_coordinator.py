@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
+from actors.coordinator.transactions import TransactionsActor
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.core.transaction.transaction_states import (
     COMPLETE_ABORT,
@@ -16,6 +19,7 @@ from actors.core.transaction.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import TopicPartition
 from messages.error_codes import (
     CONCURRENT_TRANSACTIONS,
@@ -36,6 +40,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
+from messages.probes import collecting
 from messages.transaction_requests import ListTransactionsRequest
 from tests.broker.harness import alive
 from tests.coordinator.transaction_world import A0, A1, B0, ID, TransactionWorld
@@ -292,6 +297,21 @@ def test_what_is_decided_is_completed_by_the_next_coordinator(world: Transaction
     assert {each.coordinator_epoch for each in world.markers} == {3}
     assert world.stands()[0] == "CompleteCommit"
     assert world.end(open_pair, name=other) == NONE
+
+
+def test_a_load_ends_when_another_broker_becomes_leader(world: TransactionWorld) -> None:
+    world.producer()
+    coordinator = world.base.actors(TransactionCoordinatorActor)[0]
+    log = world.base.actors(TransactionsActor)[0]._log
+    led = LedPartition(TopicPartition(TRANSACTION_STATE, world.partition_of()), 2, log)
+    reached = Counter[str]()
+    with collecting(lambda name: reached.update((name,))):
+        for change in (InternalTopicLeadership((led,), ()), InternalTopicLeadership((), (led.partition,))):
+            world.base.inject(coordinator.myAddress, change, coordinator.myAddress)
+        world.run()
+    assert reached["a coordinator gives up a partition of transactions that it loads"] == 1
+    assert world.init().error_code == NOT_COORDINATOR
+    assert not coordinator.is_loading
 
 
 def test_requests_under_way_fail_when_the_partition_goes(world: TransactionWorld) -> None:

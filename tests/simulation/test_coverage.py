@@ -119,6 +119,32 @@ def test_a_schedule_reaches_the_small_universe_and_misses_an_action_that_is_left
     assert without.missing == [name for name in SMALL if name.startswith("cut ")]
 
 
+AT_ONCE = """
+    brokers 3
+    duration 20
+    2 create a 0,1 1,2
+    3 join g0 0
+    10 send-group own-group,stuck-group a 0 g0
+    16 send-admin moving-topic a 0 g0
+    """
+
+
+def test_a_node_handles_what_arrives_while_it_stalls_at_once() -> None:
+    """Only then a request meets a group that is dead, or waits for its leader, or a topic that is being reassigned."""
+    outcome = run(parse(AT_ONCE), covered=True)
+    assert outcome.violation is None, outcome.violation
+    cells = ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete", "DeleteGroups")
+    expected = {f"{request} in {state}" for request in cells for state in ("Dead", "CompletingRebalance")}
+    assert {*expected, "Heartbeat in Dead", "CreatePartitions REASSIGNMENT_IN_PROGRESS"} <= outcome.reached.keys()
+
+
+def test_a_swamped_coordinator_refuses_requests_for_what_it_loads() -> None:
+    schedule = "brokers 3\nduration 40\n4 join g0 0\n8 swamp 1 for 30"
+    outcome = run(parse(schedule), covered=True)
+    assert outcome.violation is None, outcome.violation
+    assert sum("COORDINATOR_LOAD_IN_PROGRESS" in name for name in outcome.reached) > 1
+
+
 def test_counting_changes_nothing(tmp_path: Path) -> None:
     schedule = invent(1, duration=12.0, faults=ALL, records=True)
     found = []
