@@ -350,6 +350,34 @@ def test_a_vague_flow_is_found(source: str, flows: list[str]) -> None:
     assert layering.vague_flows(source) == flows
 
 
+CONTEXT = "actors.core.controller.context"
+
+
+def test_the_controller_context_owns_its_changes() -> None:
+    owned = layering.attributes(MODULES[CONTEXT], "ControllerContext")
+    assert {"active", "leadership", "replica_states", "offline_dirs", "deletions"} <= owned
+    others = {module: source for module, source in MODULES.items() if module != CONTEXT}
+    writes = {(module, line) for module, source in others.items() for line in layering.context_writes(source, owned)}
+    assert not writes, "call a method of ControllerContext instead (tests/layering.py, rule 9)"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(context):\n    context.epoch = 1\n    self.context.epoch += 1", {2, 3}),
+        ("def f(step):\n    step.context.table[1] = 2\n    del self._context.table[1]", {2, 3}),
+        ("def f(context):\n    context.table.pop(1)\n    context.table.get(1, {}).update(a=1)", {2, 3}),
+        ("def f(context):\n    known = context.table.get(1)\n    known[2] = 3", {3}),
+        ("def f(context):\n    for _, each in context.table.items():\n        each.clear()", {3}),
+        ("def f(context):\n    a, context.epoch = 1, 2", {2}),
+        ("def f(context):\n    known = dict(context.table)\n    known[2] = 3\n    context.other = 1", set()),
+        ("def f(context):\n    known = context.table\ndef g(known):\n    known[2] = 3", set()),
+    ],
+)
+def test_a_write_to_the_context_is_found(source: str, lines: set[int]) -> None:
+    assert layering.context_writes(source, {"epoch", "table"}) == lines
+
+
 def test_every_public_thing_says_what_it_is() -> None:
     silent = []
     for file in sources():

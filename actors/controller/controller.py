@@ -105,7 +105,7 @@ class ControllerActor(FlowActor):
         if isinstance(message, WakeupMessage):
             message = message.payload
             if isinstance(message, Reelect):
-                self.context.holding_back = False
+                self.context.hold_back(False)
         if isinstance(message, Forwarded):
             return self._serve(message)
         if self._stopped or self._is_late(message):

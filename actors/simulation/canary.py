@@ -27,8 +27,7 @@ def write_states_uncached(
     """Write states, and forget what was written."""
     before = dict(context.leadership)
     written = yield from leadership.write_states(context, updates, failures, as_known)
-    context.leadership.clear()
-    context.leadership.update(before)
+    context.learn_leaderships(Leadership(partition, before[partition]) for partition, _ in written[0])
     return written
 
 

@@ -348,7 +348,7 @@ class RequestBatch:
         rest: tuple[UpdateMetadataPartitionState, ...] = ()
         for chunk in chunks(self._metadata_partitions):
             if rest:
-                parts.append(self._metadata_part(len(parts), rest))
+                parts.append(context.metadata_part(len(parts), rest))
                 yield Pause()
             yield from grow_tables(len(chunk), context.last_sent)
             rest = self._metadata_states(chunk, all_online)
@@ -367,15 +367,6 @@ class RequestBatch:
                 UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
                 ahead,
             )
-
-    def _metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
-        """Return a part with these states: the one last sent at this index if it is equal (rule 5)."""
-        known = self._context.last_metadata_parts
-        last = known.get(number)
-        if last is not None and last.entries == states:
-            return last
-        part = known[number] = UpdateMetadataPart(states)
-        return part
 
     def _metadata_states(
         self, partitions: Sequence[TopicPartition], all_online: bool

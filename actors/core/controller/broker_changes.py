@@ -132,7 +132,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
     existing = list(context.brokers)
     for broker in brokers:
         context.add_broker(broker)
-        context.offline_dirs.pop(broker.id, None)
+        context.set_offline_dirs(broker.id, {})
     yield from announce(context, existing)
     known: Iterable[TopicPartition] = context.leadership
     if context.queued:
@@ -151,8 +151,6 @@ def on_broker_failure(context: ControllerContext, broker_ids: Sequence[int]) -> 
     log.info("%s Broker failure callback for %s", context.tag, ",".join(map(str, broker_ids)))
     for broker_id in broker_ids:
         context.remove_broker(broker_id)
-        context.end_shutdown(broker_id)
-        context.offline_dirs.pop(broker_id, None)
     yield from on_replicas_become_offline(context, context.replicas_on(broker_ids))
     yield from ask(StopWatching((BrokerModifications.__name__,), tuple(map(str, broker_ids))))
 

@@ -10,6 +10,7 @@ Rule 5: A partition is imbalanced if another replica than the preferred one lead
         their number by topic, are updated with leaderships and assignments. A gauge reads their number before and after
         every event.
 Rule 6: The state sent for a partition is cached while its leadership and assignment stay the same (`batch`, rule 5).
+Rule 7: Only the methods of the context change it, so that every change keeps these rules (`tests/layering.py`, rule 9).
 
 Kafka: `ControllerContext`.
 """
@@ -125,8 +126,7 @@ class ControllerContext:
         """Clear all state of the term (controller.md 7.3)."""
         self.active = False
         self.unclean_by_default = self.settings.unclean_leader_election_enable
-        self.epoch = 0
-        self.epoch_zk_version = 0
+        self.epoch = self.epoch_zk_version = 0
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.online_brokers: frozenset[int] = frozenset()
@@ -160,6 +160,25 @@ class ControllerContext:
         """Prefix of log lines, with this controller's id and epoch."""
         return f"[Controller id={self.broker_id} epoch={self.epoch}]"
 
+    # ------------------------------------------------------------------------------------------------------- the term
+
+    def begin_term(self, epoch: int, epoch_zk_version: int) -> None:
+        """Store the epoch with which this controller was elected; every write to ZooKeeper checks its version."""
+        self.active = True
+        self.epoch, self.epoch_zk_version = epoch, epoch_zk_version
+
+    def hold_back(self, holding_back: bool) -> None:
+        """Set whether this controller leaves the next election to others."""
+        self.holding_back = holding_back
+
+    def set_unclean_default(self, override: bool | None) -> None:
+        """Set whether unclean elections are allowed by default; None: as server.properties says."""
+        self.unclean_by_default = self.settings.unclean_leader_election_enable if override is None else override
+
+    def count_election(self, unclean: bool) -> None:
+        """Count an election of a leader if it is unclean."""
+        self.unclean_elections += unclean
+
     # ------------------------------------------------------------------------------------------------------- brokers
 
     def add_broker(self, broker: Broker) -> None:
@@ -169,8 +188,10 @@ class ControllerContext:
         self._brokers_changed()
 
     def remove_broker(self, broker_id: int) -> None:
-        """Remove a broker whose registration is gone."""
+        """Remove a broker whose registration is gone. It neither shuts down nor has a failed log directory any more."""
         self.brokers.pop(broker_id, None)
+        self.shutting_down.pop(broker_id, None)
+        self.set_offline_dirs(broker_id, {})
         self._brokers_changed()
 
     def begin_shutdown(self, broker_id: int) -> None:
@@ -178,10 +199,12 @@ class ControllerContext:
         self.shutting_down[broker_id] = None
         self._brokers_changed()
 
-    def end_shutdown(self, broker_id: int) -> None:
-        """Remove the shutdown mark of a broker whose registration is gone."""
-        self.shutting_down.pop(broker_id, None)
-        self._brokers_changed()
+    def set_offline_dirs(self, broker_id: int, offline: dict[TopicPartition, None]) -> None:
+        """Replace the partitions in failed log directories of a broker; a broker without any has no entry."""
+        if offline:
+            self.offline_dirs[broker_id] = offline
+        else:
+            self.offline_dirs.pop(broker_id, None)
 
     def _brokers_changed(self) -> None:
         self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
@@ -316,11 +339,12 @@ class ControllerContext:
                 self._compare(partition, leadership)
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Remove the broker's replica from the assignments of these partitions."""
-        hosted = self.hosted.get(broker_id, {})
+        """Remove the broker's replica from the assignments of these partitions, and its states (rule 3)."""
+        hosted, states = self.hosted.get(broker_id, {}), self.replica_states.get(broker_id, {})
         known: dict[tuple[tuple[int, ...], ...], ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
+            states.pop(partition, None)
             old = self.assignments.get(partition, NO_ASSIGNMENT)
             key = old.replicas, old.adding, old.removing
             rest = known.get(key)
@@ -391,6 +415,16 @@ class ControllerContext:
         """Return the replica's state; NON_EXISTENT for an unknown replica."""
         return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
 
+    def create_replica_tables(self) -> None:
+        """Create the replica tables before they are filled: Python's garbage collector would traverse large young
+        tables.
+        """
+        self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
+
+    def set_replica_states(self, broker_id: int, partitions: Iterable[TopicPartition], state: ReplicaState) -> None:
+        """Set the states of a broker's replicas without a check of the transition."""
+        self.replica_states.setdefault(broker_id, {}).update(dict.fromkeys(partitions, state))
+
     def learn_leaderships(self, leaderships: Iterable[Leadership]) -> None:
         """Store the leaderships that were read from state znodes."""
         for partition, state in leaderships:
@@ -408,6 +442,13 @@ class ControllerContext:
         if last_sent is None or last_sent.assignment is not assignment:
             last_sent = self.last_sent[partition] = LastSent(assignment)
         return last_sent
+
+    def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
+        """Return a part with these states: the one last sent at this index if it is equal (rule 6)."""
+        part = self.last_metadata_parts.get(number)
+        if part is None or part.entries != states:
+            part = self.last_metadata_parts[number] = UpdateMetadataPart(states)
+        return part
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
         """Update the imbalanced partitions (rule 5)."""

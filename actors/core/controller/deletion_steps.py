@@ -181,7 +181,7 @@ def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbala
     if (yield from move_replicas(context, moving, target)) == sum(map(len, moving.values())):
         return
     for broker_id, partitions in moving.items():
-        states = context.replica_states[broker_id]
+        states = context.replica_states.get(broker_id, {})
         there = partial(_is_in_state, states, (target,))
         in_place = yield from chosen(there, partitions)
         if len(in_place) < len(partitions):

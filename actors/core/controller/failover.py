@@ -163,8 +163,7 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
             *(context.tag, outcome.broker_id, context.broker_id),
         )
         return
-    context.active = True
-    context.epoch, context.epoch_zk_version = outcome.epoch, outcome.epoch_zk_version
+    context.begin_term(outcome.epoch, outcome.epoch_zk_version)
     log.info(
         "%s %d successfully elected as the controller. Epoch incremented to %d and epoch zk version is now %d",
         *(context.tag, context.broker_id, context.epoch, context.epoch_zk_version),
@@ -181,7 +180,7 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
             error,
             exc_info=error,
         )
-        context.holding_back = True
+        context.hold_back(True)
         yield Enqueue(Reelect(), HOLD_BACK_SECONDS)
         yield from give_up(context)
 
@@ -220,8 +219,7 @@ def _load(context: ControllerContext) -> Flow[None]:
         context.add_topic(topic)
     yield from topic_changes.learn_assignments(context, names.topics)
     yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
-    # Create the replica tables before they are filled: Python's garbage collector would traverse large young tables.
-    context.replica_states.update((broker_id, {}) for broker_id in context.hosted)
+    context.create_replica_tables()
     if context.assignments:
         yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():

@@ -187,7 +187,7 @@ def elect(step: PartitionStep) -> Flow[None]:
         as_known = False
         for partition, state in written:
             choice = choices[partition]
-            context.unclean_elections += choice.unclean
+            context.count_election(choice.unclean)
             assignment = context.assignments[partition]
             step.batch.add_leader_and_isr(choice.recipients, partition, state, assignment, is_new=False)
             _enter(step, partition)

@@ -67,11 +67,15 @@ class ReplicaStep:
     context: ControllerContext
     broker_id: int
     partitions: Sequence[TopicPartition]
-    states: dict[TopicPartition, ReplicaState]
+    target: ReplicaState
     batch: RequestBatch
     failures: Failures
     skipped: dict[TopicPartition, None]
     settled: Collection[TopicPartition] = ()
+
+    def enter(self, partitions: Iterable[TopicPartition]) -> None:
+        """Move these replicas to the target."""
+        self.context.set_replica_states(self.broker_id, partitions, self.target)
 
 
 def move_replicas(
@@ -104,12 +108,12 @@ def _move(
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
     skipped: dict[TopicPartition, None] = {}
-    states = context.replica_states.setdefault(broker_id, {})
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
+        states = context.replica_states.get(broker_id, {})
         current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
         for row, legal in TABLE.sort(target, part, current, illegal):
-            yield from row.make(ReplicaStep(context, broker_id, legal, states, batch, failures, skipped, settled))
+            yield from row.make(ReplicaStep(context, broker_id, legal, target, batch, failures, skipped, settled))
 
     yield from sliced(move, partitions)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
@@ -131,15 +135,14 @@ def start(context: ControllerContext) -> Flow[bool]:
     batch, pauses = RequestBatch(context), Pauses()
     offline: ReplicasByBroker = {}
     for broker_id, hosted in context.hosted.items():
-        states = context.replica_states.setdefault(broker_id, {})
         unreachable = context.offline_dirs.get(broker_id, {}) if broker_id in context.online_brokers else hosted
         for part in chunks(hosted, MOVES):
             lost = [tp for tp in part if tp in unreachable]
             if lost:
-                states.update(dict.fromkeys(lost, ReplicaState.DELETION_INELIGIBLE))
+                context.set_replica_states(broker_id, lost, ReplicaState.DELETION_INELIGIBLE)
                 offline.setdefault(broker_id, []).extend(lost)
             reached = [tp for tp in part if tp not in unreachable] if lost else part
-            yield from stay_online(ReplicaStep(context, broker_id, reached, states, batch, {}, {}))
+            yield from stay_online(ReplicaStep(context, broker_id, reached, ReplicaState.ONLINE, batch, {}, {}))
             yield from pauses.after(2 * len(part))
     yield from batch.send()
     moved = yield from move_replicas(context, offline, ReplicaState.OFFLINE)
@@ -148,7 +151,7 @@ def start(context: ControllerContext) -> Flow[bool]:
 
 def enter_new(step: ReplicaStep) -> Flow[None]:
     """Only set the state; refused if the replica leads already."""
-    context = step.context
+    context, moved = step.context, list[TopicPartition]()
     for partition in step.partitions:
         leadership = context.leadership.get(partition)
         if leadership is not None:
@@ -157,7 +160,8 @@ def enter_new(step: ReplicaStep) -> Flow[None]:
                 continue
             assignment = context.assignment(partition)
             step.batch.add_leader_and_isr((step.broker_id,), partition, leadership, assignment, is_new=True)
-        step.states[partition] = ReplicaState.NEW
+        moved.append(partition)
+    step.enter(moved)
     yield from ()
 
 
@@ -177,7 +181,7 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
                 partition,
                 ReplicaAssignment((*assignment.replicas, step.broker_id), assignment.adding, assignment.removing),
             )
-        step.states[partition] = ReplicaState.ONLINE
+    step.enter(step.partitions)
     yield from ()
 
 
@@ -185,7 +189,7 @@ def stay_online(step: ReplicaStep) -> Flow[None]:
     """Send the replica's role."""
     yield from step.batch.grow_tables(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
-    step.states.update(dict.fromkeys(step.partitions, ReplicaState.ONLINE))
+    step.enter(step.partitions)
 
 
 def go_offline(step: ReplicaStep) -> Flow[None]:
@@ -207,38 +211,29 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
             if replicas not in others:
                 others[replicas] = [r for r in replicas if r != broker_id]
             step.batch.add_leader_and_isr(others[replicas], partition, leadership, assignment, is_new=False)
-    step.states.update(dict.fromkeys([partition for partition, _ in removed], ReplicaState.OFFLINE))
+    step.enter([partition for partition, _ in removed])
     if len(led) < len(step.partitions):
         unled = [tp for tp in step.partitions if tp not in context.leadership]
         step.batch.add_update_metadata(context.brokers, unled)
-        for partition in unled:
-            step.states[partition] = ReplicaState.OFFLINE
+        step.enter(unled)
 
 
 def start_deletion(step: ReplicaStep) -> Flow[None]:
     """Only set the state."""
     step.batch.add_stop_replicas(step.broker_id, step.partitions, delete=True)
-    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_STARTED))
+    step.enter(step.partitions)
     yield from ()
 
 
-def succeed_deletion(step: ReplicaStep) -> Flow[None]:
+def enter(step: ReplicaStep) -> Flow[None]:
     """Only set the state."""
-    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_SUCCESSFUL))
-    yield from ()
-
-
-def put_deletion_off(step: ReplicaStep) -> Flow[None]:
-    """Only set the state."""
-    step.states.update(dict.fromkeys(step.partitions, ReplicaState.DELETION_INELIGIBLE))
+    step.enter(step.partitions)
     yield from ()
 
 
 def forget(step: ReplicaStep) -> Flow[None]:
     """Remove the replica and its state from the tables."""
     step.context.remove_replicas(step.broker_id, step.partitions)
-    for partition in step.partitions:
-        step.states.pop(partition, None)
     yield from ()
 
 
@@ -316,8 +311,8 @@ TABLE = Table(
         "StopReplica to it, LeaderAndIsr to the others (not for a topic that is deleted), UpdateMetadata to all",
     ),
     Transition(_R.DELETION_STARTED, (_R.OFFLINE,), start_deletion, "StopReplica delete=true to it"),
-    Transition(_R.DELETION_SUCCESSFUL, (_R.DELETION_STARTED,), succeed_deletion),
-    Transition(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), put_deletion_off),
+    Transition(_R.DELETION_SUCCESSFUL, (_R.DELETION_STARTED,), enter),
+    Transition(_R.DELETION_INELIGIBLE, (_R.DELETION_STARTED, _R.OFFLINE), enter),
     Transition(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget),
 )
 """Legal moves, the functions that make them, and the requests that they cause (controller.md 3.3)."""

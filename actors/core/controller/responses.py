@@ -48,10 +48,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
             offline[partition] = None
         elif code == NONE:
             offline.pop(partition, None)
-    if offline:
-        context.offline_dirs[broker_id] = offline
-    else:
-        context.offline_dirs.pop(broker_id, None)
+    context.set_offline_dirs(broker_id, offline)
     lost = [partition for partition in offline if partition not in before]
     if lost:
         yield from broker_changes.on_replicas_become_offline(context, {broker_id: lost})

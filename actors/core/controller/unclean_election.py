@@ -47,11 +47,8 @@ def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> F
 def learn_default(context: ControllerContext) -> Flow[None]:
     """Read the default for unclean elections: this broker's override, or that of all brokers, or server.properties."""
     answer = yield from ask(GetBrokerConfigs((str(context.broker_id), ALL_BROKERS)))
-    context.unclean_by_default = context.settings.unclean_leader_election_enable
-    for config in reversed(answer.brokers):
-        said = dict(config.entries).get(UNCLEAN_ELECTION)
-        if said is not None:
-            context.unclean_by_default = is_true(said)
+    overrides = [dict(config.entries).get(UNCLEAN_ELECTION) for config in answer.brokers]
+    context.set_unclean_default(next((is_true(each) for each in overrides if each is not None), None))
 
 
 EVENTS: dict[type, Callable[..., Flow[None]]] = {

@@ -70,7 +70,7 @@ class Scene:
 
     def __init__(self, *broker_ids: int, broker_epoch: int = 1, **options: Any) -> None:
         self.context = context = ControllerContext(settings(**options))
-        context.active, context.epoch, context.epoch_zk_version = True, EPOCH, FENCE
+        context.begin_term(EPOCH, FENCE)
         for broker_id in broker_ids:
             context.add_broker(Broker(broker_id, (endpoint(broker_id),), broker_epoch))
         self.record = TopicDeletions()
@@ -216,7 +216,7 @@ class Scene:
 
     def put_replica(self, partition: TopicPartition, broker_id: int, state: ReplicaState) -> None:
         """Set a replica's state."""
-        self.context.replica_states.setdefault(broker_id, {})[partition] = state
+        self.context.set_replica_states(broker_id, (partition,), state)
 
     # ------------------------------------------------------------------------------------------- looking at it
 

@@ -153,8 +153,8 @@ MUTANTS = (
     mutant(
         "controlled shutdown outlives the registration",
         "controller.md 7.4",
-        f"{BROKERS}:on_broker_failure",
-        "context.end_shutdown(broker_id)",
+        f"{CORE}.context:ControllerContext.remove_broker",
+        "self.shutting_down.pop(broker_id, None)",
         "pass",
         BROKER_TESTS,
     ),
