@@ -93,7 +93,7 @@ class ControllerMoved(AskFailed):
 
 
 class BadZnode(AskFailed):
-    """A znode contains invalid data; the detail names it."""
+    """A znode contains invalid data; the exception's message says what is wrong."""
 
 
 class ZooKeeperRefused(AskFailed):

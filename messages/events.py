@@ -120,8 +120,9 @@ class Reelect(Event):
 
 @message
 class SessionExpired(Event):
-    """Event: the ZooKeeper session `generation` has expired (Kafka's Expire); it is handled before all queued
-    events."""
+    """Event: a ZooKeeper session has expired; `generation` is its number (Kafka's Expire). It is handled before all
+    queued events.
+    """
 
     state = ControllerState.CONTROLLER_CHANGE
     generation: int = 0
@@ -129,7 +130,7 @@ class SessionExpired(Event):
 
 @message
 class SessionEstablished:
-    """Event: a new ZooKeeper session `generation` has begun (Kafka's RegisterBrokerAndReelect).
+    """Event: a new ZooKeeper session has begun; `generation` is its number (Kafka's RegisterBrokerAndReelect).
 
     The node handles it: the controller receives a Reelect when the broker is registered.
     """

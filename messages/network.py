@@ -63,7 +63,7 @@ class TransmitFailed:
 
 @message
 class ChannelPart:
-    """A part of a large request or response on the connection `channel`, which is sent before the rest."""
+    """A part of a large request or response on a connection; the parts are sent one after the other."""
 
     channel: str
     part: Message
@@ -78,9 +78,7 @@ class CloseConnection:
 
 @message
 class Interrupt:
-    """A message to the network gateway: pass the next response on this channel to the actor, even if it contains no
-    data.
-    """
+    """A message to the network gateway: deliver the next response on this channel even if it contains no data."""
 
     channel: str
 

@@ -268,8 +268,9 @@ class StartDynamicConfig:
 
 @message
 class Advertise:
-    """A message to NodeActor: the dynamic config `advertised.listeners` of this broker changed; None if it was
-    removed."""
+    """A message to NodeActor: the new value of this broker's dynamic config `advertised.listeners`, or None if the
+    config was removed.
+    """
 
     listeners: str | None
 
@@ -394,7 +395,7 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """A message to the listener gateway: accept connections, and send requests that contain records to `records`, all
+    """A message to the listener gateway: accept connections. Requests with records go to the actor `records`, all
     others to `handler`.
 
     `logs` receives LogFileFailed if a file cannot be read during a send.

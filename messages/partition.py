@@ -168,7 +168,7 @@ class BatchAppended(NamedTuple):
 
 @message
 class BatchesAppended:
-    """The reply to AppendBatches or AppendMarkers: the results of some of them."""
+    """The reply to AppendBatches or AppendMarkers; its results may cover only some of the batches."""
 
     results: tuple[BatchAppended, ...]
 
@@ -253,7 +253,7 @@ log_read = maker(LogRead)
 
 @message
 class LogMoved:
-    """A notification to readers of a partition: its state has changed."""
+    """A notification to readers of a partition: its log end offset, high watermark or another offset has changed."""
 
     partition: TopicPartition
     state: LogState

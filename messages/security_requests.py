@@ -128,7 +128,7 @@ class DeleteAclsRequest:
 
 @message
 class DeleteAclsFilterResult:
-    """The result of one filter in DeleteAcls, which has no ACLs."""
+    """The result for one filter of a DeleteAcls request; always an error, because ACLs are not supported."""
 
     error_code: int
     error_message: str | None = None

@@ -51,7 +51,8 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to update its list from the controller's state; the reply is a DeletionPlan.
+    """A request to TopicDeletionActor to correct its list of queued topics by the controller's state; the reply is a
+    DeletionPlan.
 
     The plan has one DeletionSets.
     """

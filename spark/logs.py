@@ -1,4 +1,4 @@
-"""Read the logs of Apache Kafka brokers into the columns of traces, for the same summary.
+"""Read the logs of Apache Kafka brokers into the columns that traces have, so that `summary` works on them.
 
     DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
     and compressed ones (.gz); a folder for each broker

@@ -1,4 +1,4 @@
-"""A Spark data source for traces; users register the subclass in `spark.public`.
+"""A Spark data source for traces. Users register its subclass, which is in `spark.public`.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
 Rule 2: what is planned is what was there when it was planned. What cannot be read is left out;

@@ -39,20 +39,20 @@ T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """A generator of the bridge yields this to read znodes; the `yield` returns the StoreReply."""
+    """A request handler of the ZooKeeper bridge yields this to read znodes; the `yield` returns the StoreReply."""
 
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
 
 
 class Write(NamedTuple):
-    """A generator of the bridge yields this to write znodes; the `yield` returns the StoreReply."""
+    """A request handler of the ZooKeeper bridge yields this to write znodes; the `yield` returns the StoreReply."""
 
     ops: tuple[WriteOp, ...]
 
 
 class Arm(NamedTuple):
-    """A generator of the bridge yields this to set watches for the actor that sent the request.
+    """A request handler of the ZooKeeper bridge yields this to set watches for the actor whose request it handles.
 
     The watch table maps each path to its event.
     """
@@ -63,7 +63,7 @@ class Arm(NamedTuple):
 
 
 class DropWatches(NamedTuple):
-    """A generator of the bridge yields this to drop watches of the actor that sent the request.
+    """A request handler of the ZooKeeper bridge yields this to drop watches of the actor whose request it handles.
 
     It drops the watches of these events that have one of these keys; None means all keys.
     """
@@ -73,7 +73,7 @@ class DropWatches(NamedTuple):
 
 
 class GetSessionIds(NamedTuple):
-    """A generator of the bridge yields this to get the ids of its ZooKeeper sessions."""
+    """A request handler of the ZooKeeper bridge yields this to get the ids of its ZooKeeper sessions."""
 
 
 class SessionIds(NamedTuple):

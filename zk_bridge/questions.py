@@ -1,4 +1,4 @@
-"""A table that maps each bridge request to the generator that handles it."""
+"""A table that maps each request to the bridge to the generator that handles it."""
 
 from __future__ import annotations
 

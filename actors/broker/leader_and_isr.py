@@ -45,7 +45,7 @@ RoleOrder = BecomeLeader | BecomeFollower
 
 
 class LeaderAndIsrRequests:
-    """A handler of LeaderAndIsr requests, which processes one request at a time."""
+    """Handles LeaderAndIsr requests, one at a time."""
 
     def __init__(self, hosted: HostedPartitions, topics: HostedTopics, log_dirs: LogDirs) -> None:
         self._hosted = hosted

@@ -33,7 +33,7 @@ _log = logging.getLogger("kafka.server.ReplicaManager")
 
 
 class StopReplicaRequests:
-    """A handler of StopReplica requests, which processes one request at a time."""
+    """Handles StopReplica requests, one at a time."""
 
     def __init__(
         self, hosted: HostedPartitions, topics: HostedTopics, log_dirs: LogDirs, maintenance: LogMaintenance

@@ -35,7 +35,7 @@ SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": 
 
 
 class Entity(NamedTuple):
-    """The entity of a configs command.
+    """The broker or topic whose configs a command describes or alters.
 
     `name` is None for all entities of the type, ALL_BROKERS for the cluster-wide default.
     """

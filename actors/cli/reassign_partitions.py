@@ -21,7 +21,7 @@ from actors.core.refusal import Refused
 
 
 class ActionOptions(NamedTuple):
-    """The options that an action of the command requires and permits."""
+    """The options that one action of `reassign-partitions` requires and permits."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ Answer = Callable[[Message], Any]
 
 
 class ReassignmentAdmin:
-    """The actions of the command.
+    """The actions of `kafka-actors reassign-partitions`.
 
     They raise CommandFailed, and Refused if a core rule is violated.
 

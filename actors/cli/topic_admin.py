@@ -95,7 +95,7 @@ class TopicView(NamedTuple):
 
 
 class TopicAdmin:
-    """The actions of the command; `ask` queries ZooKeeper and `print_line` prints a line.
+    """The actions of `kafka-actors topics`.
 
     The actions raise TopicCommandFailed, and Refused if a core rule is violated, both with Kafka's text.
     """

@@ -23,7 +23,7 @@ from messages.trace.schema import FULL
 
 
 class Subject(NamedTuple):
-    """A kind of object that `why` explains (partition, topic, broker, transaction), and its form in the command."""
+    """A kind of object that `kafka-actors why` explains, such as a partition, and how its name is written."""
 
     form: str
     read: Callable[[str], object]

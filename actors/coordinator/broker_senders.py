@@ -16,7 +16,7 @@ from messages.transactions import StartRequestSender, StartTransactionMarkers, S
 
 
 class BrokerSenders(Dispatcher):
-    """The base class of actors with one sender for each broker."""
+    """The base class of actors that have a child actor for each broker, which sends requests to this broker."""
 
     SENDER: type[RequestSender[Any]]
     """Class of the senders."""

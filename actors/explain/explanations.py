@@ -1,5 +1,4 @@
-"""The functions that compose the explanations of `kafka-actors why` from the facts of a trace, one per question about a
-kind of subject.
+"""Compose the text of `kafka-actors why` from the facts of a trace: one function for each kind of question.
 
 Rule: An answer is a list of lines. Each line has the trace position that shows it; a line about missing records has
       none.

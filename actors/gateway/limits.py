@@ -160,7 +160,9 @@ class MemoryPool:
 
 
 class TraceRateLimit:
-    """The limit on the trace bytes of one connection: `rate` bytes per second, with a burst of one second."""
+    """The limit on the rate at which one client connection may cause trace data: `rate` bytes per second, with a burst
+    of one second.
+    """
 
     def __init__(self, rate: int) -> None:
         self._rate = rate

@@ -95,7 +95,7 @@ class NodePorts(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A running node of the cluster, with its ZooKeeper session and its network."""
+    """A running node of the in-memory cluster, with its ZooKeeper session."""
 
     node: Node
     store: MemoryStore

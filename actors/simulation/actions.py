@@ -82,7 +82,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics that exist at one point of a schedule while it is drawn, with their replicas."""
+    """The topics that exist at one point of a random schedule, with their replicas, while the schedule is generated."""
 
     brokers: int
     partitions: int

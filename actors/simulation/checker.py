@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """An observation: a partition's state was written to ZooKeeper; `before` is None if the znode is new."""
+    """Observed by the invariants: a partition's state was written to ZooKeeper; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """An observation: /controller_epoch was written to ZooKeeper."""
+    """Observed by the invariants: /controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -103,7 +103,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """An observation: a controller sent a request to a broker."""
+    """Observed by the invariants: a controller sent a request to a broker."""
 
     source: str
     target: str
@@ -112,7 +112,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """An observation: an actor's message handler raised an exception."""
+    """Observed by the invariants: an actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -121,8 +121,9 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """An observation: /controller was deleted, by its owner, by another session, or by the server (session 0) at
-    expiry.
+    """Observed by the invariants: /controller was deleted.
+
+    It was deleted by its owner, by another session, or by the server at an expiry (session 0).
     """
 
     owner: int
@@ -131,7 +132,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """An observation: the active controller handled one of the `CHECKED_EVENTS` and is idle again.
+    """Observed by the invariants: the active controller handled one of the `CHECKED_EVENTS` and is idle again.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -150,7 +151,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """An observation: the high watermark of a leader changed within one leader epoch."""
+    """Observed by the invariants: the high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -168,17 +169,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """An observation: for some time there were no faults and no actions, so all brokers must agree."""
+    """Observed by the invariants: for some time there were no faults and no actions, so all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """An observation: an idle cluster returned its metadata, its records and its consumer groups."""
+    """Observed by the invariants: an idle cluster returned its metadata, its records and its consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """Passed to the invariants every half second of simulated time, for those that check how long a state lasts."""
+    """A timer: it lets the invariants check every half second of simulated time how long a state has lasted."""
 
 
 LATELY = 30.0

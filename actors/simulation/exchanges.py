@@ -100,7 +100,7 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """An observation: a node responded to a request.
+    """Observed by the invariants: a node responded to a request.
 
     Attributes:
         at: When the request arrived.

@@ -77,7 +77,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 @attrs.frozen
 class AssignmentReceived:
-    """An observation: a group member received its assignment for a generation."""
+    """Observed by the invariants: a group member received its assignment for a generation."""
 
     group: SimulatedGroup
     generation: int

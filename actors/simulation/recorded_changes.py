@@ -37,8 +37,9 @@ VALID_PREVIOUS_STATES: Mapping[State, frozenset[State]] = {
 
 @attrs.frozen
 class StateChanged:
-    """An observation: a controller changed the state of partitions or replicas to `target`; `before` has the previous
-    states.
+    """Observed by the invariants: a controller changed the state of partitions or replicas.
+
+    `before` has the previous states, `target` is the new one.
     """
 
     node: int

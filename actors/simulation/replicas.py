@@ -50,7 +50,7 @@ class LogView:
 
 @attrs.frozen
 class HighWatermarkRaised:
-    """An observation: a leader raised the high watermark, which committed records of its log."""
+    """Observed by the invariants: a leader raised the high watermark, which committed records of its log."""
 
     node: int
     partition: TopicPartition

@@ -68,8 +68,10 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """An observation: a reader received the last stable offset and the log end offset of a leader; `starts` is how
-    often the leader's node has started."""
+    """Observed by the invariants: a reader received the last stable and the log end offset of a leader.
+
+    `starts` is how often the leader's node has started.
+    """
 
     node: int
     starts: int

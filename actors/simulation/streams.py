@@ -16,7 +16,9 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch of a stream: its first sequence number, its number of records, and where it was acknowledged."""
+    """A batch that a producer sent: its first sequence number, its number of records, and the offset in its
+    acknowledgement.
+    """
 
     first: int
     size: int
@@ -49,6 +51,6 @@ class ProducerStream:
 
 @attrs.frozen
 class StreamBroken:
-    """A response to a producer contradicts earlier ones; `text` describes how."""
+    """A response to a producer contradicts the acknowledgements of earlier batches; `text` describes how."""
 
     text: str

@@ -63,7 +63,7 @@ def resting_snapshots(run: Run, until: int, kept: Collection[Snapshot]) -> set[i
 
 
 class _Watching:
-    """An observer of a replay that compares the part after each delivery to its actor."""
+    """A replay observer that compares one part of an actor's state before and after each delivery to the actor."""
 
     def __init__(self, path: StatePath) -> None:
         self.base: LocalBase | None = None

@@ -84,7 +84,7 @@ class KeptSnapshots:
 
 
 class Debugger:
-    """A position in a run, after delivery `n`, that moves both ways.
+    """Walks a recorded run forwards and backwards; its position is after delivery `n`.
 
     Attributes:
         run: The run.

@@ -1,4 +1,4 @@
-"""The facts and answers of `actors.explain`, as the trace's reader returns them."""
+"""The facts and the explanations of `actors.explain`, as `kafka_actors.trace` returns them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from messages.trace.text import records_of
 
 
 class TraceFollower:
-    """The traces below a folder, each part of which is read once.
+    """Reads the traces below a folder while they grow, each part once.
 
     Attributes:
         running: Whether a node was still recording at the last `poll`.

@@ -50,7 +50,7 @@ class DeliveryId(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A cause of a delivery: its id, and whether the message crossed from another run.
+    """A delivery that caused another one, and how the cause was found.
 
     `shared`: a request or write that other deliveries may have as their cause, too.
     """

@@ -17,15 +17,15 @@ ACTORS = (NodeActor,)
 
 
 class ActorNotFound(TraceError):
-    """No actor, or more than one, has the given name at a moment."""
+    """The name of an actor matches no actor, or several, after this delivery."""
 
 
 class StateNotShown(TraceError):
-    """An actor holds a value that has no plain form."""
+    """The state of an actor has a value that cannot be shown as plain data."""
 
 
 class Moment:
-    """A node after one of its deliveries.
+    """The state of a node after one of its deliveries.
 
     Attributes:
         run: The run.

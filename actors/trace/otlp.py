@@ -60,7 +60,7 @@ class _Span:
 
 
 class OtlpWriter:
-    """One export of a trace.
+    """Writes a trace as OTLP spans.
 
     Attributes:
         spans: Number of spans written.

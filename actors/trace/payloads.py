@@ -14,14 +14,14 @@ _T = TypeVar("_T")
 
 
 class EndpointRead(msgspec.Struct):
-    """The endpoint of a Transmit."""
+    """Decoded from a recorded Transmit: the endpoint of its connection."""
 
     host: str
     port: int
 
 
 class TransmitRead(msgspec.Struct):
-    """What is read from a Transmit: all but the fields of the request that it carries."""
+    """Decoded from a recorded Transmit: everything except the fields of its Kafka request."""
 
     channel: str
     correlation_id: int
@@ -32,14 +32,14 @@ class TransmitRead(msgspec.Struct):
 
 
 class ReturnRead(msgspec.Struct):
-    """What is read from a Received or a TransmitFailed message."""
+    """Decoded from a recorded Received or TransmitFailed: the ids of the request that has ended."""
 
     channel: str
     correlation_id: int
 
 
 class RequestRead(msgspec.Struct):
-    """What is read from a ClientRequest: all but the fields of the Kafka request that it carries."""
+    """Decoded from a recorded ClientRequest: everything except the fields of its Kafka request."""
 
     connection: int
     correlation_id: int
@@ -48,39 +48,39 @@ class RequestRead(msgspec.Struct):
 
 
 class RequestsRead(msgspec.Struct):
-    """What is read from a ClientRequests message."""
+    """Decoded from a recorded ClientRequests: its requests."""
 
     requests: list[RequestRead]
 
 
 class ResponseRead(msgspec.Struct):
-    """What is read from a ClientResponse: all but the Kafka response that it carries."""
+    """Decoded from a recorded ClientResponse: everything except its Kafka response."""
 
     connection: int
     correlation_id: int
 
 
 class ResponsesRead(msgspec.Struct):
-    """What is read from a ClientResponses message."""
+    """Decoded from a recorded ClientResponses: its responses."""
 
     responses: list[ResponseRead]
 
 
 class StoreRequestRead(msgspec.Struct):
-    """The part of a recorded StoreRequest that links need: its id."""
+    """Decoded from a recorded read or write of ZooKeeper: its id."""
 
     id: int
 
 
 class StoreReplyRead(msgspec.Struct):
-    """The parts of a recorded StoreReply that links need: its id and error code."""
+    """Decoded from a recorded StoreReply: its id and error code."""
 
     id: int
     code: int = OK
 
 
 class WatchesRead(msgspec.Struct):
-    """The znodes of a StoreArm."""
+    """Decoded from a recorded StoreArm: the znodes to watch."""
 
     data: list[str]
     children: list[str]
@@ -88,14 +88,14 @@ class WatchesRead(msgspec.Struct):
 
 
 class WritesRead(msgspec.Struct):
-    """The operations of a StoreWrite."""
+    """Decoded from a recorded StoreWrite: its id and operations."""
 
     id: int
     ops: list[tuple[Any, ...]]
 
 
 class WatchEventRead(msgspec.Struct):
-    """A WatchEvent."""
+    """Decoded from a recorded WatchEvent: its znode and kind."""
 
     path: str
     kind: str

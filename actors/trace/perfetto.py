@@ -49,7 +49,7 @@ _ANNOTATION = key(4, 2)
 
 
 class ExportCounts(NamedTuple):
-    """What an export contains: slices, flows with both ends, and facts."""
+    """The numbers of slices, complete flows (arrows) and facts in an exported Perfetto trace."""
 
     slices: int
     flows: int
@@ -57,7 +57,7 @@ class ExportCounts(NamedTuple):
 
 
 class _PendingSlice:
-    """A delivery whose slice is not yet written, and the flows that begin or end in it."""
+    """A delivery whose Perfetto slice is not yet written, and the ids of the arrows that begin or end in it."""
 
     __slots__ = ("begins", "delivery", "ends")
 
@@ -68,7 +68,7 @@ class _PendingSlice:
 
 
 class _Lane:
-    """What is kept of one run while it is read."""
+    """The state of a Perfetto export for one run: its threads and the slices that are not yet written."""
 
     def __init__(self, place: int, process: int, offset_ns: int) -> None:
         self.place = place
@@ -103,7 +103,7 @@ def write_perfetto(trace: Trace, out: BinaryIO, facts: Iterable[TraceFact] = ())
 
 
 class _PerfettoWriter:
-    """One export."""
+    """Writes a trace in Perfetto's format."""
 
     def __init__(self, trace: Trace, out: BinaryIO) -> None:
         self._trace = trace

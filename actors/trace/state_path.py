@@ -28,7 +28,7 @@ class BadPath(TraceError):
 
 
 class StatePath(NamedTuple):
-    """An actor, by class or address, and the steps to a part of what it holds: (is a key, text)."""
+    """The path to a part of an actor's state: the actor, by class or address, then attribute names and keys."""
 
     actor: str
     steps: tuple[tuple[bool, str], ...]

@@ -1,4 +1,4 @@
-"""Facts: the information in the records of a run about a cluster, as values.
+"""Facts: what the records of a run say about the cluster, as typed values.
 
     for fact in facts(run):
         print(fact.place.at, fact)

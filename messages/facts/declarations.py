@@ -50,7 +50,7 @@ class ControllerEvent(NamedTuple):
 
 
 class ControllerEventHandled(NamedTuple):
-    """The end of a controller's event, with its times."""
+    """A controller finished handling an event: when the event was queued, started and finished."""
 
     place: TracePosition
     event: ControllerEvent
@@ -110,7 +110,7 @@ class BrokersRead(NamedTuple):
 
 
 class ControllerTermChanged(NamedTuple):
-    """The start or the end of a controller's term: a start has an `epoch`, an end has the reason `why` or an event."""
+    """A controller's term began (`epoch` is known) or ended (because of `event`, or for the reason in `why`)."""
 
     place: TracePosition
     broker: int

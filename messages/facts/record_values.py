@@ -1,4 +1,4 @@
-"""The values of a message that tables of records have columns for (`spark.columns`).
+"""The values that the record tables of Spark have columns for (`spark.columns`), read from messages.
 
 A field of `RecordValues` declares a column, and the functions for the message types with such a value fill it. Messages
 are read by their classes; a message inside a message is decoded only if it also has values.

@@ -57,7 +57,8 @@ _TYPE, _PAYLOAD = 7, 11
 
 
 class FrameText(MessageEncoder):
-    """Encodes records to the compressed text of one frame: `take` the records, then call `step` until it returns False.
+    """An encoder of trace records into the compressed text of one frame: add records by `take`, then call `step` until
+    it returns False.
 
     `inputs`: messages that actors sent are written without payloads (rule 3).
     """

@@ -124,8 +124,8 @@ def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -
 
 
 class _Class:
-    """The target type of a protocol struct: a message, a TopicPartition, a plain value, or None if the struct is
-    ignored.
+    """The Python type of a protocol struct and its attributes: a message class, TopicPartition, a plain value, or None
+    for an ignored struct.
 
     `hints` are its attributes with their types.
     """

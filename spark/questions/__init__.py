@@ -1,1 +1,1 @@
-"""The sections of a summary; each module transforms Spark data frames (`spark.summary` has the table)."""
+"""The sections of a summary, one module for each (`spark.summary` has the list); they use Spark data frames."""

@@ -23,7 +23,7 @@ from messages.log_dir_requests import (
 
 
 class FoundLog(NamedTuple):
-    """A log on disk.
+    """A partition's log that was found on disk: its directory, its size, and whether a replica uses it.
 
     It has its directory, its size in bytes (-1 if it was deleted meanwhile), and whether it is hosted or a future log.
     """

@@ -23,7 +23,8 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """Identifies a controller's request in log lines.
+    """The controller's request that a log line is about: its name, its correlation id, and the controller's id and
+    epoch.
 
     It has the request's name, the controller's id and epoch, and the correlation id.
     """

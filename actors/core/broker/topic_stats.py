@@ -62,7 +62,7 @@ def metric(figure: str) -> str:
 
 
 class TopicStats:
-    """The counts of one actor that are not yet published."""
+    """The increases of an actor's counters by topic that are not yet published as metrics."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}

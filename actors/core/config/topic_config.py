@@ -21,7 +21,7 @@ class InvalidConfig(Refused):
 
 
 class ConfigType(NamedTuple):
-    """The type of a config: Kafka's name of the type, and a function that returns the problem of a value."""
+    """The type of a config: the type's name in Kafka, and a function that returns what is wrong with a value."""
 
     type: str
     problem: Callable[[str], str | None]

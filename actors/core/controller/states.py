@@ -113,7 +113,7 @@ class Table:
 
 
 class StateChangeRequest(NamedTuple):
-    """A requested state change of partitions or replicas, with the collections of those that did not change."""
+    """One call that requested a state change, with the partitions that it named and those whose state did not change."""
 
     n: int
     target: State
@@ -127,7 +127,7 @@ class StateChangeRequest(NamedTuple):
 
 
 class History:
-    """The latest state changes that were requested.
+    """The last calls that requested state changes of partitions or replicas.
 
     It keeps the calls' own sequences, which no longer change. A lookup searches them, and is needed only for an
     error message. A history per partition would cost 40 MB.

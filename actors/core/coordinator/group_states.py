@@ -48,7 +48,9 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 
 
 class GroupAction(enum.Enum):
-    """The handling of a request that passed all checks; the value is its description for the documentation."""
+    """What a group does with a request that passed all checks. The values are the descriptions in the generated
+    documentation.
+    """
 
     ADMIT = "taken in"
     REBALANCE = "joins the rebalance"

@@ -72,8 +72,8 @@ AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 
 
 class TransactionAction(enum.Enum):
-    """The coordinator's action for a request without an immediate result; the value is its description for the
-    documentation.
+    """What the transaction coordinator does with a request that it cannot answer at once. The values are the
+    descriptions in the generated documentation.
     """
 
     INITIALIZE = "the epoch is raised, or a new producer id given"

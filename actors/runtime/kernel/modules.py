@@ -1,4 +1,4 @@
-"""Names of modules for traces, which are the same in the repository and in the installed package.
+"""The module names that traces contain. They are the same in the repository and in the installed package.
 
 In the wheel the names of internal packages begin with `kafka_actors._internal.`. Traces omit this prefix, so either
 installation can replay a trace of the other.

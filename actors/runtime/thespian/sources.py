@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The loaded sources of an actor system, the address of its source authority, and the subscribers to changes."""
+    """The actor source code (zip files) that an actor system has loaded, its source authority, and the subscribers to
+    changes.
+    """
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
         self._send = send

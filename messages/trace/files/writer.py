@@ -76,7 +76,7 @@ def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
 
 
 class _Segment(NamedTuple):
-    """A segment of the run that is complete."""
+    """A complete segment of a run's trace file."""
 
     number: int
     path: Path
