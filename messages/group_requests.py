@@ -225,7 +225,7 @@ class OffsetFetchTopic:
 
 @message
 class OffsetFetchRequest:
-    """A client's request for committed offsets (API key 9); from version 2 on, `topics` None requests all.
+    """A client's request for committed offsets (API key 9). From version 2 on, `topics` may be None: all topics.
 
     `require_stable`: reject offsets with a pending transactional commit.
     """

@@ -498,7 +498,7 @@ class BackOff:
 
 @message
 class Replicate:
-    """A request to a follower's actor to append the records that it fetched from the leader; the reply is Replicated.
+    """A request to a follower's actor to append records that a fetcher read from the leader; the reply is Replicated.
 
     The records begin at `fetch_offset`, and come from the leader of `leader_epoch`.
     """

@@ -109,7 +109,7 @@ class DebugPrompt:
             return False
         found = COMMANDS.get(name) or next((COMMANDS[each] for each in COMMANDS if each.startswith(name)), None)
         if found is None:
-            raise DebugCommandError(f"no command {name!r}; `help` lists them")
+            raise DebugCommandError(f"Unknown command {name!r}. Enter `help` for a list of the commands.")
         found.do(self, argument.strip())
         self._notes()
         return True

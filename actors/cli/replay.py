@@ -61,7 +61,8 @@ def command(
     causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state,
     --changed and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
     or a class name if the run has only one actor of that class; PATH is as --state prints it: _context.epoch, or
-    _channels[1]. --diff compares all actors, or that of --state.
+    _channels[1]. --diff compares all actors, or with --state only
+    the named actor.
     """
     try:
         if changed is not None or diff is not None:

@@ -57,8 +57,7 @@ class ControllerEventHandled(NamedTuple):
 
 
 class StateWrite(NamedTuple):
-    """A write of a partition's state: the node, the controller event that caused it, and the time when ZooKeeper
-    confirmed it.
+    """A write of a partition's state to its znode, with the controller and the controller event that caused the write.
 
     `version` is that of its znode, -1 if unknown. `read`: `by` read the state, but did not write it. The write itself
     is not recorded, because its writer was killed before ZooKeeper's answer, or has no trace.
@@ -110,7 +109,7 @@ class BrokersRead(NamedTuple):
 
 
 class ControllerTermChanged(NamedTuple):
-    """A controller's term began (`epoch` is known) or ended (because of `event`, or for the reason in `why`)."""
+    """A controller's term began (its `epoch` is set) or ended (its `event` or its `why` has the reason)."""
 
     place: TracePosition
     broker: int

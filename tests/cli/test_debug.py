@@ -103,7 +103,7 @@ def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("jump", "no command 'jump'; `help` lists them"),
+        ("jump", "Unknown command 'jump'. Enter `help` for a list of the commands."),
         ("goto x", "'x' is not the number of a delivery"),
         ("goto", "the number is missing"),
         ("until", "until what? Name a message"),

@@ -113,7 +113,7 @@ class Table:
 
 
 class StateChangeRequest(NamedTuple):
-    """One call that requested a state change, with the partitions that it named and those whose state did not change."""
+    """One call that requested a state change: the partitions that it named, and those whose state did not change."""
 
     n: int
     target: State

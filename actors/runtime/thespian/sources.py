@@ -59,7 +59,7 @@ class Sources:
         except Exception as error:
             log.error("Failed to load the source code of actors with hash %s: %s", verdict.sourceHash, error)
             return
-        log.info("Actor source %s loaded, %d modules", verdict.sourceHash, len(names))
+        log.info("Loaded actor source code with hash %s: %d modules", verdict.sourceHash, len(names))
         self._zips[verdict.sourceHash] = verdict.sourceZip
         for ref in self._subscribers:
             self._send(ref, LoadedSource(verdict.sourceHash, ""))

@@ -23,9 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file. `names` is the number of text columns in a line, `numbers` that of the integer
-    columns after them.
-    """
+    """A checkpoint file. Each line has text columns, then integer columns; `names` and `numbers` count them."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path
