@@ -4,9 +4,9 @@ A handler sends a request by `yield from ask(question)`. The runtime (`actors.ru
 question)` to the actor that the question's class names in `asks`, and resumes the handler with the result of the
 `Answer` with that id.
 
-A long handler works in slices of at most SLICE items and pauses between two slices (`in_slices`, or `yield Pause()` in
-a loop over `slices`). During a pause other actors of the node handle messages; the handler's own actor handles no other
-event. Dicts with an entry per partition grow one at a time (`grow_tables`).
+A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. The runtime
+keeps the budget of a turn: it pauses the handler when the parts of this turn amount to a full one. During a pause other
+actors of the node handle messages; the handler's own actor handles no other event.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ E = TypeVar("E")
 
 SLICE = 1_000
 """Maximum number of items, and of open questions, that an event handler processes before other actors get a turn."""
+
+AHEAD = 2
+"""Number of flows of `for_each` whose first question is in flight while an earlier one is processed.
+
+Otherwise the controller and ZooKeeper wait for each other between parts.
+"""
 
 FULL = tuple((2 << bits) // 3 for bits in range(14, 24))
 """Maximum number of entries of a dict with 16,384 slots, 32,768, and so on. One more entry doubles the dict."""
@@ -47,6 +53,13 @@ class Pause(Instruction):
     __slots__ = ()
 
 
+class Worked(NamedTuple):
+    """An event handler yields this after a part of a loop. The runtime pauses it if the turn is used up: the shares of
+    a turn add up to 1."""
+
+    share: float
+
+
 class AskAll(NamedTuple):
     """An event handler yields this to send requests to several actors at once, given as (address, request) pairs."""
 
@@ -65,7 +78,7 @@ class Await(NamedTuple):
     ticket: int
 
 
-Step = Question[object] | AskAll | Begin | Await | Instruction
+Step = Question[object] | AskAll | Begin | Await | Worked | Instruction
 """Values that an event handler yields."""
 
 Flow = Generator[Step, object, T]
@@ -134,24 +147,43 @@ def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
     return results
 
 
-def overlapped(flows: Iterable[Flow[None]], ahead: int) -> Flow[None]:
-    """Run the flows one after another with a pause between two, but send the first question of the next `ahead` flows
-    early.
+def for_each(
+    items: Iterable[E],
+    step: Callable[[Sequence[E]], Flow[None] | None],
+    size: int = SLICE,
+    where: Callable[[E], bool] | None = None,
+) -> Flow[None]:
+    """Call `step` with parts of at most `size` items, in order. A part of that size uses up a turn.
 
-    The receiver of the questions thus has work while a flow waits for its answer. The steps of a flow before its first
-    question must not depend on the steps of earlier flows after theirs.
+    If `step` returns a flow, the flows run one after another, but the first question of the next AHEAD flows is sent
+    early. So the receiver of the questions has work while a flow waits for its answer. What a flow does before its
+    first question must not depend on what earlier flows do after theirs.
+
+    Args:
+        items: They must not change during the loop.
+        where: Only the items that pass this test are passed on; None for all. All are tested before the first step.
     """
+    if where is not None:
+        items = yield from select(items, where)
     begun: deque[tuple[Flow[None], int]] = deque()
-    for number, flow in enumerate(flows):
-        if number:
-            yield Pause()
-        ticket = yield from _first_asked(flow)
-        if ticket is not None:
-            begun.append((flow, ticket))
-        if len(begun) > ahead:
-            yield from _ended(*begun.popleft())
+    for part in chunks(items, size):
+        flow = step(part)
+        if flow is not None:
+            ticket = yield from _first_asked(flow)
+            if ticket is not None:
+                begun.append((flow, ticket))
+            if len(begun) > AHEAD:
+                yield from _ended(*begun.popleft())
+        yield Worked(len(part) / size)
     while begun:
         yield from _ended(*begun.popleft())
+
+
+def select(items: Iterable[E], test: Callable[[E], bool]) -> Flow[list[E]]:
+    """Return the items that pass the test."""
+    found: list[E] = []
+    yield from for_each(items, lambda part: found.extend(filter(test, part)))
+    return found
 
 
 def _first_asked(flow: Flow[None]) -> Flow[int | None]:

@@ -13,7 +13,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 from actors.runtime import FlowActor
 from actors.runtime.flow.flow import MOST_AT_ONCE
 from messages.ask import Answer, Ask, AskFailed, ConnectionLoss, ControllerMoved, Failure, LostAnswer, Question
-from messages.flow.conversation import SLICE, Pause, ask_all, in_slices, overlapped, slices
+from messages.flow.conversation import SLICE, Pause, Worked, ask_all, for_each, in_slices, slices
 from tests.runtime.actors import World
 
 
@@ -353,7 +353,7 @@ def looking(*keys: str) -> Any:
             if key == "twice":
                 clerk.log.append((yield Lookup("again")))
 
-        yield from overlapped((flow(key) for key in keys), 2)
+        yield from for_each(keys, lambda part: flow(*part), 1)
         clerk.log.append("end")
 
     return event
@@ -454,6 +454,52 @@ def test_a_pause_lets_the_mail_pass_that_waits_and_then_the_flow_goes_on() -> No
     desk.base.run()
     assert (desk.clerk.log, desk.clerk.busy) == (["one", "poked", "two", "three", "other event"], False)
     assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue", "Continue"]
+
+
+@pytest.mark.parametrize(
+    ("loops", "pauses"),
+    [
+        ([2], 0),
+        ([3], 1),
+        ([2, 2], 1),
+        ([1, 1, 1, 1, 1, 1, 1], 2),
+        ([7], 2),
+    ],
+)
+def test_the_loops_of_a_turn_share_its_budget(loops: list[int], pauses: int) -> None:
+    """A part of three items uses up a turn, whichever loops they belong to."""
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        for count in loops:
+            yield from for_each(range(count), clerk.log.extend, 3)
+
+    desk.events(event)
+    assert desk.clerk.log == [number for count in loops for number in range(count)]
+    assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue"] * pauses
+
+
+def test_an_answer_begins_a_turn_with_a_budget_of_its_own() -> None:
+    desk = Desk()
+
+    def event(clerk: Clerk) -> Generator[Any, Any, None]:
+        for key in ("a", "b", "c"):
+            yield from for_each(range(2), clerk.log.extend, 3)
+            clerk.log.append((yield Lookup(key)))
+
+    desk.events(event)
+    desk.answer()
+    desk.answer()
+    desk.answer()
+    assert desk.clerk.log == [0, 1, "A", 0, 1, "B", 0, 1, "C"]
+    assert "Continue" not in [type(message).__name__ for message in desk.journal.messages("sent")]
+
+
+def test_only_the_items_that_pass_a_test_are_passed_on_in_full_parts() -> None:
+    parts: list[list[int]] = []
+    for step in for_each(range(10), lambda part: parts.append(list(part)), 2, lambda number: number % 3 == 0):
+        assert isinstance(step, Worked)
+    assert parts == [[0, 3], [6, 9]]
 
 
 def test_preemption_ends_a_pause_and_its_wake_up_comes_to_nothing() -> None:

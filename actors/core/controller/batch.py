@@ -20,9 +20,10 @@ from __future__ import annotations
 import logging
 import operator
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain, islice, repeat
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from actors.core.controller import log_text
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
@@ -35,8 +36,8 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import SLICE, Flow, Pause, chunks, grow_tables, in_turns
-from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
+from messages.flow.conversation import Flow, for_each
+from messages.parts import LeaderAndIsrPart, StopReplicaPart
 from messages.probes import probe
 from messages.protocol_version import at_least
 from messages.requests import (
@@ -50,6 +51,9 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import maker
+
+E = TypeVar("E")
+P = TypeVar("P")
 
 log = logging.getLogger("state.change.logger")
 
@@ -119,13 +123,20 @@ class _LeaderAndIsrPart(NamedTuple):
     def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _LeaderAndIsrPart:
         return cls(LeaderAndIsrPart(entries), Counter(map(_LED_BY, entries)))
 
+    @classmethod
+    def next_of(
+        cls, before: Iterator[_LeaderAndIsrPart], entries: tuple[LeaderAndIsrPartitionState, ...]
+    ) -> _LeaderAndIsrPart:
+        """Return a part with these entries: the next part of the previous broker if that is equal."""
+        shared = next(before, None)
+        return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
 
-def _stop_parts(
-    states: Iterable[StopReplicaPartitionState],
-) -> Flow[tuple[tuple[StopReplicaPart, ...], tuple[StopReplicaPartitionState, ...]]]:
-    """Return the states as full parts and the rest that the request itself holds; pause between slices."""
-    *ahead, rest = (yield from in_turns(tuple, chunks(states))) or ((),)
-    return tuple([StopReplicaPart(chunk) for chunk in ahead]), rest
+
+def _cut(items: Iterable[E], make: Callable[[tuple[E, ...]], P]) -> Flow[list[P]]:
+    """Return what `make` makes of each SLICE items."""
+    made: list[P] = []
+    yield from for_each(items, lambda part: made.append(make(tuple(part))))
+    return made
 
 
 class RequestBatch:
@@ -204,11 +215,6 @@ class RequestBatch:
             role = self._role(partition, leadership, assignment, last is not None and last.is_new)
         return role
 
-    def grow_tables(self, broker_id: int, count: int) -> Flow[None]:
-        """Grow the tables for `count` more roles of the broker, in turns."""
-        last_sent = self._leader_and_isr.get(broker_id, {})
-        yield from grow_tables(count, last_sent, self._context.last_sent, self._metadata_partitions)
-
     def _tell_all(self) -> None:
         """Add all brokers to the receivers of UpdateMetadata."""
         if not self._metadata_to_all:
@@ -244,18 +250,17 @@ class RequestBatch:
             sticks = sticky is not None and sticky.delete_partition
             states[partition] = _stop(partition, leader_epoch, delete or sticks)
 
-    def send(self) -> Flow[None]:
-        """Send all requests in the order of rule 2 and empty the batch."""
+    def send(self, announced: Iterable[TopicPartition] = ()) -> Flow[None]:
+        """Send all requests in the order of rule 2. A batch is sent once.
+
+        Args:
+            announced: Further partitions of UpdateMetadata, which are not in the batch.
+        """
         context = self._context
         versions = request_versions(context.settings.inter_broker_protocol_version)
         yield from self._send_leader_and_isr(versions[0])
-        yield from self._send_update_metadata(versions[1])
+        yield from self._send_update_metadata(versions[1], chain(self._metadata_partitions, announced))
         yield from self._send_stop_replica(versions[2])
-        tables: list[dict[TopicPartition, Any]] = [self._metadata_partitions, *self._leader_and_isr.values()]
-        for table in tables:
-            if len(table) > SLICE:  # entries are kept alive by the context; clearing still takes 1 ms
-                yield Pause()
-            table.clear()
 
     def _role(
         self,
@@ -288,7 +293,8 @@ class RequestBatch:
             broker = context.brokers.get(broker_id)
             if broker is None:
                 continue
-            shared_parts = yield from self._roles_parts(states.values(), shared_parts)
+            part_of = partial(_LeaderAndIsrPart.next_of, iter(shared_parts))
+            shared_parts = yield from _cut(states.values(), part_of)
             led: Counter[int] = Counter()
             for each in shared_parts:
                 led.update(each.leaders)
@@ -308,23 +314,6 @@ class RequestBatch:
                 tuple(parts),
             )
 
-    def _roles_parts(
-        self, states: Iterable[LeaderAndIsrPartitionState], before: Sequence[_LeaderAndIsrPart]
-    ) -> Flow[list[_LeaderAndIsrPart]]:
-        """Return the states in parts. Parts equal to those of the previous broker (`before`) are shared."""
-        remaining, shared_parts = iter(states), list[_LeaderAndIsrPart]()
-        for shared in chain(before, repeat(None)):
-            entries = tuple(islice(remaining, SLICE))
-            if not entries:
-                break
-            if shared_parts:
-                yield Pause()
-            if shared is not None and shared.part.entries == entries:
-                shared_parts.append(shared)
-            else:
-                shared_parts.append(_LeaderAndIsrPart.of(entries))
-        return shared_parts
-
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
         """Return the endpoints of these leaders. A leader without an inter-broker listener is logged and left out."""
         context, found = self._context, []
@@ -338,34 +327,27 @@ class RequestBatch:
                     found.append(LiveLeader(leader, endpoint.host, endpoint.port))
         return tuple(found)
 
-    def _send_update_metadata(self, version: int) -> Flow[None]:
+    def _send_update_metadata(self, version: int, partitions: Iterable[TopicPartition]) -> Flow[None]:
         context = self._context
         receivers = [context.brokers[b] for b in self._metadata_brokers if b in context.brokers]
         if not receivers:
             return
         all_online = context.all_online()
-        parts, count = list[UpdateMetadataPart](), 0
-        rest: tuple[UpdateMetadataPartitionState, ...] = ()
-        for chunk in chunks(self._metadata_partitions):
-            if rest:
-                parts.append(context.metadata_part(len(parts), rest))
-                yield Pause()
-            yield from grow_tables(len(chunk), context.last_sent)
-            rest = self._metadata_states(chunk, all_online)
-            count += len(rest)
+        states = yield from _cut(partitions, lambda part: self._metadata_states(part, all_online))
+        *ahead, rest = list(filter(None, states)) or [()]
+        parts = tuple([context.metadata_part(number, entries) for number, entries in enumerate(ahead)])
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
             log_text.listed([broker.id for broker in receivers]),
-            count,
+            sum(map(len, states)),
         )
-        ahead = tuple(parts)
         for broker in receivers:
             yield SendRequest(
                 broker.id,
                 UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
-                ahead,
+                parts,
             )
 
     def _metadata_states(
@@ -420,12 +402,12 @@ class RequestBatch:
                     [state for state in states.values() if state.delete_partition is delete] for delete in (True, False)
                 ]
             for stopped in requests:
-                parts, rest = yield from _stop_parts(stopped)
+                *ahead, rest = (yield from _cut(stopped, tuple)) or [()]
                 if rest:
                     log.info(
                         "%s Sending StopReplica request for %d replicas to broker %d",
                         context.tag,
-                        sum(len(part.entries) for part in parts) + len(rest),
+                        sum(map(len, ahead)) + len(rest),
                         broker_id,
                     )
                     if len(rest) > 1:
@@ -433,7 +415,7 @@ class RequestBatch:
                     yield SendRequest(
                         broker_id,
                         StopReplicaRequest(version, context.broker_id, context.epoch, broker.epoch, rest),
-                        parts,
+                        tuple(map(StopReplicaPart, ahead)),
                     )
 
 
@@ -444,8 +426,8 @@ def announce(
 
     Args:
         broker_ids: Receivers; None for all brokers.
+        partitions: Each partition once. A generator is run while the request is made.
     """
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())
-    yield from in_turns(lambda part: batch.add_update_metadata((), part), chunks(partitions, 4 * SLICE))
-    yield from batch.send()
+    yield from batch.send(partitions)

@@ -23,7 +23,6 @@ from actors.core.controller.context import BrokerEndpointNotAvailable, Controlle
 from actors.core.controller.instructions import CloseChannel, OpenChannel, RedirectChannel
 from actors.core.controller.partition_state_machine import move_partitions, trigger_online
 from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import Broker, TopicPartition
 from messages.events import BrokerChange, BrokerModifications
@@ -92,25 +91,23 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
 
     Lost replicas of topics queued for deletion are handled as failed deletions instead.
     """
-    leaderless = yield from chosen(
-        lambda tp: not context.is_online(context.leadership[tp].leader, tp) and not context.is_queued_for_deletion(tp),
-        context.leadership,
-    )
-    yield from move_partitions(context, leaderless, PartitionState.OFFLINE)
+
+    def is_kept(tp: TopicPartition) -> bool:
+        return not context.is_queued_for_deletion(tp)
+
+    def has_offline_leader(tp: TopicPartition) -> bool:
+        return not context.is_online(context.leadership[tp].leader, tp) and is_kept(tp)
+
+    def elected(tp: TopicPartition) -> bool:
+        return tp in waiting and tp not in context.leaderless
+
+    yield from move_partitions(context, context.leadership, PartitionState.OFFLINE, where=has_offline_leader)
     waiting = dict(context.leaderless)
     yield from trigger_online(context)
-    elected = frozenset((yield from chosen(lambda tp: tp not in context.leaderless, waiting)))
-    kept, queued = lost, {}
+    moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_kept)
     if context.queued:
-        for broker_id, partitions in lost.items():
-            kept = {
-                **kept,
-                broker_id: (yield from chosen(lambda tp: not context.is_queued_for_deletion(tp), partitions)),
-            }
-            queued[broker_id] = yield from chosen(context.is_queued_for_deletion, partitions)
-    moved = yield from move_replicas(context, kept, ReplicaState.OFFLINE, elected)
-    yield from deletion_steps.fail(context, queued)
-    if not (moved or elected):  # no request so far contains the live brokers
+        yield from deletion_steps.fail(context, lost)
+    if not moved and len(context.leaderless) == len(waiting):  # no request so far contains the live brokers
         yield from announce(context)
 
 
@@ -134,9 +131,7 @@ def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> 
         context.add_broker(broker)
         context.set_offline_dirs(broker.id, {})
     yield from announce(context, existing)
-    known: Iterable[TopicPartition] = context.leadership
-    if context.queued:
-        known = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
+    known = (tp for tp in context.leadership if not context.is_queued_for_deletion(tp))
     yield from announce(context, ids, known)
     hosted = yield from replicas_came_online(context, ids)
     yield from trigger_online(context)

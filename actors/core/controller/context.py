@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from actors.core.controller.slicing import Pauses
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages.cluster import (
     Broker,
@@ -32,7 +31,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import Flow, slices
+from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
@@ -265,12 +264,6 @@ class ControllerContext:
         """Return all replicas assigned to these brokers."""
         return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
 
-    def group_by_broker(self, partitions: Iterable[TopicPartition], replicas: ReplicasByBroker) -> None:
-        """Add each replica of these partitions to `replicas` once, also if an assignment names a broker twice."""
-        for partition in partitions:
-            for broker_id in dict.fromkeys(self.assignments[partition].replicas):
-                replicas.setdefault(broker_id, []).append(partition)
-
     def offline_replicas(self) -> ReplicasByBroker:
         """Return all assigned replicas that are not online."""
         offline: ReplicasByBroker = {}
@@ -383,13 +376,11 @@ class ControllerContext:
 
     def remove_topics(self, topics: Iterable[str]) -> Flow[None]:
         """Remove these topics and all their partitions."""
-        pauses = Pauses()
         for topic in topics:
-            for part in slices(tuple(self.topics.get(topic, {}).values())):
-                if topic not in self.queued:
-                    probe("T12 a topic that was removed by hand leaves no states behind")
-                self.remove_partitions(part)
-                yield from pauses.after(len(part))
+            partitions = tuple(self.topics.get(topic, {}).values())
+            if partitions and topic not in self.queued:
+                probe("T12 a topic that was removed by hand leaves no states behind")
+            yield from for_each(partitions, self.remove_partitions)
             self.topics.pop(topic, None)
 
     # ------------------------------------------------------------------------------------------------------- states

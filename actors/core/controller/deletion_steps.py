@@ -8,21 +8,19 @@ Rule 2: Without a queued topic, TopicDeletionActor is not asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller import replica_state_machine
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
-from actors.core.controller.replica_state_machine import by_broker, flat, move_replicas
-from actors.core.controller.slicing import Pauses, chosen
-from actors.core.controller.states import PartitionState, ReplicaState, State
+from actors.core.controller.replica_state_machine import flat, grouped, move_replicas, replicas_of
+from actors.core.controller.states import PartitionState, ReplicaState
 from messages.ask import AskFailed, Question
 from messages.cluster import PartitionReplica, TopicPartition
 from messages.events import PartitionModifications
-from messages.flow.conversation import Flow, ask, in_slices, slices
+from messages.flow.conversation import Flow, ask, for_each
 from messages.topic_deletion import (
     AnnounceDeletion,
     ChangePartitionStates,
@@ -77,26 +75,17 @@ def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
     it.
     """
     legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
-    concerned: ReplicasByBroker = {}
-    moving: ReplicasByBroker = {}
-    topics: dict[str, None] = {}
-    for broker_id, partitions in failed.items():
-        mine = concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
-        yield from in_slices(lambda part: topics.update(dict.fromkeys(tp.topic for tp in part)), mine)
-        states = context.replica_states.get(broker_id, {})
-        moving[broker_id] = yield from chosen(partial(_is_in_state, states, legal), mine)
+    partitions = (tp for failed_there in failed.values() for tp in failed_there)
+    topics = dict.fromkeys(tp.topic for tp in partitions if tp.topic in context.queued)
     if topics:
-        replicas = yield from flat(moving)
+        replicas = yield from flat(failed, lambda r: r.partition.topic in topics and _state(context, r) in legal)
         offline = yield from _offline(context, context.queued)
         yield from _follow(context, FailReplicaDeletions(tuple(topics), replicas, offline))
 
 
 def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None]:
     """Mark these replicas as deleted by their brokers."""
-    concerned: ReplicasByBroker = {}
-    for broker_id, partitions in deleted.items():
-        concerned[broker_id] = yield from chosen(lambda tp: tp.topic in context.queued, partitions)
-    replicas = yield from flat(concerned)
+    replicas = yield from flat(deleted, lambda r: r.partition.topic in context.queued)
     if replicas:
         offline = yield from _offline(context, context.queued)
         yield from _follow(context, CompleteReplicaDeletions(replicas, offline))
@@ -110,34 +99,30 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
         context.take_deletions(plan.steps[-1])
 
 
-def _is_in_state(
-    states: Mapping[TopicPartition, ReplicaState], wanted: Collection[State], partition: TopicPartition
-) -> bool:
-    return states.get(partition, ReplicaState.NON_EXISTENT) in wanted
-
-
 def _standing(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
     """Return the deletion states of these topics' replicas, from the state tables."""
     found = []
-    pauses = Pauses()
     for topic in topics:
-        parts = [context.deleting_topic(topic, ())]
-        for part in slices(tuple(context.topics.get(topic, {}).values())):
-            parts.append(context.deleting_topic(topic, part))
-            yield from pauses.after(len(part))
-        joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STANDING)
-        found.append(DeletingTopic(topic, *map(tuple, joined)))
+        found.append((yield from _standing_of(context, topic)))
     return tuple(found)
+
+
+def _standing_of(context: ControllerContext, topic: str) -> Flow[DeletingTopic]:
+    parts: list[DeletingTopic] = []
+    yield from for_each(_partitions(context, [topic]), lambda part: parts.append(context.deleting_topic(topic, part)))
+    joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STANDING)
+    return DeletingTopic(topic, *map(tuple, joined))
+
+
+def _partitions(context: ControllerContext, topics: Iterable[str]) -> list[TopicPartition]:
+    return [tp for topic in topics for tp in context.topics.get(topic, {}).values()]
 
 
 def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[PartitionReplica, ...]]:
     """Return the offline replicas of these topics."""
     if context.all_online():
         return ()
-    found: ReplicasByBroker = {}
-    for broker_id, partitions in context.offline_replicas().items():
-        found[broker_id] = yield from chosen(lambda tp: tp.topic in topics, partitions)
-    return (yield from flat(found))
+    return (yield from flat(context.offline_replicas(), lambda r: r.partition.topic in topics))
 
 
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
@@ -168,56 +153,39 @@ def _take_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[
 def _move_partitions(
     context: ControllerContext, step: ChangePartitionStates, imbalanced: dict[str, None]
 ) -> Flow[None]:
-    partitions = [tp for topic in step.topics for tp in context.topics.get(topic, {}).values()]
-    yield from move_partitions(context, partitions, PartitionState(step.state))
+    yield from move_partitions(context, _partitions(context, step.topics), PartitionState(step.state))
 
 
 def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbalanced: dict[str, None]) -> Flow[None]:
     target = ReplicaState(step.state)
-    moving: ReplicasByBroker = {}
-    yield from in_slices(lambda part: by_broker(part, moving), step.replicas)
     if target is ReplicaState.DELETION_INELIGIBLE:
-        yield from _take_new_offline(context, moving)
-    if (yield from move_replicas(context, moving, target)) == sum(map(len, moving.values())):
-        return
-    for broker_id, partitions in moving.items():
-        states = context.replica_states.get(broker_id, {})
-        there = partial(_is_in_state, states, (target,))
-        in_place = yield from chosen(there, partitions)
-        if len(in_place) < len(partitions):
-            imbalanced.update(dict.fromkeys(tp.topic for tp in partitions if not there(tp)))
+        yield from _take_new_offline(context, step.replicas)
+    moving = yield from grouped(step.replicas)
+    if (yield from move_replicas(context, moving, target)) < len(step.replicas):
+        imbalanced.update((r.partition.topic, None) for r in step.replicas if _state(context, r) is not target)
 
 
-def _take_new_offline(context: ControllerContext, moving: ReplicasByBroker) -> Flow[None]:
+def _take_new_offline(context: ControllerContext, replicas: Sequence[PartitionReplica]) -> Flow[None]:
     """Move new replicas to Offline first: a reassignment added them to a broker that has not been alive since.
 
     Kafka 3.9.1 moves them from NewReplica to ReplicaDeletionIneligible, which its own state machine refuses.
     """
-    new: ReplicasByBroker = {}
-    for broker_id, partitions in moving.items():
-        states = context.replica_states.get(broker_id, {})
-        found = yield from chosen(partial(_is_in_state, states, (ReplicaState.NEW,)), partitions)
-        if found:
-            new[broker_id] = found
-    if new:
-        yield from move_replicas(context, new, ReplicaState.OFFLINE)
+    new = yield from grouped(replicas, lambda r: _state(context, r) is ReplicaState.NEW)
+    yield from move_replicas(context, new, ReplicaState.OFFLINE)
+
+
+def _state(context: ControllerContext, replica: PartitionReplica) -> ReplicaState:
+    return context.replica_state(replica.broker_id, replica.partition)
 
 
 def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: dict[str, None]) -> Flow[None]:
-    partitions: list[TopicPartition] = []
-    for topic in step.topics:
-        partitions += context.topics.get(topic, {}).values()
-    yield from announce(context, partitions=partitions)
+    yield from announce(context, partitions=_partitions(context, step.topics))
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
     """Delete the topics' znodes, after StopWatching, so that TopicChange reports a topic that is re-created at once."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
-    gone: ReplicasByBroker = {}
-    for topic in step.topics:
-        yield from in_slices(
-            lambda part: context.group_by_broker(part, gone), tuple(context.topics.get(topic, {}).values())
-        )
+    gone = yield from replicas_of(context, _partitions(context, step.topics))
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)
     yield from ask(DeleteTopics(step.topics, context.epoch_zk_version))
     yield from context.remove_topics(step.topics)

@@ -16,6 +16,7 @@ Rule 5: A node that fails to begin a term backs off for one second. Kafka does n
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from actors.core.controller import (
     deletion_steps,
@@ -31,11 +32,10 @@ from actors.core.controller import (
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, Enqueue, OpenChannel
-from actors.core.controller.slicing import drop
 from messages.ask import AskFailed, ControllerMoved, SessionLost
 from messages.cluster import NO_CONTROLLER
 from messages.events import EVENTS, Reelect
-from messages.flow.conversation import Flow, ask
+from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
 from messages.zookeeper import (
     ControllerRead,
@@ -138,7 +138,18 @@ def resign(context: ControllerContext) -> Flow[None]:
     if was_active:
         yield from deletion_steps.end(context)
         yield from ask(StopWatching(TERM_EVENTS))
-    yield from drop(*tables)
+    for table in tables:
+        yield from _free(table)
+
+
+def _free(table: dict[object, object]) -> Flow[None]:
+    """Empty an unused table. Freeing 100,000 entries at once takes 20 ms and more."""
+
+    def free(part: Sequence[int]) -> None:
+        for _ in part:
+            table.popitem()
+
+    yield from for_each(range(len(table)), free)
 
 
 def _clear(context: ControllerContext, current: ControllerRead) -> Flow[ControllerRead]:

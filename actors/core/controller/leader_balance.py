@@ -17,15 +17,15 @@ Kafka: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeade
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from actors.core.controller import elections, log_text
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.elections import Candidates, Strategy
 from actors.core.controller.instructions import DelayedResponse, Enqueue
 from actors.core.controller.partition_state_machine import move_partitions
-from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState
 from actors.core.refusal import Refused
 from messages.admin_requests import (
@@ -49,7 +49,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
-from messages.flow.conversation import Flow, ask, in_slices
+from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections
@@ -99,21 +99,15 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
     if wanted is None:
         return API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)
     asked = [TopicPartition(topic.name, number) for topic in request.topics or () for number in topic.partitions]
-    if request.topics is None:
-        asked = yield from chosen(lambda tp: tp.topic not in context.queued, context.leadership)
-    electable: list[TopicPartition] = []
-    results: dict[TopicPartition, ElectedPartition] = {}
-
-    def sort(part: Sequence[TopicPartition]) -> None:
-        for partition in part:
-            try:
-                _check(context, partition, wanted)
-                electable.append(partition)
-            except Refused as refused:
-                if request.topics is not None or refused.code != ELECTION_NOT_NEEDED:
-                    results[partition] = ElectedPartition(partition.partition, refused.code, str(refused))
-
-    yield from in_slices(sort, list(dict.fromkeys(asked)))
+    everything = request.topics is None
+    electable, refusals = yield from _checked(
+        context, context.leadership if everything else dict.fromkeys(asked), wanted
+    )
+    results = refusals
+    if everything:
+        results = {
+            tp: each for tp, each in refusals.items() if each.error_code not in (ELECTION_NOT_NEEDED, INVALID_TOPIC)
+        }
     failures = yield from move_partitions(
         context, electable, PartitionState.ONLINE, wanted.strategy, allow_unclean=wanted.unclean
     )
@@ -128,7 +122,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
                 results[partition] = ElectedPartition(number, NONE)
                 expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
 
-    yield from in_slices(look, electable)
+    yield from for_each(electable, look)
     by_topic: dict[str, list[ElectedPartition]] = {}
     for partition, result in results.items():
         by_topic.setdefault(partition.topic, []).append(result)
@@ -137,6 +131,25 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
         return response
     leaders = tuple(ExpectedTopicState(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
     return DelayedResponse(response, leaders, request.timeout_ms)
+
+
+def _checked(
+    context: ControllerContext, partitions: Iterable[TopicPartition], wanted: ElectionType
+) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, ElectedPartition]]]:
+    """Return the partitions that need an election, and the results of the others."""
+    electable: list[TopicPartition] = []
+    refusals: dict[TopicPartition, ElectedPartition] = {}
+
+    def check_all(part: Sequence[TopicPartition]) -> None:
+        for partition in part:
+            try:
+                _check(context, partition, wanted)
+                electable.append(partition)
+            except Refused as refused:
+                refusals[partition] = ElectedPartition(partition.partition, refused.code, str(refused))
+
+    yield from for_each(partitions, check_all)
+    return electable, refusals
 
 
 def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:
@@ -165,25 +178,25 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
     settings = context.settings
     log.info("%s Processing automatic preferred replica leader election", context.tag)
     yield Enqueue(event, settings.leader_imbalance_check_interval_seconds)
-    preferred: dict[int, list[TopicPartition]] = {}
+    preferred, imbalanced = Counter[int](), Counter[int]()
+    wanted: ReplicasByBroker = {}
 
-    def sort(part: Sequence[TopicPartition]) -> None:
+    def count(part: Sequence[TopicPartition]) -> None:
         for partition in part:
             replicas = context.assignments[partition].replicas
             if replicas and partition.topic not in context.queued:
-                preferred.setdefault(replicas[0], []).append(partition)
+                preferred[replicas[0]] += 1
+                if not _led_by_preferred(context, partition):
+                    imbalanced[replicas[0]] += 1
+                    if _may_go_back(context, partition):
+                        wanted.setdefault(replicas[0], []).append(partition)
 
-    yield from in_slices(sort, tuple(context.assignments))
-    for broker_id in sorted(preferred):
-        mine = preferred[broker_id]
-        imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), mine)
-        if 100 * len(imbalanced) > settings.leader_imbalance_per_broker_percentage * len(mine):
-            log.info(
-                "%s Leader imbalance ratio for broker %d is %s",
-                *(context.tag, broker_id, len(imbalanced) / len(mine)),
-            )
-            wanted = yield from chosen(lambda tp: _may_go_back(context, tp), imbalanced)
-            yield from _elect(context, wanted, "AutoTriggered")
+    yield from for_each(context.assignments, count)
+    for broker_id in sorted(imbalanced):
+        if 100 * imbalanced[broker_id] > settings.leader_imbalance_per_broker_percentage * preferred[broker_id]:
+            ratio = imbalanced[broker_id] / preferred[broker_id]
+            log.info("%s Leader imbalance ratio for broker %d is %s", context.tag, broker_id, ratio)
+            yield from _elect(context, wanted.get(broker_id, []), "AutoTriggered")
 
 
 def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], trigger: str) -> Flow[None]:
@@ -193,17 +206,15 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
             *(context.tag, log_text.joined(partitions[: log_text.MOST]), trigger),
         )
-    fit = yield from chosen(lambda tp: tp in context.leadership and tp.topic not in context.queued, partitions)
-    if len(fit) < len(partitions):
-        unfit = yield from chosen(lambda tp: tp not in context.leadership or tp.topic in context.queued, partitions)
-        names = ", ".join(map(str, unfit))
+    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[PREFERRED])
+    unfit = [tp for tp, refused in refusals.items() if refused.error_code != ELECTION_NOT_NEEDED]
+    if unfit:
         log.error(
             "%s Skipping replica leader election (PREFERRED) for partitions that are unknown, new or being deleted: %s",
             context.tag,
-            names,
+            ", ".join(map(str, unfit)),
         )
-    imbalanced = yield from chosen(lambda tp: not _led_by_preferred(context, tp), fit)
-    if len(imbalanced) < len(fit):
+    if len(unfit) < len(refusals):
         probe("T11 a preferred leader is not elected again")
     yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)
 

@@ -27,6 +27,9 @@ log = logging.getLogger("state.change.logger")
 Failures = dict[TopicPartition, str]
 """Partition -> reason why its state did not change."""
 
+MOVES = 500
+"""Number of partitions or replicas moved at a time, with one read and one write, at about 10 microseconds each."""
+
 _FAILURES_LOGGED = 20
 
 

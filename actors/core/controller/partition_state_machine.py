@@ -12,7 +12,7 @@ Kafka: `PartitionStateMachine`, `ZkPartitionStateMachine`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -21,12 +21,18 @@ from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, target_replicas
 from actors.core.controller.elections import Candidates, Choice, Strategy
 from actors.core.controller.failures import passing
-from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
-from actors.core.controller.slicing import Pauses, chosen, sliced
+from actors.core.controller.leadership import (
+    MOVES,
+    Failures,
+    known_states,
+    log_failures,
+    read_states,
+    write_states,
+)
 from actors.core.controller.states import PartitionState, State, Table, Transition
 from messages.ask import AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
-from messages.flow.conversation import Flow, ask, chunks, grow_tables
+from messages.flow.conversation import Flow, ask, for_each
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
 
@@ -55,12 +61,16 @@ class PartitionStep:
 
 def move_partitions(
     context: ControllerContext,
-    partitions: Sequence[TopicPartition],
+    partitions: Iterable[TopicPartition],
     target: PartitionState,
     strategy: Strategy = elections.offline,
     allow_unclean: bool = False,
+    where: Callable[[TopicPartition], bool] | None = None,
 ) -> Flow[Failures]:
     """Move partitions to `target`.
+
+    Args:
+        where: Only the partitions that pass this test are moved; None for all.
 
     Returns:
         Partition -> reason, for each partition that failed. Illegal moves are only logged.
@@ -68,16 +78,18 @@ def move_partitions(
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
     begun: set[str] = set()
+    moving: list[TopicPartition] = []
     batch = RequestBatch(context)
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
+        moving.extend(part)
         states = [context.partition_state(tp) for tp in part]
         for row, legal in TABLE.sort(target, part, states, illegal):
             yield from row.make(PartitionStep(context, legal, target, strategy, allow_unclean, batch, failures, begun))
 
-    yield from sliced(move, partitions)
+    yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE)
-    context.history.moved(target, partitions, failures, illegal)
+    context.history.moved(target, moving, failures, illegal)
     log_failures(context, f"move to {target.value}", failures)
     yield from batch.send()
     return failures
@@ -85,10 +97,11 @@ def move_partitions(
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
     """Elect leaders for all leaderless partitions (of one topic), except those of topics queued for deletion."""
-    waiting = yield from chosen(
-        lambda tp: not context.is_queued_for_deletion(tp) and topic in (None, tp.topic), context.leaderless
-    )
-    return (yield from move_partitions(context, waiting, PartitionState.ONLINE))
+
+    def waits(partition: TopicPartition) -> bool:
+        return topic in (None, partition.topic) and not context.is_queued_for_deletion(partition)
+
+    return (yield from move_partitions(context, tuple(context.leaderless), PartitionState.ONLINE, where=waits))
 
 
 def start(context: ControllerContext) -> Flow[None]:
@@ -105,11 +118,7 @@ def start(context: ControllerContext) -> Flow[None]:
                 state = PartitionState.OFFLINE
             context.set_partition_state(partition, state)
 
-    pauses = Pauses()
-    for part in chunks(context.assignments):
-        yield from grow_tables(len(part), context.partition_states)
-        look(part)
-        yield from pauses.after(len(part))
+    yield from for_each(context.assignments, look)
     yield from trigger_online(context)
 
 

@@ -37,10 +37,9 @@ from actors.core.controller.context import (
 )
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Enqueue
-from actors.core.controller.leadership import Failures, log_failures, read_states, write_states
+from actors.core.controller.leadership import MOVES, Failures, log_failures, read_states, write_states
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import MOVES, chosen, sliced
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.refusal import Refused
 from messages.admin_requests import (
@@ -69,7 +68,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
-from messages.flow.conversation import Flow, ask
+from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import (
@@ -311,7 +310,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
 
 def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
     """Return the partitions whose whole target is in the ISR, or that are not being reassigned; watch the others."""
-    moving = yield from chosen(lambda tp: tp in context.reassigning, partitions)
+    moving = [tp for tp in partitions if tp in context.reassigning]
     behind = frozenset(moving)
     isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
@@ -319,7 +318,7 @@ def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition])
         read = yield from ask(GetPartitionStates(tuple(part), watch=True))
         isrs.update((tp, state.isr) for tp, state, _ in read.states if state is not None)
 
-    yield from sliced(look, moving)
+    yield from for_each(moving, look, MOVES)
     return [
         tp
         for tp in partitions
@@ -344,8 +343,8 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     hosting = {tp: context.assignments[tp].replicas for tp in partitions}
     for partition in partitions:
         context.set_assignment(partition, ReplicaAssignment(target_replicas(context.assignments[partition])))
-    led = yield from chosen(lambda tp: tp in context.leadership, partitions)
-    staying = yield from chosen(lambda tp: _leader_stays(context, tp), led)
+    led = [tp for tp in partitions if tp in context.leadership]
+    staying = [tp for tp in led if _leader_stays(context, tp)]
     kept = frozenset(staying)
     leaving = [tp for tp in led if tp not in kept]
     if leaving:
@@ -409,7 +408,7 @@ def _raise_epochs(
                 batch.add_leader_and_isr(known, partition, state, assignment, is_new=False)
                 batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
 
-    yield from sliced(rise, partitions)
+    yield from for_each(partitions, rise, MOVES)
     log_failures(context, "send a reassignment", failures)
     yield from batch.send()
 

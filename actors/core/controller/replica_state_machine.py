@@ -14,7 +14,8 @@ Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 
 import attrs
@@ -22,8 +23,14 @@ import attrs
 from actors.core.controller import log_text
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.leadership import Failures, known_states, log_failures, read_states, write_states
-from actors.core.controller.slicing import MOVES, Pauses, sliced
+from actors.core.controller.leadership import (
+    MOVES,
+    Failures,
+    known_states,
+    log_failures,
+    read_states,
+    write_states,
+)
 from actors.core.controller.states import ReplicaState, State, Table, Transition
 from messages.cluster import (
     NO_LEADER,
@@ -34,26 +41,39 @@ from messages.cluster import (
     TopicPartition,
     leader_isr_and_epoch,
 )
-from messages.flow.conversation import Flow, chunks, slices
+from messages.flow.conversation import Flow, for_each, select
 
 log = logging.getLogger("state.change.logger")
 
-
-def by_broker(replicas: Iterable[PartitionReplica], grouped: ReplicasByBroker) -> None:
-    """Add replicas to `grouped` by broker, in order."""
-    for partition, broker_id in replicas:
-        grouped.setdefault(broker_id, []).append(partition)
+Test = Callable[[TopicPartition], bool]
 
 
-def flat(replicas: ReplicasByBroker) -> Flow[tuple[PartitionReplica, ...]]:
-    """Return the replicas as a flat tuple."""
-    found: list[PartitionReplica] = []
-    pauses = Pauses()
-    for broker_id, partitions in replicas.items():
-        for part in slices(partitions):
-            found += [PartitionReplica(tp, broker_id) for tp in part]
-            yield from pauses.after(len(part))
-    return tuple(found)
+def grouped(
+    replicas: Iterable[PartitionReplica], where: Callable[[PartitionReplica], bool] | None = None
+) -> Flow[ReplicasByBroker]:
+    """Return the replicas that pass the test by broker."""
+    found: ReplicasByBroker = {}
+
+    def add(part: Sequence[PartitionReplica]) -> None:
+        for partition, broker_id in part:
+            found.setdefault(broker_id, []).append(partition)
+
+    yield from for_each(replicas, add, where=where)
+    return found
+
+
+def replicas_of(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[ReplicasByBroker]:
+    """Return each replica of these partitions once, also if an assignment names a broker twice."""
+    assignments = context.assignments
+    return grouped(PartitionReplica(tp, b) for tp in partitions for b in dict.fromkeys(assignments[tp].replicas))
+
+
+def flat(
+    replicas: Mapping[int, Iterable[TopicPartition]], where: Callable[[PartitionReplica], bool]
+) -> Flow[tuple[PartitionReplica, ...]]:
+    """Return the replicas that pass the test as a flat tuple."""
+    listed = (PartitionReplica(tp, broker_id) for broker_id, partitions in replicas.items() for tp in partitions)
+    return tuple((yield from select(listed, where)))
 
 
 @attrs.frozen
@@ -61,7 +81,7 @@ class ReplicaStep:
     """Replicas of one broker that change their state by the same row of the transition table.
 
     `failures` receives each replica that cannot be moved, with a reason; `skipped` receives those whose failure is
-    harmless.
+    harmless. `settled` tells whether this event has already written the partition's state.
     """
 
     context: ControllerContext
@@ -71,7 +91,7 @@ class ReplicaStep:
     batch: RequestBatch
     failures: Failures
     skipped: dict[TopicPartition, None]
-    settled: Collection[TopicPartition] = ()
+    settled: Test
 
     def enter(self, partitions: Iterable[TopicPartition]) -> None:
         """Move these replicas to the target."""
@@ -82,17 +102,19 @@ def move_replicas(
     context: ControllerContext,
     replicas: ReplicasByBroker,
     target: ReplicaState,
-    settled: Collection[TopicPartition] = (),
+    settled: Test = lambda _: False,
+    where: Test | None = None,
 ) -> Flow[int]:
     """Move replicas to `target`, as far as the table and ZooKeeper allow; return the number of moved replicas.
 
     Args:
-        settled: Partitions whose state this event has already written, so their cached state is not read again.
+        settled: Whether this event has already written a partition's state, so the cached state is not read again.
+        where: Only the replicas of partitions that pass this test are moved; None for all.
     """
     batch = RequestBatch(context)
     moved = 0
     for broker_id, partitions in replicas.items():
-        moved += yield from _move(context, broker_id, partitions, target, batch, settled)
+        moved += yield from _move(context, broker_id, partitions, target, batch, settled, where)
     yield from batch.send()
     return moved
 
@@ -103,23 +125,26 @@ def _move(
     partitions: Sequence[TopicPartition],
     target: ReplicaState,
     batch: RequestBatch,
-    settled: Collection[TopicPartition],
+    settled: Test,
+    where: Test | None,
 ) -> Flow[int]:
     failures: Failures = {}
     illegal: dict[TopicPartition, State] = {}
     skipped: dict[TopicPartition, None] = {}
+    moving: list[TopicPartition] = []
 
     def move(part: Sequence[TopicPartition]) -> Flow[None]:
+        moving.extend(part)
         states = context.replica_states.get(broker_id, {})
         current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
         for row, legal in TABLE.sort(target, part, current, illegal):
             yield from row.make(ReplicaStep(context, broker_id, legal, target, batch, failures, skipped, settled))
 
-    yield from sliced(move, partitions)
+    yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
-    context.history.moved(target, partitions, failures, illegal, skipped, broker_id=broker_id)
+    context.history.moved(target, moving, failures, illegal, skipped, broker_id=broker_id)
     log_failures(context, f"move the replica on broker {broker_id} to {target.value}", failures)
-    moved = len(partitions) - len(failures) - len(illegal) - len(skipped)
+    moved = len(moving) - len(failures) - len(illegal) - len(skipped)
     log.debug("%s Changed state of %d replicas on broker %d to %s", context.tag, moved, broker_id, target.value)
     return moved
 
@@ -132,19 +157,18 @@ def start(context: ControllerContext) -> Flow[bool]:
     Returns:
         False if some replicas stay Ineligible, for example because another controller wrote their partitions' states.
     """
-    batch, pauses = RequestBatch(context), Pauses()
-    offline: ReplicasByBroker = {}
+    online: ReplicasByBroker = {}
+
+    def initialize(broker_id: int, part: Sequence[TopicPartition]) -> None:
+        reached = [tp for tp in part if context.is_online(broker_id, tp)]
+        online.setdefault(broker_id, []).extend(reached)
+        context.set_replica_states(broker_id, part, ReplicaState.DELETION_INELIGIBLE)
+        context.set_replica_states(broker_id, reached, ReplicaState.ONLINE)
+
     for broker_id, hosted in context.hosted.items():
-        unreachable = context.offline_dirs.get(broker_id, {}) if broker_id in context.online_brokers else hosted
-        for part in chunks(hosted, MOVES):
-            lost = [tp for tp in part if tp in unreachable]
-            if lost:
-                context.set_replica_states(broker_id, lost, ReplicaState.DELETION_INELIGIBLE)
-                offline.setdefault(broker_id, []).extend(lost)
-            reached = [tp for tp in part if tp not in unreachable] if lost else part
-            yield from stay_online(ReplicaStep(context, broker_id, reached, ReplicaState.ONLINE, batch, {}, {}))
-            yield from pauses.after(2 * len(part))
-    yield from batch.send()
+        yield from for_each(hosted, partial(initialize, broker_id))
+    offline = context.offline_replicas()
+    yield from move_replicas(context, online, ReplicaState.ONLINE)
     moved = yield from move_replicas(context, offline, ReplicaState.OFFLINE)
     return moved == sum(map(len, offline.values()))
 
@@ -187,9 +211,9 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
 
 def stay_online(step: ReplicaStep) -> Flow[None]:
     """Send the replica's role."""
-    yield from step.batch.grow_tables(step.broker_id, len(step.partitions))
     step.batch.add_roles(step.broker_id, step.partitions)
     step.enter(step.partitions)
+    yield from ()
 
 
 def go_offline(step: ReplicaStep) -> Flow[None]:
@@ -247,7 +271,7 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) ->
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
     updates = [_without(step, tp, state) for tp, state in known if broker_id in state.isr]
-    as_is = [Leadership(tp, state) for tp, state in known if tp in step.settled and broker_id not in state.isr]
+    as_is = [Leadership(tp, state) for tp, state in known if broker_id not in state.isr and step.settled(tp)]
     done, again = yield from write_states(context, updates, step.failures, as_known=True)
     done += as_is
     remaining: Sequence[TopicPartition] = again

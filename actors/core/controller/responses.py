@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 from actors.core.controller import broker_changes, deletion_steps
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.slicing import chosen
 from actors.core.controller.states import ReplicaState
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.error_names import name_of
@@ -80,12 +79,11 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         return
     wrong = {error.partition for error in event.response.partition_errors if error.error_code != NONE}
     states = context.replica_states.get(broker_id, {})
-    concerned = yield from chosen(
-        lambda tp: (
-            tp.topic in context.started and (not event.error_code or states.get(tp) is ReplicaState.DELETION_STARTED)
-        ),
-        event.deleted,
-    )
+    concerned = [
+        tp
+        for tp in event.deleted
+        if tp.topic in context.started and (not event.error_code or states.get(tp) is ReplicaState.DELETION_STARTED)
+    ]
     failed = concerned if event.error_code else [tp for tp in concerned if tp in wrong]
     if failed:
         if event.error_code:

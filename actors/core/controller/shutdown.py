@@ -6,17 +6,17 @@ Kafka: `KafkaController.doControlledShutdown`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from actors.core.controller import elections
 from actors.core.controller.batch import RequestBatch
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import chosen
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.error_codes import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
-from messages.flow.conversation import Flow, in_slices
+from messages.flow.conversation import Flow, for_each
 from messages.probes import probe
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -45,26 +45,27 @@ def controlled_shutdown(
         return ControlledShutdownResponse(STALE_BROKER_EPOCH)
     log.info("%s Shutting down broker %d", context.tag, broker_id)
     context.begin_shutdown(broker_id)
-    concerned = yield from _movable(context, broker_id)
-    led = yield from chosen(lambda tp: context.leadership[tp].leader == broker_id, concerned)
-    followed = yield from chosen(lambda tp: context.leadership[tp].leader != broker_id, concerned)
-    yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
+    led: list[TopicPartition] = []
+    followed: list[TopicPartition] = []
     batch = RequestBatch(context)
-    yield from in_slices(lambda part: batch.add_stop_replicas(broker_id, part, delete=False), followed)
+
+    def sort(part: Sequence[TopicPartition]) -> None:
+        movable = [tp for tp in part if _is_movable(context, tp)]
+        led.extend(tp for tp in movable if context.leadership[tp].leader == broker_id)
+        followed.extend(others := [tp for tp in movable if context.leadership[tp].leader != broker_id])
+        batch.add_stop_replicas(broker_id, others, delete=False)
+
+    yield from for_each(context.hosted.get(broker_id, ()), sort)
+    yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
     yield from batch.send()
     yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
-    concerned = yield from _movable(context, broker_id)
-    remaining = yield from chosen(lambda tp: context.leadership[tp].leader == broker_id, concerned)
+    remaining = [tp for tp in led if context.leadership[tp].leader == broker_id]
     if remaining:
         probe("a broker that shuts down stays the leader where the ISR has no other member")
     return ControlledShutdownResponse(NONE, tuple(remaining))
 
 
-def _movable(context: ControllerContext, broker_id: int) -> Flow[list[TopicPartition]]:
-    """Return the broker's partitions with another replica and a leader, without those queued for deletion."""
-
-    def test(tp: TopicPartition) -> bool:
-        elsewhere = len(context.assignments[tp].replicas) > 1
-        return elsewhere and tp in context.leadership and tp.topic not in context.queued
-
-    return (yield from chosen(test, context.hosted.get(broker_id, ())))
+def _is_movable(context: ControllerContext, partition: TopicPartition) -> bool:
+    """Return whether the partition has another replica and a leader, and is not queued for deletion."""
+    elsewhere = len(context.assignments[partition].replicas) > 1
+    return elsewhere and partition in context.leadership and partition.topic not in context.queued

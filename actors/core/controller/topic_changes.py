@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from actors.core.controller import deletion_steps, log_text, reassignment
-from actors.core.controller.context import ControllerContext, ReplicasByBroker
-from actors.core.controller.partition_state_machine import (
-    move_partitions,
-)
-from actors.core.controller.replica_state_machine import move_replicas
-from actors.core.controller.slicing import MOVES, Pauses
+from actors.core.controller.context import ControllerContext
+from actors.core.controller.leadership import MOVES
+from actors.core.controller.partition_state_machine import move_partitions
+from actors.core.controller.replica_state_machine import move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
-from messages.cluster import TopicPartition
+from messages.cluster import PartitionAssignment, TopicPartition
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
-from messages.flow.conversation import SLICE, Flow, ask, grow_tables, in_slices, slices
+from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.zookeeper import (
     GetAssignments,
     GetTopicDeletions,
@@ -110,21 +109,22 @@ def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition
 def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
     """Store the assignments of partitions that have no replicas yet; return these partitions."""
     added: list[TopicPartition] = []
-    pauses = Pauses()
     for topic, partitions in topics:
-        for part in slices(partitions, MOVES):
-            yield from grow_tables(len(part), context.assignments, *context.hosted.values())
-            added += context.learn(topic, part)
-            yield from pauses.after(len(part))
+        yield from for_each(partitions, partial(_learn, context, topic, added), MOVES)
     return added
+
+
+def _learn(
+    context: ControllerContext, topic: str, added: list[TopicPartition], partitions: Iterable[PartitionAssignment]
+) -> None:
+    added += context.learn(topic, partitions)
 
 
 def on_new_partition_creation(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
     """Move new partitions and their replicas to Online; their requests are sent when the partitions move to Online."""
     if not partitions:
         return
-    hosted: ReplicasByBroker = {}
-    yield from in_slices(lambda part: context.group_by_broker(part, hosted), partitions)
+    hosted = yield from replicas_of(context, partitions)
     unseen = [tp for tp in partitions if context.partition_state(tp) is not PartitionState.NEW]
     yield from move_partitions(context, unseen, PartitionState.NEW)
     yield from move_replicas(context, hosted, ReplicaState.NEW)

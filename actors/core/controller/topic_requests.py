@@ -59,7 +59,7 @@ from messages.error_codes import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.flow.conversation import SLICE, Flow, Pause, ask
+from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.vocabulary import Message
 from messages.zookeeper import (
     CreateTopic,
@@ -150,11 +150,26 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
     racks = context.racks()
     planned = new_replicas(racks, min(partitions, SLICE), factor, start, start)
     check_size(partitions)
-    for first in range(SLICE, partitions, SLICE):
-        yield Pause()
-        shift = start + (first - 1) // len(racks)
-        planned += assign(racks, min(SLICE, partitions - first), factor, start, shift, first)
-    return planned
+
+    def more(first: int, count: int) -> Sequence[Replicas]:
+        return assign(racks, count, factor, start, start + (first - 1) // len(racks), first)
+
+    return (yield from _extended(planned, partitions, more))
+
+
+def _extended(
+    planned: Sequence[Replicas], partitions: int, more: Callable[[int, int], Sequence[Replicas]]
+) -> Flow[tuple[Replicas, ...]]:
+    """Return the replicas of so many partitions, of which the first are planned.
+
+    Args:
+        more: Plans further ones, of the number of the first and of their count.
+    """
+    replicas = list(planned)
+    yield from for_each(
+        range(len(planned), partitions), lambda numbers: replicas.extend(more(numbers[0], len(numbers)))
+    )
+    return tuple(replicas)
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
@@ -210,13 +225,13 @@ def _growth(context: ControllerContext, described: TopicAssignment, topic: Growi
     if topic.assignments is not None:
         return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])
     check_size(topic.count)
-    planned = list(further_replicas(described, min(topic.count, existing + SLICE), racks, None))
-    while existing + len(planned) < topic.count:
-        yield Pause()
-        size = min(SLICE, topic.count - existing - len(planned))
-        partition_0 = described.partitions[0].assignment.replicas
-        planned += extend(racks, partition_0, existing, size, len(planned))
-    return planned
+    planned = further_replicas(described, min(topic.count, existing + SLICE), racks, None)
+    partition_0 = described.partitions[0].assignment.replicas
+    return (
+        yield from _extended(
+            planned, topic.count - existing, lambda first, count: extend(racks, partition_0, existing, count, first)
+        )
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- all requests

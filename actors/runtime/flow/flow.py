@@ -11,6 +11,7 @@ wait for replies of other actors.
   question itself would have, as soon as its answer has arrived;
 * Pause(): the actor sends Continue(id) to itself. The flow is resumed when that is delivered, after all queued
   messages;
+* Worked(share): this share of a turn's work was done. The flow pauses if the shares of this turn amount to 1;
 * any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
   of `perform` is thrown into the flow.
 
@@ -40,7 +41,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.runtime.flow.conversation import WAITING, Raised, advance
 from actors.runtime.thespian.dispatch import Dispatcher
 from messages.ask import Answer, AnswerDeadline, AskFailed, Continue, Failure, LostAnswer, Question, asking, error_of
-from messages.flow.conversation import AskAll, Await, Begin, Flow, Pause
+from messages.flow.conversation import AskAll, Await, Begin, Flow, Pause, Worked
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,8 @@ class FlowActor(Dispatcher):
         """Questions of Begin by ticket: the result, or None before its arrival."""
         self._awaited: int | None = None
         self._pause: int | None = None
+        self._worked = 0.0
+        """Share of this turn's work that was done."""
 
     # ----------------------------------------------------------------------------------------- for subclasses to define
 
@@ -152,6 +155,7 @@ class FlowActor(Dispatcher):
         """Start an event, or stash it while a flow is suspended."""
         event_id = self.event_id_of(message)
         self.serve(event_id)
+        self._worked = 0.0
         preempts = self.preempts(message)
         if preempts:
             self._preempt()
@@ -166,6 +170,7 @@ class FlowActor(Dispatcher):
     def _resume(self, value: Any, error: Exception | None = None) -> None:
         """Resume the suspended flow, and then handle stashed events."""
         self.serve(self._flow_event_id)
+        self._worked = 0.0
         self._advance(value, error)
         self._unstash()
 
@@ -221,7 +226,10 @@ class FlowActor(Dispatcher):
                 return self._taken(step.ticket)
             self._awaited = step.ticket
             self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(step.ticket))
-        elif isinstance(step, Pause):
+        elif isinstance(step, Worked) and self._worked + step.share < 1:
+            self._worked += step.share
+            return None
+        elif isinstance(step, Pause | Worked):
             self._asked += 1
             self._pause = self._asked
             self.send(self.myAddress, Continue(self._pause))

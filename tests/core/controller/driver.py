@@ -20,7 +20,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import Await, Begin, Flow, Pause
+from messages.flow.conversation import Await, Begin, Flow, Worked
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
 from messages.zookeeper import (
@@ -93,7 +93,8 @@ class Scene:
         self.done: list[Any] = []
         self.steps: list[Any] = []
         """What was asked, sent (with its receiver) and done, in order."""
-        self.pauses = 0
+        self.worked = 0.0
+        """Turns that its loops took."""
         self.refused_topics: set[str] = set()
         """Topics whose znode cannot be written."""
         self.breaks_at: tuple[int, bool] | None = None
@@ -135,8 +136,8 @@ class Scene:
             self.sent.append((step.broker_id, step.request))
             self.parts.append(step.parts)
             self.steps.append((step.broker_id, step.request))
-        elif isinstance(step, Pause):
-            self.pauses += 1
+        elif isinstance(step, Worked):
+            self.worked += step.share
         else:
             self.done.append(step)
             self.steps.append(step)

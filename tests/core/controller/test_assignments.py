@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.controller.context import reassigned, target_replicas
+from actors.core.controller.replica_state_machine import replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from messages.cluster import ReplicaAssignment, TopicPartition
@@ -76,9 +77,7 @@ def test_a_changed_assignment_changes_the_index_by_broker() -> None:
 def test_a_broker_named_twice_has_one_replica() -> None:
     scene = Scene(1, 2)
     (partition,) = scene.assign("t", (1, 1, 2))
-    replicas: dict[int, list[TopicPartition]] = {}
-    scene.context.group_by_broker([partition], replicas)
-    assert replicas == {1: [partition], 2: [partition]}
+    assert scene.run(replicas_of(scene.context, [partition])) == {1: [partition], 2: [partition]}
 
 
 def test_a_removed_topic_leaves_nothing_behind() -> None:

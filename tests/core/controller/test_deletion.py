@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from actors.core.controller import deletion_steps
 from actors.core.controller.context import ReplicasByBroker
-from actors.core.controller.replica_state_machine import by_broker, move_replicas
+from actors.core.controller.replica_state_machine import grouped, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import inconsistencies
 from messages.ask import ZooKeeperRefused
 from messages.cluster import Broker, PartitionReplica, TopicPartition
-from messages.flow.conversation import SLICE, Pause
+from messages.flow.conversation import SLICE, Worked
 from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
     AnnounceDeletion,
@@ -43,9 +43,8 @@ def scene(**options: bool) -> Scene:
 
 
 def replicas_of(made: Scene, *topics: str, on: tuple[int, ...] = (1, 2, 3)) -> ReplicasByBroker:
-    found: ReplicasByBroker = {}
-    for topic in topics:
-        by_broker((r for r in made.context.deleting_topic(topic).replicas if r.broker_id in on), found)
+    replicas = [r for topic in topics for r in made.context.deleting_topic(topic).replicas if r.broker_id in on]
+    found: ReplicasByBroker = made.run(grouped(replicas))
     return found
 
 
@@ -303,10 +302,10 @@ def test_a_large_topic_is_deleted_in_slices() -> None:
             made.put_replica(partition, broker_id, S.ONLINE)
     made.run(deletion_steps.queue(made.context, ["large"]))
     assert max(len(q.states) for q in made.asked if isinstance(q, UpdatePartitionStates)) <= SLICE
-    queueing, made.pauses = made.pauses, 0
+    queueing, made.worked = made.worked, 0.0
     made.run(deletion_steps.complete(made.context, replicas_of(made, "large", on=(1, 2))))
     assert "large" not in made.context.topics and made.agreed()
-    assert queueing > 20 and made.pauses > 10
+    assert queueing > 20 and made.worked > 10
 
 
 def test_the_record_pauses_over_many_replicas() -> None:
@@ -316,4 +315,5 @@ def test_the_record_pauses_over_many_replicas() -> None:
     with pytest.raises(StopIteration):
         while True:
             steps.append(flow.send(None))
-    assert len(steps) >= 3 and all(isinstance(step, Pause) for step in steps)
+    assert all(isinstance(step, Worked) for step in steps)
+    assert sum(step.share for step in steps if isinstance(step, Worked)) >= 3

@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topic_changes
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.flow.conversation import Flow, Pause, grow_tables
+from messages.flow.conversation import Flow, Pause, Worked, grow_tables
 from messages.zookeeper import (
     Assignments,
     GetAssignments,
-    GetPartitionStates,
-    PartitionStateRead,
-    PartitionStates,
     TopicAssignment,
 )
 from tests.core.controller.driver import Scene
@@ -32,14 +29,12 @@ def drive(flow: Flow[Any], sizes: dict[str, int]) -> tuple[list[Any], Any]:
             question = flow.send(answer)
         except StopIteration as end:
             return asked, end.value
-        if isinstance(question, Pause):
+        if isinstance(question, Worked):
             continue
         asked.append(question)
         match question:
             case GetAssignments(names):
                 answer = Assignments(tuple(assignment(name, sizes[name]) for name in names), ())
-            case GetPartitionStates(partitions):
-                answer = PartitionStates(tuple(PartitionStateRead(tp, None, "") for tp in partitions))
 
 
 def assignment(topic: str, size: int) -> TopicAssignment:
@@ -98,6 +93,7 @@ def test_small_tables_grow_as_they_like() -> None:
 def test_leaderships_are_read_some_thousand_at_a_time() -> None:
     most = notifications.STATES_READ
     partitions = tuple(TopicPartition("t", number) for number in range(2 * most + 1))
-    asked, _ = drive(notifications.refresh(Scene(1).context, partitions), {})
-    assert [len(question.partitions) for question in asked] == [most, most, 1]
-    assert tuple(tp for question in asked for tp in question.partitions) == partitions
+    scene = Scene(1)
+    scene.run(notifications.refresh(scene.context, partitions))
+    assert [len(question.partitions) for question in scene.asked] == [most, most, 1]
+    assert tuple(tp for question in scene.asked for tp in question.partitions) == partitions
