@@ -234,7 +234,9 @@ class WatchTable:
             key = row.key(path)
             if key is not None:
                 return row, key
-        raise AskFailed(f"no controller event belongs to the change {kind!r} of {path}")
+        raise AskFailed(
+            f"changes of kind {kind!r} of znode {path} cannot be watched: no controller event is declared for them"
+        )
 
     def _tell(self, watch: _Watch, event: Any) -> Iterator[Notification]:
         for index, watcher in enumerate(watch.watchers):

@@ -51,7 +51,7 @@ class Entity(NamedTuple):
 
 @click.command("configs", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @cluster_options
-@click.option("--describe", is_flag=True, help="List the configs of the entity.")
+@click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
 @click.option("--entity-type", help="Type of the entity: topics or brokers.")
 @click.option("--entity-name", help="Name of the entity: a topic name or a broker id.")

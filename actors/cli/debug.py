@@ -37,8 +37,8 @@ PROMPT = "({n}) "
 def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:
     """Walk a recorded run forwards and backwards, from its end; `help` lists the commands.
 
-    The first walk replays the run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug): after that,
-    going back takes a moment. Commands are read from standard input, a line each; if it is no terminal, the first
+    The first walk replays the run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug), so that
+    going back is fast. Commands are read from standard input, a line each; if it is no terminal, the first
     command that fails ends the session with exit code 1.
     """
     try:

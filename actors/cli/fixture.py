@@ -107,7 +107,9 @@ class FixtureCluster:
     ) -> dict[str, object]:
         """Start a cluster in `directory`, which is created; return its ports and the folder of its traces."""
         if self._running is not None:
-            raise ClusterError("a cluster is already running; stop it first, or start another process")
+            raise ClusterError(
+                "this fixture process already runs a cluster. Stop the cluster first, or run a second fixture process"
+            )
         place = Path(directory).absolute()
         place.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(logging_to(place / CLUSTER_LOG))

@@ -32,7 +32,7 @@ Filter = Callable[[TopicPartition], bool]
     "--topic-partitions",
     metavar="REGEX[:N|:N-M],..",
     help="Topics with partitions, instead of --topic and --partitions: orders:0 is partition 0, orders:2-5 are the"
-    " partitions 2 to 4, orders:2- are those from 2 on.",
+    " partitions 2, 3 and 4 (5 is excluded), orders:2- are all from 2 on.",
 )
 @click.option(
     "--time",

@@ -119,7 +119,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     callback=_faults,
     help=f"Faults to inject, separated by commas: {', '.join(FAULTS)}. Other groups of actions are {ADMIN} (requests of"
     f" admin tools), {GROUPS} (consumer groups), {ABSENT} (reassign topics to a broker that never exists, and delete"
-    f" these topics) and {STALE} (requests with old epochs). `all` selects everything, `none` injects no faults.",
+    f" these topics) and {STALE} (requests with old epochs). `all` selects everything, `none` nothing.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(

@@ -36,8 +36,12 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines.")
 @click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
-@click.option("--node", type=int, help="Only the runs of this node; with --mermaid, the node of --delivery.")
-@click.option("--run", "name", help="Only the run with this id; with --mermaid, the run of --delivery.")
+@click.option(
+    "--node", type=int, help="Only the runs of this node. Selects the node whose --delivery a diagram begins with."
+)
+@click.option(
+    "--run", "name", help="Only the run with this id. Selects the run whose --delivery a diagram begins with."
+)
 @click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
 @click.option("--no-facts", is_flag=True, help="Leave facts out of a Perfetto export.")
 def command(

@@ -36,7 +36,9 @@ POLL_S = 0.25
 @click.option("--partition", metavar="TOPIC-NUMBER", help="Only deliveries that concern this partition.")
 @click.option("--broker", type=int, help="Only deliveries that concern this broker.")
 @click.option("--event", help="Only controller events of this class, and what they caused on all nodes.")
-@click.option("--from", "start", type=Time(), help="Only deliveries at this time or later (ISO 8601 or seconds).")
+@click.option(
+    "--from", "start", type=Time(), help="Only deliveries at this time or later (ISO 8601, or seconds since 1970)."
+)
 @click.option("--to", "end", type=Time(), help="Only deliveries before this time.")
 @click.option("--cause-of", type=click.IntRange(1), help="Only this delivery, and the chain of its causes.")
 @click.option("--effects-of", type=click.IntRange(1), help="Only this delivery, and everything that it caused.")

@@ -178,7 +178,7 @@ class MetricsGateway:
                 elif name in self._summaries:
                     self._summaries[name].drop(labels)
             case _:
-                _log.error("Metrics: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error("Metrics endpoint: ignoring unexpected message %s from %s", type(message).__name__, sender)
 
     def _set(self, gauge: Gauge) -> None:
         name, value, labels = gauge

@@ -107,7 +107,7 @@ class NodeProcess:
             case NodeStopped():
                 self._end(0)
             case _:
-                _log.error("Process: ignoring unexpected message %s", type(message).__name__)
+                _log.error("Process gateway: ignoring unexpected message %s", type(message).__name__)
 
 
 def _whereabouts(node: Node) -> str:

@@ -1,4 +1,6 @@
-"""Record the requests and responses between simulated hosts, and the epochs that each host has accepted.
+"""Record the requests and responses between simulated hosts, and the newest epochs that each host has accepted.
+
+The epochs are those of controllers, brokers and leaders.
 
 Rule 1: a request is stale if the process that receives it has accepted a newer epoch or generation before, in a
         response that it has sent. What two requests do that are handled at once, their order decides.

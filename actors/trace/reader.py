@@ -248,7 +248,8 @@ class Trace:
         kept = self.select(node, run).runs
         if len(kept) > 1:
             raise NotATrace(
-                f"{self.folder} holds {len(kept)} runs: select one by its name or node. The runs are {_listed(kept)}"
+                f"{self.folder} holds {len(kept)} runs. Select one by its id (--run) or its node (--node). "
+                f"The runs are {_listed(kept)}"
             )
         return kept[0]
 

@@ -77,7 +77,9 @@ class StatePartReader:
         if self._ref is None or self._ref.actor is None:
             found = addresses_of(base, self._path.actor)
             if len(found) > 1:
-                raise BadPath(f"{len(found)} actors are a {self._path.actor}: name one of {', '.join(found[:5])}")
+                raise BadPath(
+                    f"{len(found)} actors have the class {self._path.actor}. Name one of {', '.join(found[:5])}"
+                )
             if not found:
                 return ABSENT
             self._ref = base.address_of(found[0])

@@ -374,7 +374,8 @@ def record_lines(text: bytes) -> Iterator[bytes]:
         first, end = int(reference[1]), int(reference[2])
         if not first < end <= len(shared):
             raise ValueError(
-                f"a record refers to the shared lines {first} to {end}, but there are only {len(shared)} shared lines"
+                f"a trace record refers to the lines {first} to {end} that it shares with others, but its frame has "
+                f"only {len(shared)} of them"
             )
         return b"[" + b",".join(shared[first:end]) + b"]"
 

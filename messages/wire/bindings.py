@@ -112,7 +112,7 @@ def _plaintext(broker: UpdateMetadataBroker) -> Endpoint:
     for endpoint in broker.endpoints:
         if endpoint.security_protocol == "PLAINTEXT":
             return endpoint
-    raise ValueError(f"broker {broker.id} has no PLAINTEXT endpoint, which version 0 requires")
+    raise ValueError(f"broker {broker.id} has no PLAINTEXT endpoint, which version 0 of the request requires")
 
 
 def _v0_host(broker: UpdateMetadataBroker) -> str:

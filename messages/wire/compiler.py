@@ -220,7 +220,9 @@ class _Code:
             lacks = _lacks(element, array)
             if lacks is not None:
                 return element, array, lacks
-        raise ValueError(f"the entries of {kind.__name__} cannot be encoded separately in version {self.version}")
+        raise ValueError(
+            f"{kind.__name__} has no array whose elements can be encoded one by one in version {self.version}"
+        )
 
     def step(self, *lines: str) -> None:
         """Count one struct; a full slice ends with these lines and a yield."""
@@ -553,7 +555,7 @@ def _refuse_null(field: str) -> NoReturn:
 
 
 def _refuse_more(most: int) -> NoReturn:
-    raise ValueError(f"the message has more than {most} entries")
+    raise ValueError(f"the arrays of the request or response have more than {most} elements")
 
 
 def _refuse_rest() -> NoReturn:

@@ -122,7 +122,7 @@ def test_a_command_that_fails_ends_a_script(folder: Path, cache: Path, line: str
 
 def test_one_run_is_needed(folder: Path, cache: Path) -> None:
     result = CliRunner().invoke(debug.command, [str(folder), "--cache", str(cache)])
-    assert (result.exit_code, "select one by its name or node" in result.output) == (1, True)
+    assert (result.exit_code, "Select one by its id (--run) or its node" in result.output) == (1, True)
 
 
 def test_differences_between_two_moments(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_differences_between_two_moments(folder: Path) -> None:
     ("arguments", "code", "words"),
     [
         (("--changed", "ControllerActor"), 1, "'ControllerActor' is not a path such as"),
-        (("--changed", "BrokerChannelActor:_queue"), 1, "actors are a BrokerChannelActor: name one of"),
+        (("--changed", "BrokerChannelActor:_queue"), 1, "actors have the class BrokerChannelActor. Name one of"),
         (("--changed", "A:x", "--diff", 1, 2), 2, "--changed cannot be combined"),
         (("--changed", "NodeActor:_missing"), 0, "changed NodeActor:_missing"),
         (("--changed", "NodeActor:_settings", "--until", 99999), 1, "there is no delivery 99999"),

@@ -351,7 +351,7 @@ def test_lines_are_the_deliveries_in_full(folder: Path, tmp_path: Path) -> None:
         ((), 2, "expected one of --perfetto, --otlp, --mermaid, --ndjson"),
         (("--mermaid",), 2, "--mermaid needs --delivery"),
         (("--otlp", "--delivery", 3), 2, "--delivery is an option of --mermaid"),
-        (("--mermaid", "--delivery", 3), 1, "holds 5 runs: select one"),
+        (("--mermaid", "--delivery", 3), 1, "holds 5 runs. Select one"),
         (("--mermaid", "--delivery", 99999, "--node", 2), 1, "has no delivery 99999"),
         (("--ndjson", "--node", 8), 1, "no recorded run of node 8"),
     ],

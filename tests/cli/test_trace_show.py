@@ -163,7 +163,7 @@ def test_follow_ends_with_the_last_recording(folder: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--cause-of", 3), 1, "holds 5 runs: select one by its name or node"),
+        (("--cause-of", 3), 1, "holds 5 runs. Select one by its id (--run) or its node"),
         (("--node", 9), 1, "no recorded run of node 9"),
         (("--node", 1, "--cause-of", 99999), 1, "has no delivery 99999"),
         (("--node", 1, "--effects-of", 99999), 1, "has no delivery 99999"),

@@ -399,7 +399,7 @@ def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_en
     head = bytes.fromhex("00000001 00000001 0000000000000001 02 02 74") + varint(count)
     read = compile_reader(StopReplicaRequest, Schema("StopReplicaRequest").layout(3), 3, BINDINGS, most)
     slices = 0
-    with pytest.raises(ValueError, match=f"more than {most} entries"):
+    with pytest.raises(ValueError, match=f"more than {most} elements"):
         for _ in read(head + bytes(10) * (3 * SLICE), 0):
             slices += 1
     assert slices == most / SLICE

@@ -108,7 +108,10 @@ def test_wrong_use_names_the_thing(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(trace.NotATrace, match="contains no recorded run"):
         trace.open(tmp_path)
     recorded = trace.open(folder)
-    with pytest.raises(trace.NotATrace, match=r"holds 5 runs: select one by its name or node. The runs are node0-"):
+    with pytest.raises(
+        trace.NotATrace,
+        match=r"holds 5 runs. Select one by its id \(--run\) or its node \(--node\). The runs are node0-",
+    ):
         recorded.at(3)
     with pytest.raises(trace.NotATrace, match=r"no recorded run of node 9\. Its runs: node0-"):
         recorded.select(node=9)

@@ -242,7 +242,7 @@ def test_an_event_that_raises_is_logged_recorded_and_dropped(caplog: pytest.LogC
     assert desk.clerk.log == ["before", "next"]
     assert desk.clerk.failed == [error]
     assert [d.error for d in desk.journal.deliveries] == ["ValueError: no good", None]
-    assert "Clerk.1: handling function failed: ValueError" in caplog.text
+    assert "Actor Clerk.1 failed to handle a function message: ValueError" in caplog.text
 
 
 def test_an_event_that_raises_before_it_flows_is_no_different() -> None:

@@ -129,7 +129,7 @@ def test_paths_name_attributes_keys_and_indexes(every: EveryState) -> None:
     assert StatePartReader(parse_path("ControllerActor:_channels[77]")).value(base) == ABSENT
     assert StatePartReader(parse_path("MissingActor:x")).value(base) == ABSENT
     assert set(StatePartReader(parse_path("ControllerActor:")).value(base)) == set(whole)
-    with pytest.raises(BadPath, match="actors are a BrokerChannelActor: name one of BrokerChannelActor"):
+    with pytest.raises(BadPath, match=r"actors have the class BrokerChannelActor\. Name one of BrokerChannelActor"):
         StatePartReader(parse_path("BrokerChannelActor:_queue")).value(base)
 
 

@@ -932,5 +932,6 @@ def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytes
 
     monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
     assert bridge.ask(EnsurePaths()) == Failure(
-        "AskFailed", "no controller event belongs to the change 'node' of /brokers/seqid"
+        "AskFailed",
+        "changes of kind 'node' of znode /brokers/seqid cannot be watched: no controller event is declared for them",
     )

@@ -246,7 +246,7 @@ def _result(context: ControllerContext, kind: Callable[..., Message], name: str,
         said = {} if kind is DeletedTopic else {"error_message": str(refused)}
         return kind(name, refused.code, **said)
     except AskFailed as error:
-        log.error("%s Error processing a request for topic %s: %s", context.tag, name, passing(error))
+        log.error("%s Failed to handle a client's request about topic %s: %s", context.tag, name, passing(error))
         return kind(name, UNKNOWN_SERVER_ERROR)
 
 

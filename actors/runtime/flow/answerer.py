@@ -30,7 +30,9 @@ class Answerer(Dispatcher):
             result = self.answer(message.question)
         except Exception as error:
             name = type(message.question).__name__
-            log.error("%s: handling %s failed: %s", self.myAddress, name, type(error).__name__, exc_info=error)
+            log.error(
+                "Actor %s failed to handle a %s message: %s", self.myAddress, name, type(error).__name__, exc_info=error
+            )
             self.note_error(error)
             result = Failure("AskFailed", f"{name}: {type(error).__name__}: {error}")
         self.send(sender, answering(message.id, result))

@@ -246,7 +246,8 @@ class FlowActor(Dispatcher):
         name = type(event[0]).__name__
         expected = isinstance(error, AskFailed)  # name and text are sufficient without a stack trace
         reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
-        log.error("%s: handling %s failed: %s", self.myAddress, name, reason, exc_info=None if expected else error)
+        trace = None if expected else error
+        log.error("Actor %s failed to handle a %s message: %s", self.myAddress, name, reason, exc_info=trace)
         self.note_error(error)
         if self._following_up:
             return

@@ -73,4 +73,4 @@ class FileRegion(Region):
 
 
 def _cut() -> OSError:
-    return OSError(errno.ENODATA, "the file was truncated")
+    return OSError(errno.ENODATA, "the file was truncated while it was being sent")

@@ -136,7 +136,7 @@ class SnapshotCollector:
                 raise ValueError("the snapshot is incomplete: a part of another snapshot follows")
             self._places.append((path, frame.offset))
             if len(lines) != frame.records:
-                raise ValueError(f"the frame has {len(lines)} lines, expected {frame.records}")
+                raise ValueError(f"the frame of the trace file has {len(lines)} records, expected {frame.records}")
             self._read(lines)
         except (ValueError, TraceError) as error:  # msgspec's errors are ValueErrors
             raise Damaged(path, frame.offset, f"damaged snapshot, {error}") from error
