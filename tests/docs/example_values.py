@@ -170,12 +170,10 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "len(states) - led[broker_id]:d": "8",
     },
     "Event {_name_of(event)} took": {"took:d": "3.5", "self.waited:d": "0.4"},
-    "should be in one of the states": {
-        "legal": "NewPartition,OnlinePartition,OfflinePartition",
-        "current.value": "NonExistentPartition",
-        "f'partition {partition}' if broker_id is None else f'replica {broker_id} of partition {partition}'": "partition"  # noqa: E501
-        " orders-3",
-        "self.of(partition, broker_id)": "NewPartition -> OnlinePartition -> NonExistentPartition",
+    "Invalid state change: {error}": {
+        "error": "partition orders-3 cannot move from NonExistentPartition to OfflinePartition: it should be in one of"
+        " the states NewPartition, OnlinePartition, OfflinePartition; its last state changes: NewPartition ->"
+        " OnlinePartition -> NonExistentPartition",
     },
     "started ({', '.join(self._settings.roles)})": {
         "self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"

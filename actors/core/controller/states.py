@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
+from actors.core.illegal_transition import IllegalTransition, expected
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow
 
@@ -183,18 +184,12 @@ class History:
             who: The controller's log prefix.
             illegal: The current state of each partition.
         """
-        legal = ", ".join(state.value for state in table.previous(target))
+        replica = "" if broker_id is None else f"replica {broker_id} of "
+        legal = expected(table.previous(target))
         for partition, current in islice(illegal.items(), self.STORIES):
-            log.error(
-                "%s Invalid state change: %s should be in one of the states %s before moving to %s; instead it is in "
-                "%s; its last state changes: %s",
-                who,
-                f"partition {partition}" if broker_id is None else f"replica {broker_id} of partition {partition}",
-                legal,
-                target.value,
-                current.value,
-                self.of(partition, broker_id),
-            )
+            story = f"{legal}; its last state changes: {self.of(partition, broker_id)}"
+            error = IllegalTransition(f"{replica}partition {partition}", current, target, story)
+            log.error("%s Invalid state change: %s", who, error)
         if len(illegal) > self.STORIES:
             unlisted = len(illegal) - self.STORIES
             log.error("%s %d more invalid state changes to %s (not listed)", who, unlisted, target.value)

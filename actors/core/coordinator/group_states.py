@@ -31,10 +31,6 @@ class GroupState(enum.Enum):
     DEAD = "Dead"
 
 
-class IllegalMove(Exception):
-    """A group cannot change from its state to the requested one."""
-
-
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = GroupState
 
 PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {

@@ -51,10 +51,10 @@ from actors.core.coordinator.group_states import (
     SYNC,
     GroupAction,
     GroupState,
-    IllegalMove,
 )
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
+from actors.core.illegal_transition import enter
 from messages.broker import Forwarded
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
@@ -682,10 +682,9 @@ class Membership:
     # ----------------------------------------------------------------------------------------------------- helpers
 
     def _enter(self, state: GroupState, wall_ms: int) -> None:
-        if self.state not in PREVIOUS[state]:
-            raise IllegalMove(f"group {self.name} from {self.state.value} to {state.value}")
-        probe(f"group {self.state.value} to {state.value}")
-        self.state, self.since_ms = state, wall_ms
+        previous, self.state = self.state, enter(f"group {self.name}", self.state, state, PREVIOUS)
+        probe(f"group {previous.value} to {state.value}")
+        self.since_ms = wall_ms
 
     def note_topics(self) -> None:
         """Store the topics to which consumers subscribe in this generation."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import attrs
 
+from actors.core.illegal_transition import IllegalTransition, enter
 from actors.core.transaction.transaction_states import (
     COMPLETION,
     EMPTY,
@@ -20,7 +21,6 @@ from actors.core.transaction.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREVIOUS,
-    IllegalTransition,
     TransactionState,
 )
 from messages.cluster import TopicPartition
@@ -134,11 +134,10 @@ def prepared(txn: Transaction, target: TransactionState) -> Transaction:
     Raises:
         IllegalTransition: Another move is pending, or the state has no such move.
     """
+    subject = f"transactional id {txn.transactional_id}"
     if txn.pending is not None and txn.pending is not target:
-        raise IllegalTransition(f"{txn.transactional_id}: to {target.value} while {txn.pending.value} is pending")
-    if txn.state not in PREVIOUS[target]:
-        raise IllegalTransition(f"{txn.transactional_id}: from {txn.state.value} to {target.value}")
-    return attrs.evolve(txn, pending=target)
+        raise IllegalTransition(subject, txn.state, target, f"{txn.pending.value} is pending")
+    return attrs.evolve(txn, pending=enter(subject, txn.state, target, PREVIOUS))
 
 
 def completed(txn: Transaction, target: Transaction) -> Transaction:
@@ -149,9 +148,7 @@ def completed(txn: Transaction, target: Transaction) -> Transaction:
     """
     fault = _fault(txn, target)
     if fault:
-        raise IllegalTransition(
-            f"{txn.transactional_id}: the move from {txn.state.value} to {target.state.value} is wrong: {fault}"
-        )
+        raise IllegalTransition(f"transactional id {txn.transactional_id}", txn.state, target.state, fault)
     probe(f"transaction {txn.state.value} to {target.state.value}")
     return target
 
@@ -159,7 +156,7 @@ def completed(txn: Transaction, target: Transaction) -> Transaction:
 def _fault(txn: Transaction, target: Transaction) -> str:
     """Return the fault of a move; empty if it is valid."""
     if txn.pending is not target.state:
-        return f"pending is {txn.pending.value if txn.pending else None}"
+        return f"{txn.pending.value if txn.pending else 'no state'} is pending"
     match target.state:
         case TransactionState.EMPTY:
             fresh = target.producer_id != txn.producer_id and target.producer_epoch == 0
@@ -178,7 +175,7 @@ def _fault(txn: Transaction, target: Transaction) -> str:
             right = _same_producer(txn, target) and target.start_ms != NO_MOMENT and not target.partitions
         case _:
             right = False
-    return "" if right else f"{target}"
+    return "" if right else f"{target} does not follow"
 
 
 def _same_producer(txn: Transaction, target: Transaction) -> bool:

@@ -29,10 +29,6 @@ class TransactionState(enum.Enum):
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
 
 
-class IllegalTransition(Exception):
-    """A transactional id cannot change from its state to the requested one."""
-
-
 (
     EMPTY,
     ONGOING,

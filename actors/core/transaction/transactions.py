@@ -23,6 +23,7 @@ import attrs
 
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import Reply
+from actors.core.illegal_transition import IllegalTransition
 from actors.core.transaction.decisions import (
     Verdict,
     add_partitions,
@@ -48,7 +49,6 @@ from actors.core.transaction.transaction_states import (
     DEAD,
     ONGOING,
     PREPARE_ABORT,
-    IllegalTransition,
 )
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded

@@ -270,7 +270,8 @@ def test_an_illegal_move_tells_the_story_of_its_subject(caplog: pytest.LogCaptur
         scene.run(partition_state_machine.move_partitions(scene.context, [T0], target))
         scene.run(partition_state_machine.move_partitions(scene.context, [other], S.NEW))
     (refusal,) = {r.getMessage() for r in caplog.records if "partition other-0" in r.getMessage()}
-    assert refusal.endswith("instead it is in NewPartition; its last state changes: NewPartition")
+    assert "partition other-0 cannot move from NewPartition to NewPartition: " in refusal
+    assert refusal.endswith("; its last state changes: NewPartition")
     caplog.clear()
     move(scene, S.NON_EXISTENT)
     (refusal,) = [r.getMessage() for r in caplog.records]

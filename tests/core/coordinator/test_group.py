@@ -14,8 +14,8 @@ from actors.core.coordinator.group_states import (
     STABLE,
     TABLES,
     GroupState,
-    IllegalMove,
 )
+from actors.core.illegal_transition import IllegalTransition
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
@@ -238,7 +238,7 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
             group._enter(target, 0)
             assert group.state is target
         else:
-            with pytest.raises(IllegalMove, match=f"from {state.value} to {target.value}"):
+            with pytest.raises(IllegalTransition, match=f"from {state.value} to {target.value}"):
                 group._enter(target, 0)
 
 

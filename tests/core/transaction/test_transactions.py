@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.coordinator.membership import Reply
+from actors.core.illegal_transition import IllegalTransition
 from actors.core.transaction.decisions import verify
 from actors.core.transaction.markers import MARKERS_AT_ONCE, outcomes, request_of, take
 from actors.core.transaction.transaction import MAX_EPOCH, Transaction, completed, finished, prepared
@@ -24,7 +25,6 @@ from actors.core.transaction.transaction_states import (
     PREPARE_COMMIT,
     PREVIOUS,
     TABLES,
-    IllegalTransition,
     TransactionState,
 )
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds

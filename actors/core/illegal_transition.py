@@ -1,0 +1,42 @@
+"""IllegalTransition is the error of every state machine: a change of state that its table does not contain."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+State = TypeVar("State", bound=enum.Enum)
+
+
+class IllegalTransition(Exception):
+    """`subject` cannot move from the state `previous` to `target`; `story` has the reason, or its last changes.
+
+    All fields are arguments of the exception, so that a pickled one keeps them.
+    """
+
+    def __init__(self, subject: str, previous: enum.Enum, target: enum.Enum, story: str) -> None:
+        super().__init__(subject, previous, target, story)
+        self.subject, self.previous, self.target, self.story = subject, previous, target, story
+
+    def __str__(self) -> str:
+        return f"{self.subject} cannot move from {self.previous.value} to {self.target.value}: {self.story}"
+
+
+def enter(subject: str, state: State, target: State, table: Mapping[State, Collection[State]]) -> State:
+    """Return `target` if the subject may enter it from its current state.
+
+    Args:
+        table: State -> the states from which it can be entered.
+
+    Raises:
+        IllegalTransition: The table does not contain the change.
+    """
+    if state not in table[target]:
+        raise IllegalTransition(subject, state, target, expected(table[target]))
+    return target
+
+
+def expected(previous: Collection[enum.Enum]) -> str:
+    """Return a text with the states from which a state can be entered."""
+    return f"it should be in one of the states {', '.join(state.value for state in previous)}"
