@@ -116,8 +116,10 @@ class WantedReplicas:
 
 @message
 class GrowingTopic:
-    """A topic that gets more partitions: the new total number of partitions, and the brokers of the added partitions
-    (None: assigned automatically)."""
+    """A topic that gets more partitions.
+
+    It has the new total number of partitions, and the brokers of the added ones (None: assigned automatically).
+    """
 
     name: str
     count: int
@@ -213,8 +215,9 @@ class ListPartitionReassignmentsTopics:
 
 @message
 class ListPartitionReassignmentsRequest:
-    """A client's request to the controller to list the reassignments in progress, of all or some partitions (API key
-    46).
+    """A client's request to the controller to list the reassignments in progress (API key 46).
+
+    It lists all partitions or some.
     """
 
     version: int

@@ -250,8 +250,9 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
 
 
 def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
-    """Set the code for each partition and at top level; NOT_CONTROLLER is top level only if the request names no
-    partitions.
+    """Set the code for each partition and at top level.
+
+    NOT_CONTROLLER is at top level only if the request names no partitions.
     """
     topics = (
         ElectedTopic(topic.name, tuple([ElectedPartition(number, code) for number in topic.partitions]))

@@ -88,8 +88,10 @@ class SessionLost(AskFailed):
 
 
 class ControllerMoved(AskFailed):
-    """Another controller has been elected, so ZooKeeper rejected the write (the version of /controller_epoch
-    differs)."""
+    """Another controller has been elected, so ZooKeeper rejected the write.
+
+    The version of /controller_epoch differs.
+    """
 
 
 class BadZnode(AskFailed):

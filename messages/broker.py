@@ -25,8 +25,9 @@ METADATA_CACHE = "metadata_cache"
 
 @message
 class Forwarded:
-    """A client's request that was forwarded to the actor that handles it; that actor sends a ClientResponse to
-    `client`.
+    """A client's request that was forwarded to the actor that handles it.
+
+    That actor sends a ClientResponse to `client`.
     """
 
     client: ActorAddress
@@ -54,11 +55,11 @@ class LedPartition(NamedTuple):
 
 @message
 class InternalTopicLeadership:
-    """A notification from the replica manager to the coordinator: internal partitions that this broker leads now, or no
-    longer leads.
+    """A notification from the replica manager to a coordinator: partitions of internal topics changed their leader.
 
-    A partition is in `lost` if it is now followed or deleted, or if its disk failed (broker.md 1.6). The message is
-    sent before the response to the controller's request. A new leader epoch of the same leader is not sent.
+    It has the partitions that this broker leads now, and in `lost` those that are now followed or deleted, or whose
+    disk failed (broker.md 1.6). The message is sent before the response to the controller's request. A new leader epoch
+    of the same leader is not sent.
     """
 
     led: tuple[LedPartition, ...]
@@ -80,10 +81,10 @@ class PartitionsDeleted:
 
 @message
 class CreateMissingTopics:
-    """A request to AutoTopicCreationActor to create topics on their first use; if `forwarded`, the reply is
-    MissingTopicsCreated.
+    """A request to AutoTopicCreationActor to create topics on their first use.
 
-    `forwarded` is the Metadata request that named them; None if no client waits.
+    `forwarded` is the Metadata request that named them; the reply is MissingTopicsCreated. It is None if no client
+    waits.
     """
 
     topics: tuple[str, ...]
@@ -99,8 +100,10 @@ class Creation(NamedTuple):
 
 @message
 class MissingTopicsCreated:
-    """The results of automatic topic creations, for the metadata cache, which completes the pending Metadata
-    request."""
+    """The results of automatic topic creations.
+
+    The metadata cache then completes the pending Metadata request.
+    """
 
     forwarded: Forwarded
     topics: tuple[Creation, ...]
@@ -209,8 +212,9 @@ class RoleTaken:
 
 @message
 class PartitionHealth:
-    """A notification to the replica manager: the health flags of a led partition changed, for example to
-    under-replicated.
+    """A notification to the replica manager: the health flags of a led partition changed.
+
+    For example, the partition is now under-replicated.
     """
 
     partition: TopicPartition
@@ -219,10 +223,9 @@ class PartitionHealth:
 
 @message
 class StopPartition(Question["PartitionStopped"]):
-    """A request to a partition's actor to stop its replica, and to delete its log if requested; the reply is
-    PartitionStopped.
+    """A request to a partition's actor to stop its replica, and to delete its log if requested.
 
-    It is ignored if `leader_epoch` is outdated.
+    The reply is PartitionStopped. The request is ignored if `leader_epoch` is outdated.
     """
 
     leader_epoch: int
@@ -246,8 +249,9 @@ class PartitionStopped:
 
 @message
 class LogFailed:
-    """A notification to the replica manager: a disk error occurred in this partition's log; `storage_error` describes
-    it.
+    """A notification to the replica manager: a disk error occurred in this partition's log.
+
+    `storage_error` describes the error.
     """
 
     partition: TopicPartition
@@ -272,10 +276,9 @@ class RemoveDeletedLogs:
 
 @message
 class StageMetadata(Question[Done]):
-    """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata; the reply is
-    Done.
+    """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata.
 
-    `begins`: this is the first part of the request; parts stored before are discarded.
+    The reply is Done. `begins`: this is the first part of the request; parts stored before are discarded.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -308,8 +311,9 @@ class MetadataMerged:
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """A request to the metadata cache to free the memory of its previous snapshot, some topics at a time; the reply is
-    OldTopics.
+    """A request to the metadata cache to free the memory of its previous snapshot, some topics at a time.
+
+    The reply is OldTopics.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -332,8 +336,9 @@ class ExpectedTopicState(NamedTuple):
 
 @message
 class AwaitTopics:
-    """A request to delay a client's response until topics have the expected state, or until a timeout (Kafka's
-    purgatory).
+    """A request to delay a client's response until topics have the expected state (Kafka's purgatory).
+
+    After a timeout the response is sent with an error for the other topics.
     """
 
     forwarded: Forwarded
@@ -389,8 +394,10 @@ class KnownTopics:
 
 @message
 class AliveBrokers:
-    """The reply to GetAliveBrokers: the ids of the live brokers, with their inter-broker endpoints and racks if
-    known."""
+    """The reply to GetAliveBrokers: the ids of the live brokers.
+
+    It also has their inter-broker endpoints and racks, if known.
+    """
 
     ids: tuple[int, ...]
     endpoints: tuple[Endpoint | None, ...] = ()

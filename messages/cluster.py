@@ -72,10 +72,10 @@ class ReplicaAssignment:
 
 @message
 class LeaderIsrAndControllerEpoch:
-    """The leader, ISR and epochs of a partition, as its state znode contains them, with the znode's version (-1:
-    unknown).
+    """The leader, ISR and epochs of a partition, as its state znode contains them.
 
-    `controller_epoch` is that of the controller that made the decision, not the newest.
+    `zk_version` is the znode's version, -1 if unknown. `controller_epoch` is that of the controller that made the
+    decision, not the newest.
     """
 
     leader: int

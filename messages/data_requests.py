@@ -141,8 +141,9 @@ class AbortedTransaction:
 
 @message
 class FetchedPartition:
-    """The records and offsets of one partition in a fetch response; with an error there are no records, and the offsets
-    are -1.
+    """The records and offsets of one partition in a fetch response.
+
+    With an error it has no records, and the offsets are -1.
     """
 
     partition: TopicPartition
@@ -193,8 +194,10 @@ class ListOffsetsRequest:
 
 @message
 class ListedOffset:
-    """The result of ListOffsets for one partition: the offset, with the time and leader epoch of its record (-1:
-    none)."""
+    """The result of ListOffsets for one partition.
+
+    It has the offset, and the time and leader epoch of its record (-1: none).
+    """
 
     partition: TopicPartition
     error_code: int
@@ -231,8 +234,9 @@ class OffsetForLeaderEpochRequest:
 
 @message
 class EpochEnd:
-    """The result of OffsetForLeaderEpoch for one partition: the largest epoch up to the requested one, and its end
-    offset.
+    """The result of OffsetForLeaderEpoch for one partition.
+
+    It has the largest epoch up to the requested one, and its end offset.
     """
 
     partition: TopicPartition

@@ -120,8 +120,9 @@ class Reelect(Event):
 
 @message
 class SessionExpired(Event):
-    """Event: a ZooKeeper session has expired; `generation` is its number (Kafka's Expire). It is handled before all
-    queued events.
+    """Event: a ZooKeeper session has expired; `generation` is its number (Kafka's Expire).
+
+    It is handled before all queued events.
     """
 
     state = ControllerState.CONTROLLER_CHANGE

@@ -307,8 +307,9 @@ class DescribedMember:
 
 @message
 class DescribedGroup:
-    """The description of one group; `protocol_data` is the assignor's name, and the state of an unknown group is
-    "Dead".
+    """The description of one group.
+
+    `protocol_data` is the assignor's name. The state of an unknown group is "Dead".
     """
 
     error_code: int

@@ -1,5 +1,6 @@
-"""The messages of the group coordinator and its groups, and the values of __consumer_offsets records (broker.md 5.7,
-6.5).
+"""The messages of the group coordinator and its groups, and the values of __consumer_offsets records.
+
+The records are described in broker.md 5.7, the requests in 6.5.
 
 Times named `_ms` are wall time or durations in ms; missing offsets and epochs are -1.
 """
@@ -185,8 +186,9 @@ class GroupChanged:
 
 @message
 class RebalanceDue:
-    """A timer message: end the join phase of a rebalance and remove the members that have not joined, or end the
-    initial delay.
+    """A timer message: end the join phase of a rebalance, or its initial delay.
+
+    At the end of the join phase, members that have not joined are removed.
     """
 
 
@@ -214,12 +216,11 @@ class CheckExpiry:
 
 @message
 class TransactionEnded:
-    """A message to the coordinator: the marker that ends a transaction was committed in a partition of
-    __consumer_offsets.
+    """A message to the coordinator: a marker that ends a transaction was committed.
 
     Args:
         producer_id: The producer whose transaction ended.
-        partition: The number of the partition of __consumer_offsets.
+        partition: The number of the partition of __consumer_offsets with the marker.
         committed: Whether the transaction was committed or aborted.
         offset: The offset of the marker. The marker ends what its producer wrote to the partition before that offset.
     """
@@ -232,8 +233,9 @@ class TransactionEnded:
 
 @message
 class CountPartitions:
-    """A request to CoordinatorFinderActor for the number of partitions of an internal topic; the reply is
-    PartitionCount.
+    """A request to CoordinatorFinderActor for the number of partitions of an internal topic.
+
+    The reply is PartitionCount.
     """
 
     topic: str

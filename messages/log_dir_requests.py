@@ -26,8 +26,10 @@ class DescribeLogDirsRequest:
 
 @message
 class DescribedLog:
-    """A log in a DescribeLogDirs response: its size, its lag behind the high watermark, and whether it is a future
-    log."""
+    """A log in a DescribeLogDirs response.
+
+    It has its size in bytes, its lag behind the high watermark, and whether it is a future log.
+    """
 
     partition_index: int
     partition_size: int

@@ -52,8 +52,9 @@ class Received:
 
 @message
 class TransmitFailed:
-    """A message from the network gateway: a request got no response, because the connection failed or the response was
-    invalid.
+    """A message from the network gateway: a request got no response.
+
+    The connection failed, or the response was invalid.
     """
 
     channel: str

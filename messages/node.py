@@ -165,8 +165,9 @@ class StartReplicaManager:
 
 @message
 class ReplicaManagerStarted:
-    """The reply to StartReplicaManager: the log directories that could not be loaded, or the reason why the broker
-    cannot start.
+    """The reply to StartReplicaManager.
+
+    It has the log directories that could not be loaded, or the reason why the broker cannot start.
     """
 
     offline_log_dirs: tuple[str, ...] = ()
@@ -175,11 +176,10 @@ class ReplicaManagerStarted:
 
 @message
 class NodeFaultInjected:
-    """A message to NodeActor: a fault that a test requests for this node was injected, took effect, or was removed
-    (actors.node.node_faults).
+    """A message to NodeActor: a fault of this node was injected, took effect, or was removed.
 
-    `change` is INJECTED, MET (the first operation failed) or REMOVED; `hits` is the number of affected operations so
-    far.
+    A test requested the fault (`actors.node.node_faults`). `change` is INJECTED, MET (the first operation failed) or
+    REMOVED; `hits` is the number of affected operations so far.
     """
 
     fault: str
@@ -268,8 +268,9 @@ class StartDynamicConfig:
 
 @message
 class Advertise:
-    """A message to NodeActor: the new value of this broker's dynamic config `advertised.listeners`, or None if the
-    config was removed.
+    """A message to NodeActor: the new value of this broker's dynamic config `advertised.listeners`.
+
+    It is None if the config was removed.
     """
 
     listeners: str | None
@@ -286,8 +287,9 @@ class StartConfigs:
 
 @message
 class StartGroupCoordinator:
-    """The first message to GroupCoordinatorActor; `finder` is CoordinatorFinderActor, which has the number of
-    partitions of __consumer_offsets.
+    """The first message to GroupCoordinatorActor.
+
+    `finder` is CoordinatorFinderActor, which has the number of partitions of __consumer_offsets.
     """
 
     settings: NodeSettings
@@ -314,8 +316,10 @@ class StartTransactionCoordinator:
 
 @message
 class StartCoordinatorFinder:
-    """The first message to CoordinatorFinderActor; `topic_creation` is the actor that creates an internal topic at
-    its first use."""
+    """The first message to CoordinatorFinderActor.
+
+    `topic_creation` is the actor that creates an internal topic at its first use.
+    """
 
     bridge: ActorAddress
     metadata_cache: ActorAddress
@@ -395,10 +399,10 @@ class NodeReady:
 
 @message
 class ServeClients:
-    """A message to the listener gateway: accept connections. Requests with records go to the actor `records`, all
-    others to `handler`.
+    """A message to the listener gateway: accept connections of clients.
 
-    `logs` receives LogFileFailed if a file cannot be read during a send.
+    Requests with records go to the actor `records`, all others to `handler`. `logs` receives LogFileFailed if a file
+    cannot be read during a send.
     """
 
     handler: ActorAddress

@@ -73,8 +73,9 @@ class PartitionsHosted:
 
 @message
 class CheckPartitionsExist:
-    """A request to the metadata cache: check whether partitions that this broker does not host exist; the reply is
-    PartitionsExist.
+    """A request to the metadata cache: check whether partitions that this broker does not host exist.
+
+    The reply is PartitionsExist.
     """
 
     request: int
@@ -275,8 +276,9 @@ class CaughtUp:
 
 @message
 class FindOffset:
-    """A request to a partition's actor for the first offset, the last offset, or an offset by time; the reply is
-    OffsetFound.
+    """A request to a partition's actor for the first offset, the last offset, or an offset by time.
+
+    The reply is OffsetFound.
     """
 
     request: int
@@ -343,10 +345,9 @@ class ProducersFound:
 
 @message
 class TrimLog:
-    """A request to a partition's leader to delete all records before `offset` on all live replicas; the reply is
-    LogTrimmed.
+    """A request to a partition's leader to delete all records before `offset` on all live replicas.
 
-    -1 means the high watermark.
+    -1 means the high watermark. The reply is LogTrimmed.
     """
 
     request: int
@@ -512,11 +513,11 @@ class Replicate:
 
 @message
 class TruncateToEpochEnd:
-    """A request to a follower's actor to truncate its log to the leader's end offset of an epoch; the reply is
-    Replicated.
+    """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
 
-    `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if the log has no epochs or
-    the leader does not know them. It is the follower's high watermark when it started to follow.
+    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if
+    the log has no epochs or the leader does not know them. It is the follower's high watermark when it started to
+    follow.
     """
 
     leader_epoch: int
@@ -587,8 +588,10 @@ class FollowedPartition(NamedTuple):
 
 @message
 class FollowLeader:
-    """A message to the fetcher manager: fetch these partitions from their leader, beginning at their log end
-    offsets."""
+    """A message to the fetcher manager: fetch these partitions from their leader.
+
+    The fetches begin at their log end offsets.
+    """
 
     leader_id: int
     endpoint: Endpoint

@@ -166,8 +166,9 @@ def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], M
 
 
 def let_go(parts: list[Part]) -> Flow[None]:
-    """Free parts one at a time, with a pause after each: freeing the states of 100,000 partitions at once blocks the
-    node.
+    """Free parts one at a time, with a pause after each.
+
+    Freeing the states of 100,000 partitions at once blocks the node.
     """
     while parts:
         parts.pop()

@@ -121,8 +121,9 @@ class UpdateMetadataBroker:
 
 @message
 class UpdateMetadataRequest:
-    """The controller's request to a broker to update its metadata cache: all live brokers, and some partitions (API key
-    6).
+    """The controller's request to a broker to update its metadata cache (API key 6).
+
+    It has all live brokers, and some partitions.
     """
 
     version: int

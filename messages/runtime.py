@@ -9,8 +9,10 @@ from messages.vocabulary import Message, message
 
 @message
 class StopChildren:
-    """A message that the actor system sends to itself, to stop the next batch of children of an actor that
-    has ended."""
+    """A message that the actor system sends to itself after an actor has ended.
+
+    It stops the next batch of the actor's children.
+    """
 
     parent: ActorAddress
 

@@ -80,8 +80,10 @@ class StateName:
 
 @message
 class StateRuntimeReference:
-    """A reference to something that the actor's base class provides, such as the method `send` or the I/O adapter
-    `port:disk`."""
+    """A reference to something that the actor's base class provides.
+
+    Examples are the method `send` and the I/O adapter `port:disk`.
+    """
 
     name: str
 

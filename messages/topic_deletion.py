@@ -51,10 +51,9 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to correct its list of queued topics by the controller's state; the reply is a
-    DeletionPlan.
+    """A request to TopicDeletionActor to correct its list of queued topics by the controller's state.
 
-    The plan has one DeletionSets.
+    The reply is a DeletionPlan with one DeletionSets.
     """
 
     asks: ClassVar[str] = DELETION
@@ -75,8 +74,10 @@ class QueueDeletions(Question["DeletionPlan"]):
 
 @message
 class ResumeDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to retry the deletion of these topics (None: all); the reply is a
-    DeletionPlan."""
+    """A request to TopicDeletionActor to retry the deletion of these topics (None: all).
+
+    The reply is a DeletionPlan.
+    """
 
     asks: ClassVar[str] = DELETION
     topics: tuple[str, ...] | None
@@ -85,10 +86,10 @@ class ResumeDeletions(Question["DeletionPlan"]):
 
 @message
 class FailReplicaDeletions(Question["DeletionPlan"]):
-    """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed; the reply is a
-    DeletionPlan.
+    """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed.
 
-    `replicas` are those in a pending deletion. Other replicas keep their state, but their topics wait, too.
+    The reply is a DeletionPlan. `replicas` are those in a pending deletion. Other replicas keep their state, but their
+    topics wait, too.
     """
 
     asks: ClassVar[str] = DELETION
@@ -167,8 +168,10 @@ class ChangeReplicaStates:
 
 @message
 class AnnounceDeletion:
-    """A step of a deletion plan: send UpdateMetadata with leader -2 for the partitions of these topics to all
-    brokers."""
+    """A step of a deletion plan: send UpdateMetadata with leader -2 to all brokers.
+
+    It is sent for the partitions of these topics.
+    """
 
     topics: tuple[str, ...]
 

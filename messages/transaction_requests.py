@@ -59,8 +59,10 @@ class AddPartitionsToTxnResult:
 
 @message
 class AddPartitionsToTxnResponse:
-    """The response to AddPartitionsToTxn, with a result for each partition; from version 4 on, the results are in
-    `transactions`."""
+    """The response to AddPartitionsToTxn, with a result for each partition.
+
+    From version 4 on, the results are in `transactions`.
+    """
 
     partitions: tuple[AddedPartition, ...] = ()
     throttle_time_ms: int = 0

@@ -183,8 +183,9 @@ class PartitionsMarked:
 
 @message
 class MarkersCancelled:
-    """A message to the owner of a marker: its sending has ended, because a partition has a newer producer or
-    coordinator epoch.
+    """A message to the owner of a marker: its sending has ended.
+
+    A partition has a newer producer or coordinator epoch.
     """
 
     transactional_id: str
@@ -215,10 +216,9 @@ class StartTransactionMarkers:
 
 @message
 class StartRequestSender:
-    """The first message to an actor that sends a coordinator's requests to one broker; it contains the connection to
-    that broker.
+    """The first message to an actor that sends a coordinator's requests to one broker.
 
-    The actors are MarkerSenderActor and VerificationSenderActor.
+    It contains the connection to that broker. The actors are MarkerSenderActor and VerificationSenderActor.
     """
 
     node_id: int
@@ -301,8 +301,10 @@ class Verify:
 
 @message
 class TransactionVerified:
-    """The reply to Verify: the number of the verification request, the producer, and the error code for its batches
-    (NONE if verified)."""
+    """The reply to Verify.
+
+    It has the number of the verification request, the producer, and the error code for its batches (NONE if verified).
+    """
 
     number: int
     producer_id: int
@@ -311,10 +313,9 @@ class TransactionVerified:
 
 @message
 class VerifyTransaction(Question["PartitionsVerified"]):
-    """A request to TransactionsActor: whether partitions are in the open transaction of an id; the reply is
-    PartitionsVerified.
+    """A request to TransactionsActor: whether partitions are in the open transaction of an id.
 
-    `version` is that of the broker's AddPartitionsToTxn request.
+    The reply is PartitionsVerified. `version` is that of the broker's AddPartitionsToTxn request.
     """
 
     transactional_id: str

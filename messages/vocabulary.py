@@ -1,5 +1,4 @@
-"""The decorator `message`, which makes an immutable attrs class and registers its name; each name is unique in the
-project.
+"""The decorator `message`, which makes an immutable attrs class and registers its unique name.
 
 Rule 1: a message is a value. It has no behaviour and no mutable content.
 Rule 2: its name is unique: actors dispatch on the bare class name, and traces identify types by it.

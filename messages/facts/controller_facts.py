@@ -107,8 +107,10 @@ class _QueuedEvent(NamedTuple):
 
 
 class _Controller:
-    """The progress of a controller: its queued events, the current one first, and its requests that are not answered
-    yet."""
+    """The progress of a controller.
+
+    It has the queued events, the current one first, and the requests that have no response yet.
+    """
 
     def __init__(self, broker: int) -> None:
         self.broker = broker

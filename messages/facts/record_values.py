@@ -388,8 +388,9 @@ _of(PartitionsMarked, _marked)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:
-    """Return the values of a message, given by its class and its recorded payload; empty if the record omits the
-    payload.
+    """Return the values of a message, given by its class and its recorded payload.
+
+    They are empty if the record omits the payload.
 
     Raises:
         BadPayload: The payload does not match the class.

@@ -41,8 +41,10 @@ FULL_BYTES = 30
 
 
 class Instruction:
-    """The base class of the instructions that an event handler yields and its own actor executes at once, without a
-    message."""
+    """The base class of the instructions that an event handler yields.
+
+    Its own actor executes them at once, without a message.
+    """
 
     __slots__ = ()
 
@@ -54,8 +56,10 @@ class Pause(Instruction):
 
 
 class Worked(NamedTuple):
-    """An event handler yields this after a part of a loop. The runtime pauses it if the turn is used up: the shares of
-    a turn add up to 1."""
+    """An event handler yields this after a part of a loop.
+
+    The runtime pauses it if the turn is used up: the shares of a turn add up to 1.
+    """
 
     share: float
 

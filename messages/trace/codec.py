@@ -112,10 +112,12 @@ class MessageDecoder:
         return decoded if build is None else build(decoded, self)
 
     def decode_outer(self, kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-        """Decode a message of the class `kind` without the messages inside it: a field annotated `Message` has a
-        `Boxed`.
+        """Decode a message of the class `kind` without the messages inside it.
 
-        The result has the fields of the class, but not its methods. Raises BadPayload.
+        A field annotated `Message` has a `Boxed`. The result has the fields of the class, but not its methods.
+
+        Raises:
+            BadPayload: The payload does not match the class.
         """
         decoder = self._outer.get(kind)
         if decoder is None:

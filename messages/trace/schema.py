@@ -93,8 +93,9 @@ def part_of(header: Header, run: str, begins: int) -> Header:
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A call of an I/O adapter while a message was handled: its result, or the text of its OSError ("" if it
-    succeeded).
+    """A call of an I/O adapter while a message was handled.
+
+    It has the call's result, or the text of its OSError ("" if it succeeded).
     """
 
     port: str
@@ -181,8 +182,9 @@ class Removed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A manifest entry: the run ended for this `reason` after `records` records; `digest` is the digest of its last
-    frame.
+    """A manifest entry: the run ended for this `reason` after `records` records.
+
+    `digest` is the digest of its last frame.
     """
 
     reason: str

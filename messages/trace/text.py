@@ -57,10 +57,10 @@ _TYPE, _PAYLOAD = 7, 11
 
 
 class FrameText(MessageEncoder):
-    """An encoder of trace records into the compressed text of one frame: add records by `take`, then call `step` until
-    it returns False.
+    """An encoder of trace records into the compressed text of one frame.
 
-    `inputs`: messages that actors sent are written without payloads (rule 3).
+    Add records by `take`, then call `step` until it returns False. `inputs`: messages that actors sent are written
+    without payloads (rule 3).
     """
 
     def __init__(self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False) -> None:
@@ -365,8 +365,10 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:
-    """Yield the lines of records, with references replaced by their entries. Raises ValueError for a reference to lines
-    that do not exist.
+    """Yield the lines of records, with references replaced by their entries.
+
+    Raises:
+        ValueError: A line refers to lines that do not exist.
     """
     shared: list[bytes] = []
 

@@ -71,8 +71,9 @@ class UnexpectedOffsets(InvalidRecords):
 
 
 class LongLength(InvalidRecords):
-    """The length of a record takes more than five bytes; Kafka returns the error code -1 unless the batch is
-    compressed.
+    """The length of a record takes more than five bytes.
+
+    Kafka returns the error code -1 unless the batch is compressed.
     """
 
 
@@ -87,8 +88,10 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The layout of records of equal length: which byte positions have the same value in all records, and where times
-    and offsets are."""
+    """The layout of records of equal length.
+
+    It has the byte positions with the same value in all records, and the positions of times and offsets.
+    """
 
     size: int
     equal: tuple[int, ...]
@@ -112,8 +115,9 @@ class _Stream:
         self.is_over = False
 
     def fill(self, size: int) -> None:
-        """Read until `data` has at least `size` unread bytes or the stream ends. `next_record` raises a decompression
-        error.
+        """Read until `data` has at least `size` unread bytes or the stream ends.
+
+        `next_record` raises a decompression error.
         """
         parts: list[Data] = [self.data[self.position :]]
         held = len(parts[0])
@@ -438,8 +442,9 @@ def _walk(
 
 
 def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
-    """Check a record that the stream holds only in parts, and return whether it has a key; its offset delta is
-    `number`.
+    """Check a record that the stream holds only in parts, and return whether it has a key.
+
+    Its offset delta is `number`.
     """
     left = 0
 
@@ -548,8 +553,9 @@ def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
 
 
 def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """Return how many of `count` records of one shape have the offsets from `number` on; after 0, `_walk` checks
-    them.
+    """Return how many of `count` records of one shape have the offsets from `number` on.
+
+    After 0, `_walk` checks them.
     """
     if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
         return 0

@@ -1,5 +1,4 @@
-"""Message fields that do not follow the default mapping to protocol fields of the same name, as data for the
-`compiler`.
+"""Message fields that differ from protocol fields of the same name, as data for the `compiler`.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr responses of v5+ contain *only* the id.

@@ -174,8 +174,9 @@ def encoding_response(header: RequestHeader, response: Message, parts: Sequence[
 def encoding_response_pieces(
     header: RequestHeader, response: Message, parts: Sequence[Part] = ()
 ) -> Steps[Sequence[Piece]]:
-    """Encode a response in steps, and return the frame in pieces; bodies of record batches are pieces without a
-    copy.
+    """Encode a response in steps, and return the frame in pieces.
+
+    Bodies of record batches are pieces without a copy.
     """
     key, version, correlation_id, _ = header
     api = API_BY_KEY.get(key) or _api(key, version)

@@ -124,8 +124,7 @@ def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -
 
 
 class _Class:
-    """The Python type of a protocol struct and its attributes: a message class, TopicPartition, a plain value, or None
-    for an ignored struct.
+    """The Python type of a protocol struct: a message class, TopicPartition, a plain value, or None if ignored.
 
     `hints` are its attributes with their types.
     """

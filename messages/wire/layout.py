@@ -33,10 +33,10 @@ class Field(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The fields of a request or response in one version; fields that exist only in other versions are listed with
-    their defaults.
+    """The fields of a request or response in one version.
 
-    `flexible`: lengths are compact, and structs end with tagged fields.
+    Fields that exist only in other versions are listed with their defaults. `flexible`: lengths are compact, and
+    structs end with tagged fields.
     """
 
     fields: tuple[Field, ...]

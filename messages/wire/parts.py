@@ -34,8 +34,10 @@ class PartRows(NamedTuple):
 
 
 def rows_of(part: Part) -> PartRows | None:
-    """Return the cached rows of a part, or encode and cache them; None if they do not contain all entries and
-    fields.
+    """Return the cached rows of a part, or encode and cache them.
+
+    Returns:
+        None if the rows do not contain all entries and fields.
     """
     message, usual = KEEP_ROWS[type(part)]
     version = kept_version(part)

@@ -1,5 +1,4 @@
-"""Record batches of format 2 as bytes: read and check headers, and set the fields that a leader assigns (broker.md
-5.2).
+"""Record batches of format 2 as bytes: read headers, and set the fields that a leader assigns (broker.md 5.2).
 
 Rule 1: a batch's CRC covers all bytes from its attributes on. Base offset and leader epoch precede them, so a leader
         sets both without a new CRC.
@@ -42,8 +41,10 @@ _CRC_AT = 17
 
 
 def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """Return the header of the batch at `position`. Raises MalformedFrame if it is cut, or has another format than
-    2.
+    """Return the header of the batch at `position`.
+
+    Raises:
+        MalformedFrame: The batch is cut, or has another format than 2.
     """
     if len(data) - position < HEADER.size:
         raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")

@@ -39,8 +39,10 @@ def rows_table(kind: type, version: int) -> RowsTable:
 
 
 def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: int) -> Rows | None:
-    """Return the cached rows that equal `data` from `position` on; None if not cached, or if there are more than
-    `most`.
+    """Return the cached rows that equal `data` from `position` on.
+
+    Returns:
+        None if not cached, or if there are more than `most`.
     """
     known = table.get((topic, data[position : position + _KEY_BYTES]))
     if known is not None and len(known.values) <= most and data.startswith(known.data, position):

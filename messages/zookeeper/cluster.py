@@ -1,5 +1,6 @@
-"""Requests to the ZooKeeper bridge about the whole cluster: Kafka's parent znodes, the cluster id, and this project's
-nodes.
+"""Requests to the ZooKeeper bridge about the whole cluster.
+
+They concern Kafka's parent znodes, the cluster id, and this project's nodes.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class ProducerIds:
 
 @message
 class RegisterNode(BridgeQuestion[Done]):
-    """A request to create the ephemeral znode /kafka-actors/nodes/N with the node's metrics address and roles; the
-    reply is Done.
+    """A request to create the ephemeral znode /kafka-actors/nodes/N with the node's metrics address and roles.
 
-    Kafka and its tools do not use this znode. A znode of the same id from an earlier session is replaced.
+    The reply is Done. Kafka and its tools do not use this znode. A znode of the same id from an earlier session is
+    replaced.
     """
 
     node: NodeRegistration
@@ -66,10 +67,10 @@ class RegisterNode(BridgeQuestion[Done]):
 
 @message
 class NodeRegistration:
-    """The content of /kafka-actors/nodes/N: the address of a node's metrics, its roles, and its listener to which the
-    controller connects.
+    """The content of /kafka-actors/nodes/N.
 
-    `kafka-actors status` uses it; the listener is "" if unknown.
+    It has the address of a node's metrics, its roles, and its listener to which the controller connects. `kafka-actors
+    status` uses it; the listener is "" if unknown.
     """
 
     id: int

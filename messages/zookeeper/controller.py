@@ -19,10 +19,10 @@ class GetController(BridgeQuestion["ControllerRead"]):
 
 @message
 class ControllerRead:
-    """The reply to GetController: the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if
-    absent).
+    """The reply to GetController.
 
-    `ours`: the session of the requesting node created /controller.
+    It has the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if absent). `ours`: the
+    session of the requesting node created /controller.
     """
 
     broker_id: int
@@ -47,8 +47,9 @@ class ControllerEpochRead:
 
 @message
 class Elect(BridgeQuestion["Elected | NotElected"]):
-    """A request to become controller by one ZooKeeper transaction (controller.md 2.5); the reply is Elected or
-    NotElected.
+    """A request to become controller by one ZooKeeper transaction (controller.md 2.5).
+
+    The reply is Elected or NotElected.
     """
 
     broker_id: int

@@ -71,16 +71,19 @@ class DeleteLogDirEvents(BridgeQuestion[Done]):
 
 @message
 class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
-    """A request to read the notifications in /config/changes after number `after`, and to watch it; the reply is
-    ConfigChanges.
+    """A request to read the notifications in /config/changes after number `after`, and to watch it.
+
+    The reply is ConfigChanges.
     """
 
     after: int
 
 
 class ConfigChanged(NamedTuple):
-    """A config change notification: its number, and the entity, such as "topics/t", "brokers/1" or
-    "brokers/<default>"."""
+    """A config change notification.
+
+    It has its number and the entity, such as "topics/t", "brokers/1" or "brokers/<default>".
+    """
 
     number: int
     entity_path: str

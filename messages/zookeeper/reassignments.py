@@ -37,8 +37,9 @@ class Reassignments:
 
 @message
 class RequestReassignments(BridgeQuestion[Done | Reassignments]):
-    """A command's request to create /admin/reassign_partitions; the reply is Done, or Reassignments if it exists
-    already.
+    """A command's request to create /admin/reassign_partitions.
+
+    The reply is Done, or Reassignments if it exists already.
     """
 
     requests: tuple[RequestedReassignment, ...]

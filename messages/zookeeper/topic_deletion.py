@@ -46,10 +46,10 @@ class DeleteTopicDeletionRequests(BridgeQuestion[Done]):
 
 @message
 class DeleteTopics(BridgeQuestion[Done]):
-    """The controller's request to delete the znodes of topics, their configs and their deletion requests; the reply is
-    Done.
+    """The controller's request to delete the znodes of topics, their configs and their deletion requests.
 
-    The deletion is fenced: first /brokers/topics/T recursively, then /config/topics/T, then /admin/delete_topics/T.
+    The reply is Done. The deletion is fenced: first /brokers/topics/T recursively, then /config/topics/T, then
+    /admin/delete_topics/T.
     """
 
     topics: tuple[str, ...]

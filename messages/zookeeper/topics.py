@@ -44,10 +44,9 @@ class TopicAssignment(NamedTuple):
 
 @message
 class Assignments:
-    """The reply to GetAssignments: the assignments of the topics that exist; `unreadable` names those with invalid
-    data.
+    """The reply to GetAssignments: the assignments of the topics that exist.
 
-    The bridge logs invalid data.
+    `unreadable` names those with invalid data, which the bridge logs.
     """
 
     topics: tuple[TopicAssignment, ...]

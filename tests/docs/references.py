@@ -207,7 +207,7 @@ def messages() -> str:
 
 def _message(kind: Any) -> str:
     fields = ", ".join(f"`{field.name}`" for field in attrs.fields(kind))
-    meaning = escaped(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0])
+    meaning = escaped(re.split(r"\n\n(?:Args|Attributes):", inspect.cleandoc(kind.__doc__ or ""))[0])
     return f"| {kind.__name__} | {fields} | {re.sub(r'<(?=[a-zA-Z])', '&lt;', meaning)} |"
 
 

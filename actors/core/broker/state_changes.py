@@ -23,8 +23,7 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """The controller's request that a log line is about: its name, its correlation id, and the controller's id and
-    epoch.
+    """The controller's request that a log line is about.
 
     It has the request's name, the controller's id and epoch, and the correlation id.
     """

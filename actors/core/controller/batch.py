@@ -353,8 +353,9 @@ class RequestBatch:
     def _metadata_states(
         self, partitions: Sequence[TopicPartition], all_online: bool
     ) -> tuple[UpdateMetadataPartitionState, ...]:
-        """Return the UpdateMetadata states of these partitions (rule 5). Partitions without cached leadership are left
-        out.
+        """Return the UpdateMetadata states of these partitions (rule 5).
+
+        Partitions without cached leadership are left out.
         """
         context, queued = self._context, self._context.queued
         known = list(map(context.last_sent.get, partitions))

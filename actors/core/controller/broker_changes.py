@@ -68,10 +68,10 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
 
 
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
-    """Read /brokers/ids/N after a change of its data; send changed endpoints to all brokers, but not a changed rack
-    alone.
+    """Read /brokers/ids/N after a change of its data, and send changed endpoints to all brokers.
 
-    If the registration was unreadable before, or has a newer epoch, this is handled as a BrokerChange.
+    A changed rack alone is not sent. If the registration was unreadable before, or has a newer epoch, this is handled
+    as a BrokerChange.
     """
     answer = yield from ask(GetBroker(event.broker_id))
     old = context.brokers.get(event.broker_id)
@@ -121,8 +121,9 @@ def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) 
 
 
 def on_broker_startup(context: ControllerContext, brokers: Sequence[Broker]) -> Flow[None]:
-    """Handle started brokers: send the metadata first, then the roles, then resume elections, reassignments and
-    deletions.
+    """Handle started brokers.
+
+    The metadata is sent first, then the roles. Then elections, reassignments and deletions resume.
     """
     ids = [broker.id for broker in brokers]
     log.info("%s New broker startup callback for %s", context.tag, ",".join(map(str, ids)))

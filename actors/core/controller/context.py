@@ -73,8 +73,9 @@ def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
 
 
 def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
-    """Return the assignment during a reassignment to `target`, from the replicas before any reassignment (controller.md
-    7.7).
+    """Return the assignment during a reassignment to `target` (controller.md 7.7).
+
+    It starts from the replicas before any reassignment.
     """
     origin = origin_replicas(assignment)
     return ReplicaAssignment(
@@ -239,8 +240,9 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- replicas
 
     def is_online(self, broker_id: int, partition: TopicPartition) -> bool:
-        """Return whether the replica's broker is alive, not shutting down, and has no failed log directory for the
-        partition.
+        """Return whether a replica is online.
+
+        Its broker is alive and not shutting down, and the partition's log directory there has not failed.
         """
         return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
 
@@ -283,8 +285,9 @@ class ControllerContext:
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:
-        """Return all partitions of a topic with their assignments, ordered by number; no partitions for an unknown
-        topic.
+        """Return all partitions of a topic with their assignments, ordered by number.
+
+        An unknown topic has no partitions.
         """
         partitions = self.topics.get(topic, {})
         return TopicAssignment(
@@ -407,8 +410,9 @@ class ControllerContext:
         return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
 
     def create_replica_tables(self) -> None:
-        """Create the replica tables before they are filled: Python's garbage collector would traverse large young
-        tables.
+        """Create the replica tables before they are filled.
+
+        Python's garbage collector would traverse large young tables.
         """
         self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
 

@@ -71,8 +71,9 @@ def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> F
 
 
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
-    """Mark these replicas as ineligible for deletion now. Replicas in a state without that move, such as Online, keep
-    it.
+    """Mark these replicas as ineligible for deletion now.
+
+    Replicas in a state without that move, such as Online, keep it.
     """
     legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
     partitions = (tp for failed_there in failed.values() for tp in failed_there)

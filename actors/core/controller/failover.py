@@ -104,8 +104,9 @@ def expired(context: ControllerContext) -> Flow[None]:
 
 
 def give_up(context: ControllerContext) -> Flow[None]:
-    """Resign and delete /controller, so that the next controller, possibly this node, loads all state (Kafka's
-    triggerControllerMove).
+    """Resign and delete /controller (Kafka's triggerControllerMove).
+
+    The next controller, possibly this node, loads all state.
     """
     if not context.active:
         return

@@ -164,8 +164,9 @@ def create(step: PartitionStep) -> Flow[None]:
 
 
 def elect(step: PartitionStep) -> Flow[None]:
-    """Elect leaders by the strategy and write them; partitions whose znode has another version are read and tried
-    again.
+    """Elect leaders by the strategy and write them.
+
+    Partitions whose znode has another version are read and tried again.
     """
     context, remaining = step.context, step.partitions
     states = known_states(context, remaining)
@@ -267,10 +268,10 @@ def is_true(value: str) -> bool:
 def _unclean_allowed(
     context: ControllerContext, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[str, bool]]:
-    """Return whether each topic allows unclean elections, only for topics with a partition that has no online ISR
-    member.
+    """Return for each topic whether it allows unclean elections.
 
-    If a topic's config cannot be read, its partitions fail.
+    Only topics with a partition that has no online ISR member are included. If a topic's config cannot be read, its
+    partitions fail.
     """
     needy = [partition for partition, state in states.items() if context.online_for(partition).isdisjoint(state.isr)]
     if not needy:

@@ -188,21 +188,26 @@ class ValueReader:
         return self.version
 
     def number(self, form: str) -> int:
+        """Return the next integer; `form` is its `struct` format."""
         (value,) = struct.unpack_from(f">{form}", self._data, self._at)
         self._at += struct.calcsize(f">{form}")
         return int(value)
 
     def text(self) -> str:
+        """Return the next string."""
         return self.take(self.number("h")).decode()
 
     def nullable(self) -> str | None:
+        """Return the next nullable string."""
         length = self.number("h")
         return None if length < 0 else self.take(length).decode()
 
     def blob(self) -> bytes:
+        """Return the next byte array."""
         return self.take(self.number("i"))
 
     def nullable_blob(self) -> bytes | None:
+        """Return the next nullable byte array."""
         length = self.number("i")
         return None if length < 0 else self.take(length)
 

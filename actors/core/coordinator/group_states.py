@@ -44,8 +44,9 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 
 
 class GroupAction(enum.Enum):
-    """What a group does with a request that passed all checks. The values are the descriptions in the generated
-    documentation.
+    """The action of a group for a request that passed all checks.
+
+    The values are the descriptions in the generated documentation.
     """
 
     ADMIT = "taken in"

@@ -1,5 +1,4 @@
-"""The members and generations of a consumer group, and how they change by join, sync, heartbeat and leave (broker.md
-6.5).
+"""The members and generations of a consumer group, and how requests of its members change them (broker.md 6.5).
 
 No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting instructions in order.
 Wall times are in ms.
@@ -209,8 +208,9 @@ class Assigning:
 
 @attrs.frozen
 class Replacing:
-    """A static member that rejoins with a new member id; `before` is the old id, `leader` the group leader at that
-    time.
+    """A static member that rejoins with a new member id.
+
+    `before` is the old id, `leader` the group leader at that time.
     """
 
     member_id: str

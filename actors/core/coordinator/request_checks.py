@@ -56,8 +56,10 @@ WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, He
 
 @attrs.define
 class LedPartitions:
-    """The partitions of __consumer_offsets that this broker leads; `count` is the topic's partition count, 0 if
-    unknown."""
+    """The partitions of __consumer_offsets that this broker leads.
+
+    `count` is the topic's partition count, 0 if unknown.
+    """
 
     count: int = 0
     loading: set[int] = attrs.field(factory=set)

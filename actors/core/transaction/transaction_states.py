@@ -68,8 +68,9 @@ AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 
 
 class TransactionAction(enum.Enum):
-    """What the transaction coordinator does with a request that it cannot answer at once. The values are the
-    descriptions in the generated documentation.
+    """The coordinator's action for a request without an immediate result.
+
+    The values are the descriptions in the generated documentation.
     """
 
     INITIALIZE = "the epoch is raised, or a new producer id given"

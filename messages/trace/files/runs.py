@@ -57,11 +57,11 @@ from messages.trace.text import batches, decompress, record_lines
 
 @attrs.frozen
 class Run:
-    """A run of a node: its header and its segment files in order; `removed` is the number of segments that were removed
-    before the first.
+    """A run of a node: its header and its segment files in order.
 
-    `ended` is the end according to the manifest or the last record, None without an end. `running`: a process is
-    writing the run. `faults` are the errors in its file names, its manifest and the first frames of its segments.
+    `removed` is the number of segments that were removed before the first. `ended` is the end according to the manifest
+    or the last record, None without an end. `running`: a process is writing the run. `faults` are the errors in its
+    file names, its manifest and the first frames of its segments.
     """
 
     header: Header

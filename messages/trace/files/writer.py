@@ -58,8 +58,9 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """Create a file with the header, after the frame with the digest `digest`. It gets its name after the header is
-    written.
+    """Create a file with the header, after the frame with the digest `digest`.
+
+    It gets its name after the header is written.
     """
     unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
     chain = _OpenTraceFile(files.create(unnamed), digest)
