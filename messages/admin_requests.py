@@ -207,7 +207,7 @@ class AlterPartitionReassignmentsResponse:
 
 @message
 class ListPartitionReassignmentsTopics:
-    """The partitions of one topic whose reassignments a client requests."""
+    """The partitions of one topic whose reassignments in progress a client wants to see."""
 
     name: str
     partition_indexes: tuple[int, ...]

@@ -55,7 +55,7 @@ class LedPartition(NamedTuple):
 
 @message
 class InternalTopicLeadership:
-    """A notification from the replica manager to a coordinator: partitions of internal topics changed their leader.
+    """A notification from the replica manager to both coordinators: partitions of internal topics changed their leader.
 
     It has the partitions that this broker leads now, and in `lost` those that are now followed or deleted, or whose
     disk failed (broker.md 1.6). The message is sent before the response to the controller's request. A new leader epoch
@@ -68,7 +68,7 @@ class InternalTopicLeadership:
 
 @message
 class PartitionsDeleted:
-    """A notification from the replica manager to the coordinator: these partitions were deleted from the cluster.
+    """A notification from the replica manager to both coordinators: these partitions were deleted from the cluster.
 
     Their committed offsets are obsolete (broker.md 3.9).
     """

@@ -216,7 +216,7 @@ class CheckExpiry:
 
 @message
 class TransactionEnded:
-    """A message to the coordinator: a marker that ends a transaction was committed.
+    """A message to GroupCoordinatorActor: the marker that ends a transaction was committed.
 
     Args:
         producer_id: The producer whose transaction ended.

@@ -173,7 +173,7 @@ class DropMarkers:
 
 @message
 class PartitionsMarked:
-    """A message to the owner of a marker: these partitions contain the marker, or no longer need it."""
+    """A message to TransactionsActor: these partitions contain the marker of a transaction, or no longer need it."""
 
     transactional_id: str
     producer_id: int
@@ -183,9 +183,9 @@ class PartitionsMarked:
 
 @message
 class MarkersCancelled:
-    """A message to the owner of a marker: its sending has ended.
+    """A message to TransactionsActor: the markers of a transaction are no longer sent.
 
-    A partition has a newer producer or coordinator epoch.
+    The reason is a partition with a newer producer or coordinator epoch.
     """
 
     transactional_id: str
@@ -313,7 +313,7 @@ class TransactionVerified:
 
 @message
 class VerifyTransaction(Question["PartitionsVerified"]):
-    """A request to TransactionsActor: whether partitions are in the open transaction of an id.
+    """A request to TransactionsActor: whether partitions are in the open transaction of a transactional id.
 
     The reply is PartitionsVerified. `version` is that of the broker's AddPartitionsToTxn request.
     """

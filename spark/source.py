@@ -33,7 +33,7 @@ SCHEMA: StructType = from_arrow_schema(ARROW)
 
 
 class TraceSource(DataSource):
-    """A Spark data source with all records of all nodes below a folder; `spark.columns` has its columns."""
+    """The Spark data source for traces. `spark.public` has the subclass that users register."""
 
     @classmethod
     def name(cls) -> str:

@@ -103,7 +103,7 @@ def serves(host: str, port: int) -> bool:
 
 
 class EmbeddedZooKeeper:
-    """A standalone ZooKeeper server on 127.0.0.1.
+    """A ZooKeeper server in a Java process of its own, on 127.0.0.1 and without replication.
 
     Args:
         data_dir: Directory of the server's data; it is created if missing.

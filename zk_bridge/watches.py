@@ -98,7 +98,7 @@ class _Watch:
 
 
 class Notification(NamedTuple):
-    """An event that is to be sent to an actor."""
+    """A message that the bridge has to send to an actor because a znode or the session changed."""
 
     watcher: Any
     event: Any

@@ -1,1 +1,4 @@
-"""Decisions without I/O: each subpackage has those of one role, or of one noun that several roles share."""
+"""The decisions of Kafka as pure code, without actors or I/O.
+
+Each subpackage has those of one role (controller, broker, coordinator) or of one shared concept, such as configs.
+"""

@@ -1,4 +1,4 @@
-"""Read from payloads the few fields that identify requests, responses, writes and watches."""
+"""Decode the few fields of recorded messages that identify requests, responses, writes and watches."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from messages.vocabulary import Message
 
 
 class _Channel:
-    """A channel to a broker: the LeaderAndIsr requests in its queue, and parts of the next request or response."""
+    """A controller's channel to a broker: the LeaderAndIsr requests in its queue, and the next message's rows so far."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker

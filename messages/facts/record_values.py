@@ -1,4 +1,4 @@
-"""The values that the record tables of Spark have columns for (`spark.columns`), read from messages.
+"""The values of messages for the columns of Spark's trace tables (`spark.columns`).
 
 A field of `RecordValues` declares a column, and the functions for the message types with such a value fill it. Messages
 are read by their classes; a message inside a message is decoded only if it also has values.
@@ -83,7 +83,7 @@ class TransactionValues(NamedTuple):
 
 
 class RecordValues(NamedTuple):
-    """The values of a message, None if it does not have them; `spark.columns.COLUMNS` has their meaning."""
+    """The values of a message for the columns of Spark's trace tables; a value that the message lacks is None."""
 
     request: str | None = None
     channel: str | None = None

@@ -33,7 +33,7 @@ short.
 
 
 class Encoding(Protocol):
-    """The interface of the encoder, which is used while a value is converted to JSON."""
+    """What the functions that convert values to JSON need from the encoder."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -49,7 +49,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The interface of the decoder, which is used while a value is restored from JSON."""
+    """What the functions that restore values from JSON need from the decoder."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""

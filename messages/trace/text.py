@@ -220,7 +220,7 @@ _INLINE = MessageEncoder()
 
 
 class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Consecutive records without payloads, numbered from `first`, stored by column.
+    """Consecutive trace records that have no payloads, stored by column; `first` is the number of the first one.
 
     Effects and errors are stored only where there are any.
     """

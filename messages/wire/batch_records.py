@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The layout of records of equal length.
+    """The layout of Kafka records of equal length.
 
     It has the byte positions with the same value in all records, and the positions of times and offsets.
     """

@@ -1,6 +1,6 @@
 """Requests to the ZooKeeper bridge about the whole cluster.
 
-They concern Kafka's parent znodes, the cluster id, and this project's nodes.
+They create Kafka's parent znodes, read the cluster id, and register nodes of kafka-actors.
 """
 
 from __future__ import annotations

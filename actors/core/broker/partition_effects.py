@@ -57,7 +57,7 @@ Effects = Generator[Effect, Any, R]
 
 
 class StorageError(Exception):
-    """An effect failed; `failure` is the disk's error, or "" if the disk works and its directory stays online."""
+    """A read or write of a log failed. `failure` is the disk's error, or "" if the directory stays online."""
 
     def __init__(self, failure: str) -> None:
         super().__init__(failure)

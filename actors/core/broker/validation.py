@@ -14,7 +14,7 @@ from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
 class InconsistentBroker(Exception):
-    """The state of a broker is inconsistent; the message names the contradictions."""
+    """The state of a broker is inconsistent; the exception's message names the contradictions."""
 
 
 def check(found: list[str]) -> None:

@@ -140,7 +140,7 @@ def _cut(items: Iterable[E], make: Callable[[tuple[E, ...]], P]) -> Flow[list[P]
 
 
 class RequestBatch:
-    """A batch of requests to all brokers.
+    """The requests that a controller collects for its brokers and then sends together.
 
     Args:
         context: The controller's state. The batch updates its `last_sent` and `last_metadata_parts`.

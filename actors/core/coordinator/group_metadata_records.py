@@ -145,7 +145,7 @@ def _read_member(reader: ValueReader, version: int) -> RecordedMember:
 
 
 class _ValueWriter:
-    """An encoder for the value of a record."""
+    """An encoder for the value of a Kafka record in __consumer_offsets."""
 
     def __init__(self, version: int) -> None:
         self.data = struct.pack(">h", version)
@@ -170,7 +170,7 @@ class _ValueWriter:
 
 
 class ValueReader:
-    """A decoder for the value of a record."""
+    """A decoder for the value of a Kafka record in __consumer_offsets."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
