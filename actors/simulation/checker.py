@@ -9,7 +9,7 @@ Rule 3: only the first violation is kept, with its time; later ones are often it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import attrs
@@ -90,6 +90,14 @@ class PartitionStateWritten:
     before: State | None
     after: State
     session: int
+
+
+@attrs.frozen
+class TopicDeleted:
+    """An observation: the controller deleted the znode of a topic; `replicas` are those that its partitions had."""
+
+    topic: str
+    replicas: Mapping[TopicPartition, tuple[int, ...]]
 
 
 @attrs.frozen
@@ -190,6 +198,7 @@ LOADING = 2.0
 
 Change = (
     PartitionStateWritten
+    | TopicDeleted
     | ControllerEpochWritten
     | RequestSent
     | ControllerDeleted
@@ -281,6 +290,8 @@ class Checker:
         self.exchanges = Exchanges()
         self.written_at: dict[TopicPartition, float] = {}
         """When each partition state was last written."""
+        self.in_sync_since: dict[tuple[int, TopicPartition], float] = {}
+        """When each replica last entered the ISR."""
         self.free_at: dict[tuple[int, TopicPartition], float] = {}
         """When each former replica was last assigned, or being removed."""
         self.deleted_at: dict[str, float] = {}
@@ -591,7 +602,11 @@ class Checker:
         topic = parts[3]
         if len(parts) == 4:
             if op.kind == DELETE:
-                for partition in self.topics.pop(topic, {}).values():
+                partitions = self.topics.pop(topic, {})
+                if topic in self.deleting:
+                    had = {each: self.assigned[each].replicas for each in partitions.values() if each in self.assigned}
+                    self._look(TopicDeleted(topic, had))
+                for partition in partitions.values():
                     self.acknowledged.pop(partition, None)
                     self.seen.pop(partition, None)
                     if topic in self.deleting:  # one that is removed by hand keeps its logs
@@ -608,12 +623,12 @@ class Checker:
                     self.assigned.pop(known.pop(number), None)
                 for number, each in there:
                     partition = known.setdefault(number, TopicPartition(topic, number))
-                    had, removing = self.assigned.get(partition, Assigned(()))[::2]
+                    owners, removing = self.assigned.get(partition, Assigned(()))[::2]
                     self.assigned[partition] = Assigned(each.replicas, each.adding, each.removing)
-                    for broker in each.replicas if had else ():
-                        if broker not in had or broker in removing:
+                    for broker in each.replicas if owners else ():
+                        if broker not in owners or broker in removing:
                             self.free_at[broker, partition] = self.cluster.now
-                    gone = [broker for broker in had if broker not in each.replicas]
+                    gone = [broker for broker in owners if broker not in each.replicas]
                     self.moved_away.update(((broker, partition), self.cluster.now) for broker in gone)
         elif len(parts) == 7 and parts[6] == "state":
             partition = TopicPartition(topic, int(parts[5]))
@@ -626,6 +641,8 @@ class Checker:
                 before = self.states.get(partition)
                 self.states[partition] = after
                 self.written_at[partition] = self.cluster.now
+                for replica in set(after.isr).difference(() if before is None else before.isr):
+                    self.in_sync_since[replica, partition] = self.cluster.now
                 if before is None:
                     self.led_uncleanly.pop(partition, None)
                 elif after.leader != NO_LEADER and after.leader not in before.isr:

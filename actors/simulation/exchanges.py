@@ -182,7 +182,8 @@ class Exchanges:
             case ProduceRequest() | ControlledShutdownRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
-                if not any(part.current_leader_epoch >= 0 for part in request.partitions):
+                is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
+                if not is_consumers and not any(part.current_leader_epoch >= 0 for part in request.partitions):
                     return
                 known = mine.leader_epochs
                 epochs = {part.partition: known.get(part.partition, -1) for part in request.partitions}

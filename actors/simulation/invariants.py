@@ -29,6 +29,7 @@ from actors.simulation.checker import (
     RequestSent,
     State,
     Ticked,
+    TopicDeleted,
 )
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
@@ -47,8 +48,12 @@ from actors.simulation.recorded_changes import VALID_PREVIOUS_STATES, StateChang
 from actors.simulation.replicas import HighWatermarkRaised, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
+    acks_all_waits_for_the_high_watermark,
     brokers_leave_the_isr_before_they_stop,
+    consumers_read_committed_records,
+    deleted_topics_leave_no_logs,
     fetched_offsets_were_committed,
+    high_watermarks_are_in_the_logs_of_the_isr,
     high_watermarks_need_min_insync_replicas,
     lagging_replicas_leave_the_isr,
     leaders_are_elected_in_time,
@@ -376,6 +381,8 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
             continue
         found = inconsistencies(context)
         yield from (f"controller {node}: {text}" for text in found)
+        if context.shutting_down:
+            yield f"controller {node} waits for the controlled shutdown of {sorted(context.shutting_down)}"
         if sorted(context.brokers) != sorted(law.registered):
             yield f"controller {node} has brokers {sorted(context.brokers)}; registered are {sorted(law.registered)}"
         epochs = {broker.id: broker.epoch for broker in context.brokers.values()}
@@ -669,7 +676,20 @@ INVARIANTS: tuple[Invariant, ...] = (
         HighWatermarkRaised,
         high_watermarks_need_min_insync_replicas,
     ),
+    Invariant(
+        "high watermarks are in the logs of the ISR",
+        "broker.md 3.5, KIP-497",
+        HighWatermarkRaised,
+        high_watermarks_are_in_the_logs_of_the_isr,
+    ),
+    Invariant(
+        "consumers read committed records", "broker.md 3.7, KIP-98", ResponseSent, consumers_read_committed_records
+    ),
     Invariant("acks=all needs min.insync.replicas", "broker.md 3.6", ResponseSent, acks_all_needs_min_insync_replicas),
+    Invariant(
+        "acks=all waits for the high watermark", "broker.md 3.6", ResponseSent, acks_all_waits_for_the_high_watermark
+    ),
+    Invariant("deleted topics leave no logs", "controller.md 6.1", TopicDeleted, deleted_topics_leave_no_logs),
     Invariant(
         "only unassigned replicas are deleted",
         "controller.md 6.1, 7.7",

@@ -13,15 +13,16 @@ from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.replicas import HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
-from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH
+from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition
 from messages.data_requests import (
     ACKS_ALL,
+    READ_UNCOMMITTED,
     FetchRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from messages.error_codes import NONE
+from messages.error_codes import NONE, REQUEST_TIMED_OUT
 from messages.group_requests import (
     HeartbeatRequest,
     OffsetCommitRequest,
@@ -34,9 +35,10 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
-    from actors.simulation.checker import Checker, PartitionStateWritten, RequestSent, Ticked
+    from actors.simulation.checker import Checker, PartitionStateWritten, RequestSent, Ticked, TopicDeleted
 
 SLACK = 4.0
 """Seconds that a rule allows beyond its time: for writes to ZooKeeper, slow messages and the drift of clocks."""
@@ -74,7 +76,11 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 
 
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
-    """A replica that lacks what its leader had two lag times ago is not in the ISR."""
+    """A replica that lacks what its leader had two lag times ago is not in the ISR.
+
+    Unless it has entered the ISR since: that needs the log up to the high watermark only, which an ISR below
+    min.insync.replicas keeps back.
+    """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
     long = 2 * lag + SLACK
@@ -92,7 +98,8 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         for replica in state.isr:
             log = replicas.log(replica, partition)
             end = 0 if log is None else log.end
-            if replica != state.leader and end < had:
+            since = law.in_sync_since.get((replica, partition), 0.0)
+            if replica != state.leader and end < had and cluster.now - since > long:
                 yield (
                     f"{partition}: {replica} is in the ISR {state.isr} with log end {end}; leader {state.leader} had"
                     f" {had} records {long:g} s ago, and replica.lag.time.max.ms is {lag:g} s"
@@ -133,14 +140,66 @@ def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermark
         )
 
 
+def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
+    """A leader commits only what each member of the ISR has, also of an ISR that it is just writing."""
+    yield from _beyond_the_isr(law, change.node, change.partition, change.after)
+
+
+def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
+    """Each ISR member that lacks committed records of a leader, as a violation."""
+    state = law.states.get(partition)
+    if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):
+        return
+    if law.was_led_before(node, partition) or partition.topic in law.deleting:
+        return
+    for replica in state.isr:
+        log = law.replicas.log(replica, partition)
+        if log is not None and log.end < high_watermark and not law.cluster.machines[replica].disks.hurt:
+            yield (
+                f"{partition}: leader {node} has high watermark {high_watermark}; {replica} of the ISR {state.isr} has"
+                f" log end {log.end}"
+            )
+
+
+def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A leader sends consumers records below the high watermark, or below the last stable offset."""
+    request = change.request
+    if not isinstance(request, FetchRequest) or request.replica_id >= 0:
+        return
+    for said in change.response.partitions:
+        if said.error_code != NONE:
+            continue
+        yield from _beyond_the_isr(law, change.node, said.partition, said.high_watermark)
+        limit = said.high_watermark if request.isolation_level == READ_UNCOMMITTED else said.last_stable_offset
+        data = said.body.data if said.body.size else b""
+        last = max((header.last_offset for _, header in whole_batches(data)), default=-1)
+        if last >= limit:
+            yield (
+                f"{said.partition}: leader {change.node} sent a consumer offset {last}; the limit of its isolation"
+                f" level {request.isolation_level} is {limit}"
+            )
+
+
 def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A leader acknowledges with acks=all only what min.insync.replicas logs have."""
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
     for said in change.response.partitions:
-        required = law.least_insync(said.partition)
+        required, state = law.least_insync(said.partition), law.states.get(said.partition)
         gone = law.was_deleted_since(said.partition.topic, change.at)
+        if (
+            said.error_code == REQUEST_TIMED_OUT
+            and state is not None
+            and len(state.isr) < required
+            and law.written_at[said.partition] < change.at - SLACK
+            and law.led_for(change.node, said.partition) > law.cluster.now - change.at + SLACK
+            and not gone
+        ):
+            yield (
+                f"{said.partition}: leader {change.node} appended records with acks=all, which timed out; its ISR was"
+                f" {state.isr} all the time, and min.insync.replicas is {required}"
+            )
         if said.error_code == NONE and not gone and not law.is_lossy(said.partition):
             holders = law.replicas.holders(said.partition, said.base_offset + 1)
             if len(holders) < required:
@@ -150,7 +209,34 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
                 )
 
 
+def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A leader acknowledges with acks=all only what is below its high watermark."""
+    request = change.request
+    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
+        return
+    for said in change.response.partitions:
+        log = law.replicas.log(change.node, said.partition)
+        if said.error_code != NONE or log is None or law.was_deleted_since(said.partition.topic, change.at):
+            continue
+        if log.high_watermark <= said.base_offset and not law.is_lossy(said.partition):
+            yield (
+                f"{said.partition}: leader {change.node} acknowledged offset {said.base_offset} with acks=all;"
+                f" its high watermark is {log.high_watermark}"
+            )
+
+
 # ---------------------------------------------------------------------------------------------------- controllers
+
+
+def deleted_topics_leave_no_logs(law: Checker, change: TopicDeleted) -> Iterator[str]:
+    """The controller deletes a topic's znode when all its replicas have deleted their logs."""
+    for partition, replicas in change.replicas.items():
+        for replica in replicas:
+            machine = law.cluster.machines.get(replica)
+            if machine is None or machine.disks.hurt or machine.disks.faults or law.power_failed:
+                continue
+            if str(partition) in machine.disks.logs():
+                yield f"topic {change.topic} is deleted from ZooKeeper, and node {replica} has the log of {partition}"
 
 
 def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> Iterator[str]:

@@ -417,7 +417,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
     ),
     KnownBug(
-        *("partitions added during deletion", "KAFKA-6612", _growing, "metadata responses match ZooKeeper", 40),
+        *("partitions added during deletion", "KAFKA-6612", _growing, "deleted topics leave no logs", 40),
         "validated no\n2 create a 0,1\n4 slow 1 0 2 for 20\n5 delete a\n6.5 grow a 2",
     ),
     KnownBug(

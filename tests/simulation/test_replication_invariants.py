@@ -62,6 +62,42 @@ CASES: dict[str, tuple[str, str]] = {
         6 burst a 0 5 100
         """,
     ),
+    "acks=all does not wait for the batch's last record": (
+        "acks=all waits for the high watermark",
+        """
+        records yes
+        2 create a 0,1,2
+        5 cut 0 1 for 5
+        5 cut 0 2 for 5
+        6 burst a 0 5 100
+        """,
+    ),
+    "acks=all is taken with too few in-sync replicas": (
+        "acks=all needs min.insync.replicas",
+        """
+        records yes
+        set min_insync_replicas 2
+        2 create a 0,1,2
+        4 kill 1 for 26
+        4 kill 2 for 26
+        24 burst a 0 5 100
+        """,
+    ),
+    "new leader takes its log end for the high watermark": (
+        "consumers read committed records",
+        """
+        records yes
+        2 create a 0,1,2
+        8 lag 2 3 for 20
+        8.5 burst a 0 20 100
+        9 kill 0 for 20
+        """,
+    ),
+    "deletion ends before the brokers have answered": (
+        "deleted topics leave no logs",
+        "2 create a 0,1\n4 slow 0 1 2 for 10\n5 delete a",
+    ),
+    "controlled shutdown outlives the registration": ("controller context matches ZooKeeper", "6 roll 2 for 5"),
     DELETES.name: ("only unassigned replicas are deleted", "2 create a 0,1,2\n50 roll 2 for 5"),
     "controlled shutdown leaves followers in the ISR": (
         "brokers leave the ISR before they stop",
@@ -91,7 +127,7 @@ CASES: dict[str, tuple[str, str]] = {
         "2 create a 0,1,2\n6 kill 0 for 26",
     ),
     "consumers read beyond the high watermark": (
-        "consumed records stay",
+        "consumers read committed records",
         """
         records yes
         2 create a 0,1,2
@@ -117,6 +153,18 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "a replica enters the ISR with the log up to the high watermark, which a small ISR has kept back": """
+        brokers 3
+        duration 40
+        steady yes
+        records yes
+        set min_insync_replicas 2
+        set replica_lag_time_max_ms 4000
+        distance 0 1 0.9
+        2 create a 0,1
+        8 kill 1 for 24
+        8.1 burst a 0 10 100
+    """,
     "a coordinator without ZooKeeper answers OffsetFetch from its cache while the next one has a later offset": """
         brokers 3
         seed 161

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.mutants.mutant import mutant
+from tests.simulation.patches import Change
 
 LEADER = "actors.core.broker.leader:Leader"
 ROLES = "actors.core.broker.replica_role"
@@ -416,6 +417,19 @@ MUTANTS = (
         "make_follower if order.leader_alive else _await_leader",
         "make_follower",
         MANAGER_TESTS,
+    ),
+    mutant(
+        "refused order stops the fetcher",
+        "broker.md 1.2",
+        f"{ROLE_REQUESTS}._fetch",
+        "if result.changed and endpoints.get(order.leader) is None:",
+        "if endpoints.get(order.leader) is None:",
+        MANAGER_TESTS,
+        Change(
+            f"{ROLE_REQUESTS}._take_roles",
+            "if result.error_code == NONE:\n                        taken.append",
+            "if True:\n                        taken.append",
+        ),
     ),
     mutant(
         "StopReplica of the present leader epoch is refused",
