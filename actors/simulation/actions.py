@@ -444,7 +444,7 @@ def _ask_configure(cluster: Cluster, topic: str, entry: str) -> None:
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 UNCLEAN_SHARE = 0.2
-"""The share of broker configs that are `unclean.leader.election.enable`."""
+"""The share of broker configs that set `unclean.leader.election.enable`."""
 
 
 def _choose_broker_config(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -488,18 +488,18 @@ def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
 
 TRANSACTIONAL_IDS = ("id0", "id1")
 WORKER = "worker"
-"""The transactional ids of producers, and that of the worker that copies partition 0 of TRANSACTION_TOPIC."""
+"""The transactional id of the worker, which copies partition 0 of TRANSACTION_TOPIC."""
 
 TRANSACTION_TOPIC = "x"
 TRANSACTION_PARTITIONS = 4
 
 
 MOST_REQUESTS = 10
-"""Number of kinds of requests that one action sends."""
+"""Number of request kinds that one action sends."""
 
 
 def _choose_request(requests: Collection[str]) -> Choose:
-    """Choose some of the requests, and what they are about."""
+    """Return a function that chooses some of the requests, and their subject."""
     names = tuple(requests)
 
     def choose(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -547,7 +547,7 @@ OVERRIDES = {
 """Overrides that make a leader refuse requests -> those requests."""
 
 REFUSED_FOR = 4
-"""How often the requests of an override are sent, once a second."""
+"""Number of seconds for which the requests of an override are sent, once a second."""
 
 
 def _choose_override(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -599,7 +599,7 @@ COMMITS, COMMITS_EVERY = 10, 0.1
 """Number of commits after the beginning of a load, and the seconds between two of them."""
 
 SOON = 0.01
-"""Seconds between two looks whether a swamped node loads a partition of its coordinators."""
+"""Seconds between two checks whether a swamped node loads a partition of its coordinators."""
 
 QUICK = 0.02
 """Seconds between two requests that `swamp-group` sends."""
@@ -678,7 +678,7 @@ def _watch_loads(cluster: Cluster, node: str) -> None:
 
 
 def _end_swamp(cluster: Cluster, node: str) -> None:
-    """The node is as fast as before, and runs."""
+    """Restore the node's speed, and start it."""
     cluster.machines[int(node)].disks.read_delays.clear()
     cluster.starve(int(node), -SWAMP_PACE)
     cluster.start(int(node))
@@ -783,7 +783,7 @@ def _pair(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _keep(cluster: Cluster, *args: str) -> None:
-    """Nothing else ends it."""
+    """Do nothing: the fault lasts to the end of the run."""
 
 
 def _mute(cluster: Cluster, one: str, other: str) -> None:
@@ -946,7 +946,7 @@ OF_A_DISK = ("log-dirs", "describe-producers", "fetch", "list-offsets", "epoch-e
 """Requests whose responses depend on the disk of a replica."""
 
 NOTICED = 3.0
-"""Seconds after which a node and the controller know of a broken disk."""
+"""Seconds after which a node and the controller have noticed a broken disk."""
 
 MOST_LOGS = 4
 """Number of logs on a broken disk that requests are sent about."""
@@ -980,7 +980,7 @@ def _repair(cluster: Cluster, node: str, disk: str) -> None:
 
 
 def _never_repair(cluster: Cluster, node: str, disk: str) -> None:
-    """Keep the disk as it is."""
+    """Keep the disk's fault to the end of the run."""
     disks = cluster.machines[int(node)].disks
     disks.lasting[disks.names[int(disk)]] = None
 
@@ -1224,7 +1224,7 @@ def invent(
 def _lasting(
     chance: random.Random, known: PlannedTopics, kinds: Sequence[ActionKind], duration: float
 ) -> Iterator[Action]:
-    """A fault that lasts to the end of the run, if one of these kinds may."""
+    """Yield a fault that lasts to the end of the run, if one of these kinds may."""
     staying = [kind for kind in kinds if kind.stay is not None]
     if staying:
         kind = chance.choice(staying)

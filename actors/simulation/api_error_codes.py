@@ -1,8 +1,8 @@
 """A table of the error codes that each API can return (broker.md 6.2); coverage counts which of them occur.
 
-A test holds the table to the code: each code that an API's modules name is answered by one of their APIs or is named
-in `NOT_ANSWERED`, and the other way round. A code that a run sees and the table lacks is an error of the table.
-UNKNOWN_SERVER_ERROR is left out where only a handler that fails responds with it: an invariant forbids that.
+A test compares the table with the code: an API returns each code that its modules name, or `NOT_ANSWERED` lists it. A
+code that occurs in a run and is missing in the table is an error of the table. UNKNOWN_SERVER_ERROR is not listed if
+only a failed handler returns it, which an invariant forbids.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _CODES: Mapping[str, str] = {
 ANSWERS: Mapping[str, tuple[str, ...]] = {
     api: tuple(dict.fromkeys(names.split())) for api, names in sorted(_CODES.items())
 }
-"""The names of an API's error codes."""
+"""The error codes of each API, by name."""
 
 VERIFICATION = "actors.core.broker.verification"
 
@@ -166,7 +166,7 @@ CODE_MODULES: Mapping[str, tuple[str, ...]] = {
     ),
     HANDLER: ("actors.broker.request_handler",),
 }
-"""Handler of `messages.apis` -> the modules that name the codes of its APIs."""
+"""Modules that name the error codes of the APIs of a handler (`messages.apis`)."""
 
 _FAILED = "Only a handler that fails, or a ZooKeeper that refuses what was checked before, makes it an answer."
 _OF_A_LOG = "An error of the log of a group; clients see another one."
@@ -202,4 +202,4 @@ NOT_ANSWERED: Mapping[tuple[str, str], str] = {
     },
     (METADATA_CACHE, "REQUEST_TIMED_OUT"): "It answers requests of the controller that wait for metadata.",
 }
-"""(handler, code that its modules name and none of its APIs answers with): why."""
+"""The reason for which no API of a handler returns a code that its modules name, by (handler, code)."""

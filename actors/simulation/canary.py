@@ -18,13 +18,13 @@ from messages.flow.conversation import Flow
 
 NAME = "stale leader epoch after a reassignment (KAFKA-9212)"
 SEEDS = 12
-"""Number of seeds within which it must be found."""
+"""Number of seeds within which the bug must be found."""
 
 
 def write_states_uncached(
     context: ControllerContext, updates: Sequence[Leadership], failures: Failures, as_known: bool = False
 ) -> Flow[tuple[list[Leadership], list[TopicPartition]]]:
-    """Write states, and forget what was written."""
+    """Write states as the product does, but without caching them."""
     before = dict(context.leadership)
     written = yield from leadership.write_states(context, updates, failures, as_known)
     context.learn_leaderships(Leadership(partition, before[partition]) for partition, _ in written[0])
@@ -33,7 +33,7 @@ def write_states_uncached(
 
 @contextmanager
 def _patched() -> Iterator[None]:
-    """Have the bug in this process."""
+    """Patch the bug into this process."""
     reassignment.write_states = write_states_uncached  # type: ignore[attr-defined]
     try:
         yield
@@ -42,6 +42,6 @@ def _patched() -> Iterator[None]:
 
 
 def run_with_bug(schedule: Schedule) -> RunOutcome:
-    """Execute a schedule with the bug."""
+    """Run a schedule with the bug."""
     with _patched():
         return run(schedule)

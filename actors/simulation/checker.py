@@ -54,14 +54,14 @@ from zk_bridge.znodes.topics import decode_config, decode_topic
 _CONTROLLERS = (ControllerActor.__name__, BrokerChannelActor.__name__)
 
 _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
-"""What ends what was known of a log's high watermark: a leader begins with that of the follower which it was."""
+"""Calls that end a log's recorded high watermark: a new leader begins with that of its former follower."""
 
 _FILLING = ("append", "append_as_coordinator", "append_marker", "replicate")
-"""What writes to a log."""
+"""Calls that write to a log."""
 
 
 PERHAPS_APPENDED = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-"""Errors of an append to a log that has the batch nevertheless."""
+"""Error codes of a produce whose batch may be in the log nevertheless."""
 
 
 class State(NamedTuple):
@@ -194,7 +194,7 @@ LATELY = 30.0
 """Seconds after which every node acts on a changed configuration."""
 
 LOADING = 2.0
-"""Seconds within which an elected controller has loaded its context."""
+"""Seconds within which an elected controller loads its context."""
 
 Change = (
     PartitionStateWritten
@@ -231,7 +231,7 @@ class Violation:
 
 
 class Checker:
-    """The observer of a simulated cluster, which checks the invariants.
+    """Observes a simulated cluster, and checks the invariants.
 
     The creator sets `cluster`; `rows` are the invariants. They use `states`, `assigned`, `configs` (by topic),
     `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and
@@ -245,47 +245,46 @@ class Checker:
         self.assigned: dict[TopicPartition, Assigned] = {}
         self.topics: dict[str, dict[int, TopicPartition]] = {}
         self.moved_away: dict[tuple[int, TopicPartition], float] = {}
-        """Replicas that a reassignment ended."""
+        """The time at which a reassignment removed each replica."""
         self.configs: dict[str, dict[str, str]] = {}
         self.deleting: dict[str, float] = {}
-        """The topics queued for deletion, and when each was queued."""
+        """The time at which each topic was queued for deletion."""
         self.registered: dict[int, int] = {}
         self.lapsed: dict[int, Node | None] = {}
-        """Which process a broker was when its registration last went."""
+        """The process of each broker when its registration last ended."""
         self.controller = -1
         self.controller_session = 0
-        """Whose /controller is."""
+        """The session that owns /controller."""
         self.epoch = 0
         self.epoch_session = 0
         self.epochs_of: dict[int, int] = {}
-        """Controller epoch -> the id under which requests of it came."""
+        """Controller epoch -> broker id in the requests with this epoch."""
         self.sent_states: dict[str, dict[TopicPartition, tuple[int, int, int]]] = {}
-        """The state last sent to each host for a partition: its controller epoch, the topic's generation (`born`),
-        and which leader epoch."""
+        """The state last sent to each host for a partition: controller epoch, topic creation (`born`), leader epoch."""
         self.written: dict[TopicPartition, dict[int, set[State]]] = {}
-        """By partition and version: topics may be made anew."""
+        """All written states by partition and version: a topic may be created again."""
         self.born: dict[str, int] = {}
-        """Topic -> the transaction that made it."""
+        """Topic -> the ZooKeeper transaction that created it."""
         self.acknowledged: dict[TopicPartition, dict[int, Acknowledged]] = {}
         """Acknowledged records, by offset."""
         self.deleted: dict[TopicPartition, int] = {}
-        """Up to which offset a client asked for records to be deleted."""
+        """The largest offset up to which a client requested the deletion of records."""
         self.read: dict[TopicPartition, dict[int, bytes]] = {}
-        """What was read back when the cluster was last asked, by offset."""
+        """Records that the last check of the idle cluster read, by offset."""
         self.announced: dict[tuple[int, int], tuple[int, ...]] = {}
         """The live brokers that each node's controller last sent to each broker, by the broker's epoch."""
         self.seen: dict[TopicPartition, dict[int, bytes]] = {}
-        """What consumers have read, by offset."""
+        """Records that consumers have read, by offset."""
         self.streams: dict[int, ProducerStream] = {}
-        """What idempotent producers have written, by producer id."""
+        """The batches that idempotent producers have written, by producer id."""
         self.transactions: dict[str, SimulatedTransaction] = {}
         """All transactions by name."""
         self.stable_offsets: dict[tuple[int, int, TopicPartition, int, int], int] = {}
         """The largest last stable offset of each leader, by node, process, creation of the topic and leader epoch."""
         self.read_committed: dict[TopicPartition, CommittedView] = {}
-        """What readers of committed data found when the cluster was last asked."""
+        """Records that readers of committed data got at the last check of the idle cluster."""
         self.unsure_groups: set[tuple[int, str]] = set()
-        """Nodes and groups that they coordinate, of which an append to the log failed after it had begun."""
+        """(node, group) pairs whose append to the log failed after it had begun."""
         self.replicas = Replicas()
         self.exchanges = Exchanges()
         self.written_at: dict[TopicPartition, float] = {}
@@ -293,7 +292,7 @@ class Checker:
         self.in_sync_since: dict[tuple[int, TopicPartition], float] = {}
         """When each replica last entered the ISR."""
         self.free_at: dict[tuple[int, TopicPartition], float] = {}
-        """When each former replica was last assigned, or being removed."""
+        """The time at which each former replica was last assigned or being removed."""
         self.deleted_at: dict[str, float] = {}
         """When each topic's deletion ended."""
         self.led_uncleanly: dict[TopicPartition, None] = {}
@@ -302,25 +301,25 @@ class Checker:
         """The smallest min.insync.replicas that each topic has had."""
         self._born_at: dict[str, float] = {}
         self._unclean_until: dict[str, float] = {}
-        """Until when each topic allowed unclean elections."""
+        """The time until which each topic allowed unclean elections."""
         self._leaderless_at: dict[TopicPartition, float] = {}
-        """Since when the leader is not registered."""
+        """The time since which the leader is not registered."""
         self._uncontrolled_at: float | None = 0.0
-        """Since when the controller is not registered."""
+        """The time since which the controller is not registered."""
         self._controlled_at = 0.0
         """When /controller was last created."""
         self._begun: dict[int, EventHandled] = {}
         self._moves = StateChanges()
         self.power_failed = False
-        """Whether a machine has lost what was not durable."""
+        """Whether a machine has lost unflushed data."""
         self.resumed: dict[TopicPartition, None] = {}
-        """Partitions that were led on in the same leader epoch after a power failure of their leader."""
+        """Partitions that continued in the same leader epoch after a power failure of their leader."""
         self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
         self.filled: dict[str, None] = {}
-        """The logs to which anybody has ever written, by the names of their directories."""
+        """The logs that were ever written to, by directory name."""
         self._high_watermarks: dict[tuple[int, str], int] = {}
         self.metadata: dict[int, MetadataResponse | None] = {}
-        """What each node that is up answered when it was last asked of all topics."""
+        """Each running node's response about all topics at the last check."""
         self.deliveries = 0
         self.requests = 0
         self._rows: dict[type, list[Any]] = {}
@@ -329,14 +328,14 @@ class Checker:
             self.watch(row)
 
     def watch(self, row: Any) -> None:
-        """Add a row to those that are looked at."""
+        """Add an invariant."""
         self._places[row.name] = len(self._places)
         self._rows.setdefault(row.on, []).append(row)
 
-    # ------------------------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------------------------ observations
 
     def observe(self, node: int, delivery: Delivery) -> None:
-        """A message was delivered on a node."""
+        """Process the delivery of a message on a node."""
         self.deliveries += 1
         if node in self._begun:
             self._check_handled(self._begun[node])
@@ -356,7 +355,7 @@ class Checker:
             self._look(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
 
     def heard(self, source: str, target: str, request: Message) -> None:
-        """A request leaves a host."""
+        """Process a request that leaves a host."""
         self.requests += 1
         if isinstance(request, ControllerRequest) and source != CLIENT:
             self._look(RequestSent(source, target, request))
@@ -367,25 +366,25 @@ class Checker:
                         self.resumed[state.partition] = None
 
     def power_fails(self, node: int) -> None:
-        """A machine loses what was not durable."""
+        """Process a power failure, which loses unflushed data."""
         self.power_failed = True
         led = {partition: state.leader_epoch for partition, state in self.states.items() if state.leader == node}
         self._led_at_power_failure.setdefault(host_of(node), {}).update(led)
 
     def arrived(self, connection: int, host: str, request: Message) -> None:
-        """A request arrived at a host."""
+        """Process a request that arrives at a host."""
         node = node_of(host)
         process = node, self.cluster.machines[node].starts
         self.exchanges.arrived(connection, process, request, self.cluster.now, self.states)
 
     def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
-        """A response leaves a host."""
+        """Process a response that leaves a host."""
         change = self.exchanges.responded(connection, request, response, self.cluster.now)
         if change is not None:
             self._look(change)
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Process the passing of time."""
         cluster, now = self.cluster, self.cluster.now
         self.replicas.look(cluster, self.registered)
         if self.controller in self.registered:
@@ -401,7 +400,7 @@ class Checker:
         self._look(Ticked())
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
-        """ZooKeeper has carried out a transaction."""
+        """Process a ZooKeeper transaction."""
         for op, result in zip(ops, results, strict=True):
             path = op.path
             if path.startswith("/brokers/topics/"):
@@ -435,39 +434,39 @@ class Checker:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
 
     def dealt(self, change: AssignmentReceived) -> None:
-        """A member of a group received its assignment."""
+        """Process an assignment that a group member received."""
         self._look(change)
 
     def stream_began(self, stream: ProducerStream) -> None:
-        """A broker gave a producer id to a stream."""
+        """Process a new producer id of a stream."""
         before = self.streams.setdefault(stream.producer_id, stream)
         if before is not stream:
             self._look(StreamBroken(f"{stream.name} has producer id {stream.producer_id}, as {before.name} has"))
 
     def stream_broke(self, change: StreamBroken) -> None:
-        """A producer received a response that contradicts what it has sent."""
+        """Process a response that contradicts what a producer has sent."""
         self._look(change)
 
     def transaction_broke(self, change: TransactionBroken) -> None:
-        """A transactional producer received a response that it must not receive."""
+        """Process a response that a transactional producer must not receive."""
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:
-        """Return the violations of a cluster that should be idle, and of its responses if it was `asked`."""
+        """Return the violations of a cluster that should be idle; with `asked`, also those of its responses."""
         found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 
     def delete_up_to(self, partition: TopicPartition, offset: int) -> None:
-        """A client asked for the deletion of the records before `offset`: they may be there or not."""
+        """Note a client's request to delete the records before `offset`: they may be deleted from now on."""
         self.deleted[partition] = max(offset, self.deleted.get(partition, 0))
         known = self.acknowledged.get(partition, {})
         for gone in [each for each in known if each < offset]:
             del known[gone]
 
-    # ------------------------------------------------------------------------------------------------ for invariants
+    # ----------------------------------------------------------------------------------------- queries of invariants
 
     def led_for(self, node: int, partition: TopicPartition) -> float:
-        """For how many seconds a node has known that it leads the current leader epoch; 0 if it does not know."""
+        """Return for how many seconds a node has led the current leader epoch, as it knows; 0 if it does not."""
         accepted = self.exchanges.accepted.get((node, self.cluster.machines[node].starts))
         state = self.states.get(partition)
         if accepted is None or state is None or accepted.leader_epochs.get(partition) != state.leader_epoch:
@@ -475,41 +474,44 @@ class Checker:
         return self.cluster.now - accepted.led_since[partition]
 
     def leaderless_for(self, partition: TopicPartition) -> float:
-        """For how many seconds the leader has not been registered."""
+        """Return for how many seconds the leader has not been registered."""
         return self.cluster.now - self._leaderless_at.get(partition, self.cluster.now)
 
     def uncontrolled_for(self) -> float:
-        """For how many seconds no registered broker has been the controller."""
+        """Return for how many seconds no registered broker has been the controller."""
         return 0.0 if self._uncontrolled_at is None else self.cluster.now - self._uncontrolled_at
 
     def controlled_for(self) -> float:
-        """For how many seconds the same broker has been the controller."""
+        """Return for how many seconds the same broker has been the controller."""
         return self.cluster.now - self._controlled_at
 
     def first_offset(self, partition: TopicPartition) -> int:
-        """Where the leader's log begins, or must begin: DeleteRecords and retention delete earlier records."""
+        """Return the lowest possible log start offset of the leader.
+
+        DeleteRecords and retention delete earlier records.
+        """
         state = self.states.get(partition)
         log = None if state is None else self.replicas.log(state.leader, partition)
         return max(self.deleted.get(partition, 0), 0 if log is None else log.start)
 
     def is_forgotten(self, topic: str) -> bool:
-        """Whether the topic was deleted before the present controller was elected."""
+        """Return whether the topic was deleted before the present controller was elected."""
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Whether a leader took over before its topic's znodes were created again, which it does not notice."""
+        """Return whether a leader took over before its topic's znodes were created again, which it does not notice."""
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
-        """Whether a node was a replica of the partition so lately that its leader need not know the change yet."""
+        """Return whether a node was a replica so recently that the leader need not know the change yet."""
         return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
 
     def was_deleted_since(self, topic: str, moment: float) -> bool:
-        """Whether a topic is queued for deletion, or was deleted (and perhaps created again) after that moment."""
+        """Return whether a topic is queued for deletion, or was deleted (and perhaps recreated) after that moment."""
         return topic not in self.topics or topic in self.deleting or self._born_at.get(topic, 0.0) > moment
 
     def was_queued_before_term(self, topic: str) -> bool:
-        """Whether a topic was queued for deletion before the present controller had loaded its context."""
+        """Return whether a topic was queued for deletion before the present controller had loaded its context."""
         return self.deleting[topic] < self._controlled_at + LOADING
 
     def least_insync(self, partition: TopicPartition) -> int:
@@ -522,11 +524,11 @@ class Checker:
         return min(self._min_insync.get(partition.topic, self._settings.min_insync_replicas), max(settled, 1))
 
     def may_elect_uncleanly(self, topic: str) -> bool:
-        """Whether unclean elections of the topic are enabled, or were a moment ago."""
+        """Return whether unclean elections of the topic are enabled, or were enabled a moment ago."""
         return self._allows_unclean(topic) or self._unclean_until.get(topic, -LATELY) > self.cluster.now - LATELY
 
     def is_lossy(self, partition: TopicPartition) -> bool:
-        """Whether committed records of it may be lost: by a power failure or an unclean election."""
+        """Return whether the partition may lose committed records, by a power failure or an unclean election."""
         return self.power_failed or partition in self.led_uncleanly
 
     @property
@@ -540,13 +542,13 @@ class Checker:
         return said == "true"
 
     def is_written(self, partition: TopicPartition) -> bool:
-        """Whether anybody has ever written to a log of it."""
+        """Return whether a log of the partition was ever written to."""
         return str(partition) in self.filled
 
-    # ------------------------------------------------------------------------------------------------ between
+    # ----------------------------------------------------------------------------------------- internal steps
 
     def _controlled(self, node: int, delivery: Delivery) -> None:
-        """A controller got an event, or one of its channels a request."""
+        """Process an event of a controller, or a request for one of its channels."""
         message = delivery.message
         controller = getattr(delivery.receiver, "actor", None)
         if isinstance(controller, ControllerActor):
@@ -562,9 +564,9 @@ class Checker:
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
     def _group_stored(self, node: int, delivery: Delivery) -> None:
-        """A group was loaded, or its log answered: a batch that is not committed in time may stay in the log.
+        """Process the load of a group, or the result of an append: a batch that timed out may be in the log.
 
-        So it may after the group was removed as empty, and begins again under its name with nothing in memory.
+        This is also possible after the empty group was removed and begun again without a state in memory.
         """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):
@@ -577,7 +579,7 @@ class Checker:
             self.unsure_groups.add(key)
 
     def _check_handled(self, handled: EventHandled) -> None:
-        """Look at what became of an event once its mail has arrived, a moment later, and nothing else is under way."""
+        """Check the result of an event after its messages have arrived and no other event is in progress."""
         if self.cluster.machines[handled.node].node is not handled.process:
             del self._begun[handled.node]
         elif self.cluster.now > handled.at and not handled.controller.busy:
@@ -586,7 +588,7 @@ class Checker:
                 self._look(handled)
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
-        """A partition did something to its log: what matters is whether it wrote, and a leader's high watermark."""
+        """Process a log call of a partition: a write, or a change of a leader's high watermark."""
         if effect.method in _FILLING:
             self.filled[effect.args[0].rpartition("/")[2]] = None
         if effect.method == "note_high_watermark" and not following:
@@ -609,7 +611,7 @@ class Checker:
                 for partition in partitions.values():
                     self.acknowledged.pop(partition, None)
                     self.seen.pop(partition, None)
-                    if topic in self.deleting:  # one that is removed by hand keeps its logs
+                    if topic in self.deleting:  # a topic that was removed by hand keeps its logs
                         self.deleted.pop(partition, None)
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)
@@ -653,7 +655,7 @@ class Checker:
                 self._look(PartitionStateWritten(partition, before, after, session))
 
     def _configured(self, topic: str, config: dict[str, str]) -> None:
-        """The topic's overrides were written; those written with the topic hold from its beginning on."""
+        """Process the overrides of a topic; those written with the topic are valid from its creation on."""
         if self._allows_unclean(topic):
             self._unclean_until[topic] = self.cluster.now
         self.configs[topic] = config

@@ -1,12 +1,12 @@
 """Send client requests at random times while a simulated cluster runs; some are valid, others must be rejected.
 
-Rule 1: a row of `REQUESTS` makes one request about a partition, or about a group. The request goes to every node, so
-        that it meets the leader, followers, the controller, and nodes that have nothing to do with it.
+Rule 1: a row of `REQUESTS` makes one request about a partition or a group. Every node receives it: the leader,
+        followers, the controller, and nodes that are not concerned.
 Rule 2: a request changes nothing that an invariant expects: it appends records, reads, describes, and changes
-        overrides, topics and groups that nothing else looks at.
-Rule 3: a request is made of what ZooKeeper holds when it is sent. A row that cannot make one now returns None. A tuple
-        of requests meets a node that stalls until all have arrived: it handles them at once, in their order. Of a list,
-        one element is sent each second.
+        overrides, topics and groups of its own.
+Rule 3: a request uses the state of ZooKeeper at the time of sending. A row returns None if it cannot make a request
+        now. The requests of a tuple reach a stalled node together, and it handles them at once, in order. The elements
+        of a list are sent one second apart.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class RequestTarget(NamedTuple):
 
     @property
     def leader_epoch(self) -> int:
-        """The partition's leader epoch in ZooKeeper; 0 if there is none."""
+        """The partition's leader epoch in ZooKeeper; 0 without a state."""
         path = paths.partition_state(self.partition)
         node = self.cluster.zookeeper.nodes.get(path)
         return 0 if node is None else decode_state(path, node.data, 0).leader_epoch
@@ -187,7 +187,7 @@ class RequestTarget(NamedTuple):
 
     @property
     def controller(self) -> tuple[int, int]:
-        """The id of the controller and its epoch; -1 and 0 if there is none.
+        """The id of the controller and its epoch; -1 and 0 without a controller.
 
         /controller_epoch may be higher: the action `fence` raises it.
         """
@@ -198,7 +198,7 @@ class RequestTarget(NamedTuple):
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of the node's registration; -1 if there is none."""
+        """The epoch of the node's registration; -1 without a registration."""
         node = self.cluster.zookeeper.nodes.get(f"/brokers/ids/{self.node}")
         return UNKNOWN_BROKER_EPOCH if node is None else node.czxid
 
@@ -220,7 +220,7 @@ SPACING = 0.0015
 
 
 def _batch(about: RequestTarget, **header: int) -> Records:
-    """A batch of one record; of its header, these fields are otherwise."""
+    """Return a batch of one record, with these fields in its header."""
     batch = batch_of([(b"key", b"asked")], about.cluster.wall_ms())
     if not header:
         return batch
@@ -340,7 +340,7 @@ DATA: Mapping[str, Make] = {
     "producer-id": lambda about: InitProducerIdRequest(3, None, 60_000),
     "transactional-producer-id": lambda about: InitProducerIdRequest(3, "transaction", 60_000),
 }
-"""Produce, Fetch and their kin."""
+"""Requests of producers and consumers."""
 
 # ---------------------------------------------------------------------------------------------------- admin clients
 
@@ -404,7 +404,7 @@ def _create_late(about: RequestTarget) -> Message:
 
 
 def _own_topic(about: RequestTarget) -> list[Step]:
-    """The life of a topic whose client waits for nothing."""
+    """Create, change and delete a topic, each without waiting."""
     name, brokers = f"own-{about.number}", sorted(about.cluster.machines)
     one = tuple(CreatableAssignment(number, (brokers[0],)) for number in range(2))
     moved = ReassignableTopic(name, (ReassignablePartition(0, (brokers[-1], brokers[0])),))
@@ -421,7 +421,7 @@ def _own_topic(about: RequestTarget) -> list[Step]:
 
 
 def _moving_topic(about: RequestTarget) -> tuple[Message, ...]:
-    """A topic cannot grow while one of its partitions is being reassigned."""
+    """Add partitions to a topic during a reassignment, which is refused."""
     brokers = sorted(about.cluster.machines)
     moved = ReassignableTopic(about.topic, (ReassignablePartition(about.number, tuple(brokers)),))
     return (
@@ -432,7 +432,10 @@ def _moving_topic(about: RequestTarget) -> tuple[Message, ...]:
 
 
 def _late_topic(about: RequestTarget) -> list[Step]:
-    """Nothing is elected for a partition that never has a leader; its deletion waits for the absent broker."""
+    """Request an election for a partition that never has a leader.
+
+    The deletion of its topic waits for the absent broker.
+    """
     elections = [
         ElectLeadersRequest(1, (ElectableTopic(LATE, (0,)),), TIMEOUT_MS, kind) for kind in (PREFERRED, UNCLEAN)
     ]
@@ -503,7 +506,7 @@ ADMIN: Mapping[str, Wanted] = {
     "expire-token": lambda about: ExpireDelegationTokenRequest(2),
     "describe-token": lambda about: DescribeDelegationTokenRequest(2, None),
 }
-"""What admin clients request: most of it is only validated (rule 2)."""
+"""Requests of admin clients, of which most are only validated (rule 2)."""
 
 # ---------------------------------------------------------------------------------------------------- groups
 
@@ -527,7 +530,7 @@ def _commit_in_transaction(
     member: str = NO_MEMBER,
     metadata: str = "",
 ) -> Make:
-    """A commit that is refused before it reaches the log: its transaction would never end."""
+    """Return a commit that is refused before the append, because its transaction would never end."""
     generation = NO_GENERATION if member == NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
         *(3, "transaction", group, 1, 0),
@@ -556,7 +559,7 @@ def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = l
 
 
 def _as_member(make: Callable[[RequestTarget, str, int], Message], leads: bool = True) -> Wanted:
-    """A request in the name of a member of the group; `leads`: also of the one that assigns the parts."""
+    """Return a request in the name of a member; `leads`: also of the group leader."""
 
     def made(about: RequestTarget) -> Message | None:
         group = about.cluster.members.groups.get(about.group)
@@ -573,7 +576,7 @@ def _commit_as(about: RequestTarget, member: str, generation: int) -> Message:
 
 
 def _join_static(about: RequestTarget) -> Message | None:
-    """A static member joins a group that has members, or takes the place of the one that joined before."""
+    """Join as a static member, in place of an earlier one if it exists."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None
@@ -583,7 +586,7 @@ def _join_static(about: RequestTarget) -> Message | None:
 
 
 def _own_group(about: RequestTarget) -> list[Step]:
-    """A group is deleted while requests about it are under way."""
+    """Delete a group while requests about it are in flight."""
     deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
     return [
         _commit()(about),
@@ -613,7 +616,7 @@ def _join_stuck_group(about: RequestTarget) -> Message:
 
 
 def _to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[Step]:
-    """Requests while a group waits for its leader's assignment; the last of them replaces the leader."""
+    """Return requests to a group that waits for its leader's assignment; the last one replaces the leader."""
     return [
         (
             _commit(STUCK_GROUP, generation=generation, member=member)(about),
@@ -629,7 +632,7 @@ def _to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[
 
 
 def _delete_busy_group(about: RequestTarget) -> Message | None:
-    """Its members' commits are no longer expected: they may all have left when the request arrives."""
+    """Delete a group with members; its commits are no longer expected, because its members may have left meanwhile."""
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
         group.is_deleted = True
@@ -710,25 +713,25 @@ GROUPS: Mapping[str, Wanted] = {
     "commit-of-stranger": _commit("", generation=0, member="stranger"),
     "delete-own-group": lambda about: DeleteGroupsRequest(2, (OWN_GROUP, "unknown", "passing")),
 }
-"""What consumers and their admins request beside what members do."""
+"""Requests of consumers and their admin clients that simulated members do not send."""
 
 
 # ---------------------------------------------------------------------------------------------------- transactions
 
 STRAY_ID = "stray"
-"""A transactional id of which no transaction is begun."""
+"""A transactional id without an open transaction."""
 
 UNKNOWN_ID = "unknown-id"
 """A transactional id without a producer."""
 
 MARKED = TopicPartition("x", 2)
-"""The partition that markers of no transaction are written to: the readers of its topic know markers."""
+"""The partition for markers without a transaction: the readers of its topic skip markers."""
 
 MARKED_PRODUCER = 901
 
 
 def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
-    """A request of the producer before the newest of a transactional id."""
+    """Return a request of the producer before the newest one of a transactional id."""
 
     def made(about: RequestTarget) -> Message | None:
         known = about.cluster.newest_producers
@@ -744,7 +747,7 @@ def _add(id: str, *partitions: TopicPartition) -> Make:
 
 
 def _in_transaction(id: str | None, *producers: int) -> Make:
-    """Batches of a transaction that no coordinator knows, one of each producer."""
+    """Return batches of an unknown transaction, one of each producer."""
 
     def make(about: RequestTarget) -> Message:
         parts = [
@@ -761,7 +764,7 @@ def _batch_in_transaction(about: RequestTarget, producer: int) -> Records:
 
 
 def _mark(*epochs: tuple[int, int]) -> Wanted:
-    """Markers with these epochs of a producer and its coordinator, one after the other."""
+    """Return markers with these (producer, coordinator) epochs, in this order."""
     return lambda about: [
         WriteTxnMarkersRequest(0, (WritableTxnMarker(MARKED_PRODUCER, producer, False, (MARKED,), coordinator),))
         for producer, coordinator in epochs
@@ -769,14 +772,14 @@ def _mark(*epochs: tuple[int, int]) -> Wanted:
 
 
 def _offsets_partitions(about: RequestTarget) -> Iterator[TopicPartition]:
-    """The partitions of __consumer_offsets."""
+    """Yield the partitions of __consumer_offsets."""
     data = about.cluster.zookeeper.read(paths.topic(GROUP_METADATA)).data
     for each in () if data is None else decode_topic("", data):
         yield TopicPartition(GROUP_METADATA, each.partition)
 
 
 def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0) -> Message:
-    """A leader's question about a transaction that has not begun."""
+    """Return a leader's verification request for a transaction that has not begun."""
     asked = AddPartitionsToTxnTransaction(STRAY_ID, producer_id, producer_epoch, True, (about.partition,))
     return AddPartitionsToTxnRequest(4, transactions=(asked,))
 
@@ -784,7 +787,7 @@ def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0)
 def _commit_as_in_transaction(
     about: RequestTarget, member: str, generation: int, instance: str | None = None, group: str | None = None
 ) -> Message:
-    """A commit of a member in a transaction."""
+    """Return a commit of a member in a transaction."""
     return TxnOffsetCommitRequest(
         *(3, UNKNOWN_ID, about.group if group is None else group, 1, 0, (CommittedPartition(about.partition, 1),)),
         *(generation, member, instance),
@@ -846,7 +849,7 @@ TRANSACTIONS: Mapping[str, Wanted] = {
         0, (WritableTxnMarker(MARKED_PRODUCER, 1, False, tuple(_offsets_partitions(about)), 5),)
     ),
 }
-"""Requests of transactions: they describe, or are refused, or concern ids that no other producer has."""
+"""Requests of transactions: they describe, are refused, or use ids of their own."""
 
 
 # ---------------------------------------------------------------------------------------------------- stale requests
@@ -857,7 +860,7 @@ def _orders(
     topic: str = "",
     leader_epoch: int = 0,
 ) -> tuple[Make, Make, Make]:
-    """LeaderAndIsr, StopReplica and UpdateMetadata about one partition, by controller and broker epoch."""
+    """Return LeaderAndIsr, StopReplica and UpdateMetadata about one partition, by controller and broker epoch."""
 
     def partition(about: RequestTarget) -> TopicPartition:
         return TopicPartition(topic or about.topic, about.number)
@@ -895,7 +898,7 @@ def _of_old_state(leads: bool) -> Make:
         state = LeaderAndIsrPartitionState(
             *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
         )
-        live = LiveLeader(leader, host_of(leader), PORT)  # a follower makes a log for a leader that is not alive
+        live = LiveLeader(leader, host_of(leader), PORT)  # a follower creates a log even if the leader is not alive
         return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
 
     return make
@@ -962,7 +965,7 @@ REQUESTS: Mapping[str, Wanted] = {**DATA, **ADMIN, **GROUPS, **TRANSACTIONS, **S
 def send(
     cluster: Cluster, request: str, topic: str, number: int, group: str, nodes: Iterable[int] | None = None
 ) -> None:
-    """Send the request of this name to these nodes, by default to all (rule 1); their responses change nothing."""
+    """Send the request of this name to these nodes, by default to all (rule 1), and ignore the responses."""
     for node in cluster.machines if nodes is None else nodes:
         about = RequestTarget(cluster, node, topic, number, group)
         _send_steps(about, REQUESTS[request](about), _go_on)
@@ -972,7 +975,7 @@ GoOn = Callable[[RequestTarget, Message, Message | None], None]
 
 
 def _send_steps(about: RequestTarget, made: Step | list[Step] | None, go_on: GoOn) -> None:
-    """Send what a row made (rule 3); `go_on` is called with each request and its response."""
+    """Send the requests of a row (rule 3); `go_on` is called with each request and its response."""
     steps = made if isinstance(made, list) else [] if made is None else [made]
     for place, step in enumerate(steps):
         if place:
@@ -995,12 +998,15 @@ def _send_step(about: RequestTarget, step: Step, go_on: GoOn) -> None:
 
 
 def _end(about: RequestTarget, request: Message, response: Message | None) -> None:
-    """Do nothing more."""
+    """Ignore the response."""
 
 
 def _go_on(about: RequestTarget, request: Message, response: Message | None) -> None:
-    """Go on with a fetch session in an epoch that it does not have, end a transaction that has not begun, and send
-    requests about a group that waits for its leader's assignment."""
+    """Send further requests after some responses.
+
+    They continue a fetch session with a wrong epoch, end a transaction that has not begun, or concern a group that
+    waits for its leader's assignment.
+    """
     if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
         pair = response.producer_id, response.producer_epoch
         for each in (_verify(about, *pair), EndTxnRequest(1, STRAY_ID, *pair, True)):

@@ -1,9 +1,9 @@
 """Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
-Rule 1: the universe is derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds of
-        actions by the role of their target, and every `probe` in the sources. A trap of controller.md is a probe whose
-        name begins with its number.
-Rule 2: what cannot be reached has its reason in `UNREACHABLE`. A reason is false where a run reaches the point.
+Rule 1: the points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds of
+        actions by the role of their target, and every `probe` in the sources. A probe for a trap of controller.md
+        begins with its number.
+Rule 2: an unreachable point has its reason in `UNREACHABLE`. The reason is false if a run reaches the point.
 Rule 3: counting changes nothing: a run with coverage is the same run, byte for byte.
 """
 
@@ -47,12 +47,12 @@ from messages.events import ControllerChange, ControllerShutdown, Reelect, Sessi
 from messages.vocabulary import Message
 
 ROLES = LEADER, FOLLOWER, CONTROLLER = ("leader", "follower", "controller")
-"""What the target of an action is in a run: it leads a partition, follows one, is the controller."""
+"""Roles of an action's target: it leads a partition, follows one, or is the controller."""
 
 SOURCES = tuple(Path(__file__).resolve().parents[2] / package for package in ("actors", "messages", "zk_bridge"))
 TRAP = re.compile(r"T(\d+) ")
 TERM_EVENTS = (Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown)
-"""Events of the controller that concern its term itself (`actors.core.controller.failover`)."""
+"""Controller events that concern its term (`actors.core.controller.failover`)."""
 
 STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
     "moves of partitions and replicas",
@@ -64,7 +64,7 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
     "actions by role",
     "probes",
 )
-"""The kinds of what is counted."""
+"""The kinds of points."""
 
 _GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
 _ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
@@ -100,7 +100,7 @@ UNREACHABLE: Mapping[str, str] = {
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",
     "group Dead to Dead": "A dead group is unloaded at once.",
 }
-"""Name -> why no seed reaches it (rule 2)."""
+"""The reason for which no seed reaches a point, by its name (rule 2)."""
 
 _ONE_LOSS = "One write to ZooKeeper must succeed and lose its response; tests/zk_bridge/test_bridge.py holds it."
 _ONE_REFUSAL = "ZooKeeper must refuse or lose one request of many."
@@ -158,14 +158,14 @@ RARE: Mapping[str, str] = {
     " reassignment waits for another one; tests/core/broker/test_leader.py holds the shrink.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
 }
-"""Name -> why few seeds reach it. Such a reason is not false where a run does."""
+"""The reason for which few seeds reach a point, by its name; it stays true if a run reaches the point."""
 
-# ---------------------------------------------------------------------------------------------------- the universe
+# ------------------------------------------------------------------------------------------------------ the points
 
 
 @cache
 def universe() -> Mapping[str, str]:
-    """The name of everything that is counted -> its kind."""
+    """Return all points with their kinds."""
     found: dict[str, str] = {}
     for table in (partition_state_machine.TABLE, replica_state_machine.TABLE):
         for row in table.rows:
@@ -186,7 +186,7 @@ def universe() -> Mapping[str, str]:
 
 
 def probes() -> Iterator[str]:
-    """The names of the probes in the sources."""
+    """Yield the names of the probes in the sources."""
     for file in sorted(file for package in SOURCES for file in package.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
         if "probe(" in text:
@@ -196,7 +196,7 @@ def probes() -> Iterator[str]:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
-    """The constant texts of a probe's argument; names that are put together belong to tables."""
+    """Yield the constant texts of a probe's argument; tables list the composed names."""
     if isinstance(node, ast.IfExp):
         yield from _texts(node.body)
         yield from _texts(node.orelse)
@@ -273,7 +273,7 @@ class Collector:
                 self.counts[_acted(action.name, role)] += 1
 
     def _targets(self, action: Action) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
-        """The nodes that an action concerns, with the partitions that it concerns there."""
+        """Yield the nodes that an action concerns, with the partitions that it concerns there."""
         checker = self._checker
         arguments = _arguments(action)
         topic, group = arguments.get("topic"), arguments.get("group")
@@ -319,8 +319,7 @@ def _arguments(action: Action) -> dict[str, str]:
 
 @attrs.frozen
 class Report:
-    """The coverage of several runs; the keys of `everything` are the points that a run can reach, the values are their
-    kinds."""
+    """The coverage of several runs; `everything` has all points with their kinds."""
 
     counts: Mapping[str, int]
     everything: Mapping[str, str] = attrs.field(factory=universe)
@@ -329,28 +328,28 @@ class Report:
 
     @property
     def reached(self) -> list[str]:
-        """What was reached, in the universe's order."""
+        """Return the reached points, in the order of `everything`."""
         return [name for name in self.everything if self.counts.get(name)]
 
     @property
     def percent(self) -> float:
-        """How much of the universe was reached."""
+        """The share of reached points, in percent."""
         return 100 * len(self.reached) / max(len(self.everything), 1)
 
     @property
     def missing(self) -> list[str]:
-        """What was never reached and has no reason."""
+        """Return the points that were not reached and have no reason."""
         why = self.why
         return [name for name in self.everything if not self.counts.get(name) and name not in why]
 
     @property
     def why(self) -> Mapping[str, str]:
-        """All reasons by name."""
+        """All reasons, by point."""
         return {**self.rare, **self.reasons}
 
     @property
     def idle_actions(self) -> list[str]:
-        """Actions without a reason that were never run on any target."""
+        """Return the actions without a reason that did not run on any target."""
         why, roles = self.why, dict[str, list[str]]()
         for name, kind in self.everything.items():
             if kind == ACTED and name not in why:
@@ -359,13 +358,13 @@ class Report:
 
     @property
     def false_reasons(self) -> list[str]:
-        """What has a reason and was reached all the same, or is not in the universe."""
+        """Return the points with a reason that were reached or do not exist."""
         unknown = [name for name in self.rare if name not in self.everything]
         return [name for name in self.reasons if name not in self.everything or self.counts.get(name)] + unknown
 
     @property
     def undeclared(self) -> list[str]:
-        """Error codes that a node responded with and that the table of its API lacks; a failed handler's apart."""
+        """Return error codes that a node returned and that its API's table lacks, except those of failed handlers."""
         apis = {api for api in ANSWERS if any(name.startswith(f"{api} ") for name in self.counts)}
         codes = frozenset(NAMES.values()) - {"UNKNOWN_SERVER_ERROR"}
         return sorted(
@@ -375,14 +374,14 @@ class Report:
         )
 
     def summary(self) -> str:
-        """One line."""
+        """Return a summary in one line."""
         return (
             f"coverage: {len(self.reached)} of {len(self.everything)} reached ({self.percent:.1f} %), "
             f"{len(self.everything) - len(self.reached) - len(self.missing)} have a reason, {len(self.missing)} missing"
         )
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the report for JSON."""
         by_kind: dict[str, dict[str, int]] = {}
         for name, kind in self.everything.items():
             by_kind.setdefault(kind, {})[name] = self.counts.get(name, 0)
@@ -399,7 +398,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """As Markdown: what was never reached, then what was reached how often."""
+        """Return the report as Markdown: points that were not reached, then counts of the others."""
         lines = ["# Coverage", "", self.summary(), "", "| never reached | kind | reason |", "| --- | --- | --- |"]
         why = self.why
         for name, kind in self.everything.items():

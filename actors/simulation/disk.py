@@ -23,15 +23,15 @@ from messages.wire.record_batch import whole_batches
 class Disks(DiskFaults):
     """The disks of one simulated node, one for each log directory; they keep their files when the process ends.
 
-    `wall_ms` tells the time, `hold_up` is called with the seconds for which a slow disk keeps its node waiting.
+    `wall_ms` returns the time in ms. `hold_up` is called with the seconds for which a slow disk blocks its node.
     """
 
     def __init__(self, root: Path, count: int, wall_ms: Callable[[], int], hold_up: Callable[[float], None]) -> None:
         super().__init__(tuple(f"/data-{number}" for number in range(count)), hold_up)
         self.lasting: dict[str, None] = {}
-        """Directories whose fault nothing repairs."""
+        """Directories whose fault lasts to the end of the run."""
         self.hurt = False
-        """Whether a process may hold one of the disks for lost: it notices a repair by a restart only."""
+        """Whether the process may treat a disk as failed; it notices a repair only after a restart."""
         self._disk = DiskAdapter()
         self._logs: LogManager | None = None
         self._root = root
@@ -43,34 +43,34 @@ class Disks(DiskFaults):
         self.faults = {name: fault for name, fault in self.faults.items() if name in self.lasting}
 
     def ports(self) -> dict[str, Any]:
-        """The ports "disk" and "logs" of a new process."""
+        """Return the I/O adapters "disk" and "logs" of a new process."""
         self._logs = LogManager(self._wall_ms)
         adapters = {"disk": self._disk, "logs": self._logs}
         return {name: FaultyAdapter(_PathAdapter(self, adapter), self) for name, adapter in adapters.items()}
 
     def path(self, name: str) -> str:
-        """Where that lies which a node calls so."""
+        """Return the real path of a path that the node sees."""
         return f"{self._root}{name}"
 
     def name(self, path: str) -> str:
-        """What a node calls what lies there."""
+        """Return the path that the node sees for a real path."""
         return path.removeprefix(str(self._root))
 
     def met(self, fault: str) -> None:
-        """An operation meets a fault: a process that it fails may hold the disk for lost."""
+        """Note an operation that meets a fault: the process may then treat the disk as failed."""
         self.hurt = self.hurt or fault != SLOW
 
     def logs(self) -> list[str]:
-        """The names of the logs' directories on all disks."""
+        """Return the names of the logs' directories on all disks."""
         return [log for disk in range(len(self.names)) for log in self.logs_on(disk)]
 
     def logs_on(self, disk: int) -> list[str]:
-        """The names of the logs' directories on one disk."""
+        """Return the names of the logs' directories on one disk."""
         place = Path(self.path(self.names[disk]))
         return [log.name for log in sorted(place.iterdir()) if log.is_dir()] if place.is_dir() else []
 
     def records_of(self, log: str, first: int = 0) -> bytes:
-        """All bytes of a log's segments; of one that may begin at any offset up to `first`, those from `first` on."""
+        """Return all bytes of a log's segments from offset `first` on, the earliest possible log start."""
         data = b"".join(
             segment.read_bytes()
             for name in self.names
@@ -82,13 +82,13 @@ class Disks(DiskFaults):
         return data[start:]
 
     def release(self) -> None:
-        """The process is gone, its open files and locks with it."""
+        """Release the open files and locks of a process that has ended."""
         if self._logs is not None:
             self._logs.abandon()
         unlock_directories(self._disk, map(self.path, self.names))
 
     def tear(self, chance: random.Random) -> None:
-        """The power is gone (rule 2): of each log's last segment any part of what is not durable is lost."""
+        """Lose a random part of the unflushed end of each log, as a power failure does (rule 2)."""
         for name in self.names:
             directory = Path(self.path(name))
             if directory.is_dir():
@@ -119,7 +119,7 @@ class _PathAdapter:
 
 
 def _outside(disks: Disks, result: Any) -> Any:
-    """A result, with the names that a node knows."""
+    """Return a result with paths as the node sees them."""
     if isinstance(result, str):
         return disks.name(result)
     if type(result) is tuple:

@@ -42,16 +42,16 @@ from messages.requests import (
 from messages.vocabulary import Message
 
 LONGEST_FETCH = 60.0
-"""Seconds after which an OffsetFetch that waited has been answered, or never is."""
+"""Seconds after which a waiting OffsetFetch has its response, or never gets one."""
 
 Process = tuple[int, int]
 """A node, and the number of its start."""
 
 MEMBERS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, OffsetCommitRequest)
-"""Requests that show that a member is alive."""
+"""Requests that show that a group member is alive."""
 
 WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
-"""Requests whose partitions may name the leader epoch that the client knows."""
+"""Requests whose partitions may contain the client's leader epoch."""
 
 WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
@@ -66,11 +66,11 @@ class Accepted:
     controller_epoch: int = -1
     broker_epoch: int = -1
     leader_epochs: dict[TopicPartition, int] = attrs.field(factory=dict)
-    """Of the partitions that it leads."""
+    """The leader epochs of the partitions that it leads."""
     led_since: dict[TopicPartition, float] = attrs.field(factory=dict)
-    """When it accepted that leader epoch."""
+    """The time at which it accepted that leader epoch."""
     zk_versions: dict[TopicPartition, int] = attrs.field(factory=dict)
-    """The newest version of the state znode on which it was made leader."""
+    """The newest version of the state znode in an accepted order to lead."""
 
 
 @attrs.define
@@ -80,7 +80,7 @@ class GroupView:
     generation: int = -1
     members: tuple[str, ...] = ()
     since: float = 0.0
-    """When this process first responded without an error."""
+    """The time of this process's first response without an error."""
     heard_at: dict[str, float] = attrs.field(factory=dict)
     waiting: dict[str, set[int]] = attrs.field(factory=dict)
     """The connections on which each member waits for a response."""
@@ -95,9 +95,9 @@ class Commit:
     arrived_at: float
     acknowledged_at: float | None = None
     superseded_at: float = math.inf
-    """When a later one was acknowledged that arrived after this one was."""
+    """The time of the acknowledgement of a later commit, which arrived after this one was acknowledged."""
     may_be_deleted: bool = False
-    """Whether a client requested the deletion of the group meanwhile."""
+    """Whether a client has requested the deletion of the group since."""
 
 
 @attrs.frozen
@@ -146,13 +146,13 @@ class Exchanges:
         self._arrivals: dict[int, _Arrival] = {}
 
     def group_partition(self, group: str) -> TopicPartition:
-        """The partition of __consumer_offsets that holds a group."""
+        """Return the partition of __consumer_offsets of a group."""
         return TopicPartition(GROUP_METADATA, slot(group) % self.offsets_partitions)
 
     def arrived(
         self, connection: int, process: Process, request: Message, now: float, states: Mapping[TopicPartition, Any]
     ) -> None:
-        """A request arrived at a process."""
+        """Process a request that arrives at a process."""
         if not isinstance(request, WATCHED):
             return
         accepted, generation, is_current = None, -1, False
@@ -200,7 +200,7 @@ class Exchanges:
         self._arrivals[connection] = _Arrival(process, now, accepted, generation, is_current, shown)
 
     def responded(self, connection: int, request: Message, response: Message | None, now: float) -> ResponseSent | None:
-        """The process responded. Returns the change for the invariants."""
+        """Process a response of a process; return the observation for the invariants."""
         arrival = self._arrivals.pop(connection, None)
         if arrival is None or response is None:
             return None
@@ -279,7 +279,7 @@ class Exchanges:
         self.commits[key] = [commit for commit in commits if commit.superseded_at > now - LONGEST_FETCH]
 
     def _may_delete(self, groups: Collection[str]) -> None:
-        """Mark the commits that a deletion removes if it takes effect now."""
+        """Mark the commits that a deletion of these groups may remove now."""
         for (group, _), commits in self.commits.items():
             if group in groups:
                 for commit in commits:

@@ -31,11 +31,11 @@ def explore(
     """Yield the results of `play` as they come.
 
     Args:
-        items: What is played, one after the other; it may never end.
-        play: Runs one of them, such as `actors.simulation.run.run`; other processes import it by its name.
+        items: The arguments of `play`, in order; possibly without an end.
+        play: Runs one item, such as `actors.simulation.run.run`; other processes import it by its name.
         workers: Number of processes, by default one per core.
         is_over: Whether no further item is begun.
-        fresh: Whether each item has a process of its own.
+        fresh: Whether each item runs in its own process.
     """
     count = workers or cores()
     waiting = iter(items)
@@ -45,7 +45,7 @@ def explore(
                 return
             yield play(item)
         return
-    # A fresh process each: what the caller's threads hold must not be copied.
+    # A new process each, because a fork would copy what the caller's threads hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context, max_tasks_per_child=1 if fresh else None) as pool:
         running: set[Future[R]] = {pool.submit(play, item) for item in islice(waiting, 2 * count)}

@@ -96,8 +96,8 @@ def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterat
 def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     """Check an ISR as it is written.
 
-    A leader learns of a replaced reassignment after ZooKeeper has it, and may add a replica until then: the controller
-    takes it out again.
+    A leader learns of a replaced reassignment after ZooKeeper has it, and may add a replica until then. The controller
+    removes that replica again.
     """
     replicas = law.assigned.get(change.partition, Assigned(())).replicas
     if any(replica not in replicas and not law.was_assigned(replica, change.partition) for replica in change.after.isr):
@@ -237,7 +237,7 @@ def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterat
             for partition in imbalanced:
                 state = led[partition]
                 untouched = change.before.get(partition) is state
-                written = law.states.get(partition)  # its leader may have taken it out since: what is written counts
+                written = law.states.get(partition)  # its leader may have removed it since: the written state counts
                 could = broker in state.isr and written is not None and broker in written.isr
                 if untouched and could and context.is_online(broker, partition):
                     yield (
@@ -261,8 +261,8 @@ def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Itera
 def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceived) -> Iterator[str]:
     group, generation = change.group, change.generation
     if law.is_lossy(law.exchanges.group_partition(group.name)) or group.is_deleted:
-        return  # the log may have lost the group's last records: the group starts again
-    if generation == 1 and group.leaders.get(1) != change.leader:  # Kafka forgets a group that is empty
+        return  # the log may have lost the group's last records: the group begins again
+    if generation == 1 and group.leaders.get(1) != change.leader:  # Kafka removes an empty group
         group.leaders.clear()
         group.owners.clear()
     leader = group.leaders.setdefault(generation, change.leader)
@@ -509,7 +509,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
 
 
 def _groups(law: Checker) -> Iterator[SimulatedGroup]:
-    """The groups whose coordinator can do its work."""
+    """Yield the groups whose coordinator can work."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
         if partition not in law.states or can_commit(law, partition):

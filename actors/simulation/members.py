@@ -54,7 +54,7 @@ from messages.group_requests import (
 from messages.vocabulary import Message
 
 PARTS = 4
-"""Number of assigned partitions, the first of the topic."""
+"""Number of assigned partitions, which are the first of the topic."""
 
 EVERY = 1.0
 """Seconds between two heartbeats, and from an error to the next attempt."""
@@ -93,27 +93,27 @@ class SimulatedGroup:
     name: str
     living: dict[str, SimulatedMember] = attrs.field(factory=dict)
     committed: dict[int, int] = attrs.field(factory=dict)
-    """Part -> the last number that was acknowledged."""
+    """Part -> the last acknowledged number."""
     unsure: set[int] = attrs.field(factory=set)
     """Numbers that may have been committed."""
     last: int = 0
-    """The last number."""
+    """The last committed number."""
     leaders: dict[int, str] = attrs.field(factory=dict)
-    """By generation."""
+    """Generation -> the member id of the group leader."""
     owners: dict[tuple[int, int], str] = attrs.field(factory=dict)
-    """By generation and part."""
+    """(generation, part) -> the member id of the owner."""
     ids: dict[str, str] = attrs.field(factory=dict)
-    """Member id -> itself, or the instance id of a static member."""
+    """Member id -> member id, or the instance id of a static member."""
     has_static: bool = False
-    """Whether a static member ever joined it."""
+    """Whether a static member has joined."""
     is_deleted: bool = False
-    """Whether a client requested its deletion: its commits may be gone."""
+    """Whether a client has requested its deletion: its commits may be gone."""
     fetched: dict[int, int] | None = None
     described: DescribedGroup | None = None
 
 
 def instance_of(group: str) -> str:
-    """The instance id of a group's static member."""
+    """Return the instance id of a group's static member."""
     return f"{group}-{STATIC}"
 
 
@@ -126,14 +126,14 @@ class Members:
         self.tell: Callable[[AssignmentReceived], None] = lambda dealt: None
         self.groups: dict[str, SimulatedGroup] = {}
         self.committing = True
-        """Whether members commit, beside their beats."""
+        """Whether members commit offsets, besides their heartbeats."""
         self.ask = ask
         self.call_later = call_later
         self._chance = random.Random(seed)
         self._nodes = nodes
 
     def join(self, group: str, number: str) -> None:
-        """A member of this number takes part from now on, where it does not."""
+        """Start a member, unless it already takes part."""
         there = self.groups.setdefault(group, SimulatedGroup(group))
         if number not in there.living:
             instance = instance_of(group) if number == STATIC else None
@@ -142,20 +142,20 @@ class Members:
             member.find()
 
     def leave(self, group: str, number: str, silently: bool = False) -> None:
-        """It takes part no longer, and says so, or does not."""
+        """Stop a member, with a LeaveGroup request or silently."""
         there = self.groups.get(group)
         member = None if there is None else there.living.pop(number, None)
         if member is not None:
             member.end(silently)
 
     def read_back(self, nodes: Sequence[int]) -> None:
-        """Describe the groups and fetch their committed offsets; one of the nodes names the coordinator of each."""
+        """Describe the groups and fetch their committed offsets; one of the nodes returns the coordinator of each."""
         for group in self.groups.values():
             group.fetched = group.described = None
             self.find_coordinator(group, partial(self._read_from, group), nodes)
 
     def find_coordinator(self, group: SimulatedGroup, tell: Tell, nodes: Sequence[int] = ()) -> None:
-        """Send a FindCoordinator request to one of the nodes, or of all nodes."""
+        """Send a FindCoordinator request to one of these nodes, or of all nodes."""
         self.ask(self._chance.choice(nodes or self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
@@ -186,9 +186,9 @@ class SimulatedMember:
         self.id = NO_MEMBER
         self.generation = NO_GENERATION
         self.parts: tuple[int, ...] = ()
-        """Its current assignment, while valid."""
+        """The current assignment, while it is valid."""
         self.coordinator = -1
-        """The node that coordinates its group, as some node responded; -1 if none has."""
+        """The group's coordinator by some node's response; -1 if unknown."""
         self._members = members
         self._group = group
         self._instance = instance
@@ -197,15 +197,15 @@ class SimulatedMember:
 
     @property
     def leads(self) -> bool:
-        """Does it assign the parts of its generation?"""
+        """Whether the member is the group leader."""
         return self.id == self._leader
 
     def find(self) -> None:
-        """Begin: who coordinates?"""
+        """Find the coordinator, the first step of a client."""
         self._members.find_coordinator(self._group, self._unless_over(self._found))
 
     def end(self, silently: bool) -> None:
-        """Take part no longer."""
+        """Stop taking part."""
         self._over = True
         if not silently and self.id != NO_MEMBER:
             leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id, self._instance),))
@@ -253,7 +253,7 @@ class SimulatedMember:
             self._refused(NO_ANSWER if response is None else response.error_code)
 
     def _fetch(self) -> None:
-        """Fetch the committed offsets of its parts, as a consumer does before it goes on."""
+        """Fetch the committed offsets of the parts before the next step, as a consumer does."""
         topics = (OffsetFetchTopic(GROUP_METADATA, self.parts),)
         self._ask(OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat))
 
@@ -294,7 +294,7 @@ class SimulatedMember:
             self._later(self._beat)
 
     def _refused(self, error: int) -> None:
-        """Back to where a client goes back to (rule 1)."""
+        """Return to the step to which a client returns after this error (rule 1)."""
         if error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
             self.id = NO_MEMBER
         stays = error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)

@@ -45,7 +45,7 @@ def responses_to_streams_agree(law: Checker, change: StreamBroken) -> Iterator[s
 
 
 def _is_judged(law: Checker, partition: TopicPartition, born: int) -> bool:
-    """Whether all committed records of a partition must be there since its topic was created."""
+    """Return whether all committed records of a partition must be present since its topic was created."""
     return (
         partition in law.read_committed
         and law.born.get(partition.topic) == born
@@ -57,7 +57,7 @@ def _is_judged(law: Checker, partition: TopicPartition, born: int) -> bool:
 def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """Readers of committed data see all records of a transaction, each once and in order, or none.
 
-    A partition that a lasting fault keeps from markers has them later: its leader holds back what they end.
+    If a lasting fault keeps markers from a partition, its leader does not return the transaction's records yet.
     """
     visible: dict[TopicPartition, dict[bytes, int]] = {}
     for partition, read in law.read_committed.items():
@@ -161,7 +161,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Whether the log has an offset for each partition in memory, the same or one of a later record."""
+    """Return whether the log has an offset for each partition in memory, the same one or one of a later record."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

@@ -74,7 +74,7 @@ class _Term:
         self.epoch = context.epoch
         self._last = context.history.last
         self._seen: dict[tuple[int | None, TopicPartition], tuple[State, int]] = {}
-        """State and life of the topic, by broker (None: the partition itself)."""
+        """The state, and the topic's creation, by broker (None: the partition itself)."""
         for partition, state in context.partition_states.items():
             self._seen[None, partition] = state, born.get(partition.topic, 0)
         for broker, states in context.replica_states.items():
@@ -90,7 +90,7 @@ class _Term:
         )
 
     def made(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
-        """The calls since the last look."""
+        """Yield the changes since the last call."""
         for call in self.context.history.since(self._last):
             yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)))
         self._last = self.context.history.last

@@ -1,9 +1,9 @@
 """Record what the checker needs of replicas: their logs on disk, and how long each node has had no fault.
 
-Rule 1: a log's offsets come from the calls of the port "logs" and their results, not from any actor's state.
-Rule 2: a log outlives the process that wrote it; it is forgotten when it is deleted.
+Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and their results, not from an actor's state.
+Rule 2: a log outlives the process that wrote it; its record is removed when the log is deleted.
 Rule 3: a node is healthy while it runs, its disks work, and nothing delays it or its connection to ZooKeeper. Rules
-        that name a time hold for nodes that were healthy for all of it.
+        with a time apply to nodes that were healthy for all of that time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from messages.cluster import TopicPartition
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd
 
 MEMORY = 60.0
-"""Seconds for which earlier log ends are remembered: more than twice any replica.lag.time.max.ms."""
+"""Seconds for which earlier log end offsets are kept: more than twice any replica.lag.time.max.ms."""
 
 FOLLOWING = (Replicate, TruncateToEpochEnd, TruncateFullyAndStartAt)
-"""The messages by which a follower changes its log."""
+"""Messages with which a follower changes its log."""
 
 
 @attrs.define
@@ -34,12 +34,12 @@ class LogView:
     end: int = 0
     high_watermark: int = 0
     epoch_start: int = 0
-    """Where the log ended when this replica last became the leader."""
+    """The log end offset when this replica last became leader."""
     ends: deque[tuple[float, int]] = attrs.field(factory=deque)
-    """When the log end changed, and to what."""
+    """Changes of the log end offset: (time, offset)."""
 
     def end_at(self, moment: float) -> int:
-        """The log end at an earlier time; the oldest one that is remembered, if that is later."""
+        """Return the log end offset at an earlier time, or the oldest one that is kept."""
         found = self.end
         for at, end in reversed(self.ends):
             found = end
@@ -64,23 +64,23 @@ class Replicas:
     def __init__(self) -> None:
         self.logs: dict[str, dict[int, LogView]] = {}
         self.unhealthy_at: dict[int, float] = {}
-        """When each node was last seen unhealthy."""
+        """The time at which each node was last unhealthy."""
         self.leaderless_at: dict[TopicPartition, float] = {}
-        """Since when a partition has no live leader although it could have one."""
+        """The time since which a partition has no live leader although it could have one."""
         self.uncontrolled_at: float | None = None
-        """Since when there is no live controller although there could be one."""
+        """The time since which no live controller exists although one could."""
         self._registered: dict[int, int] = {}
 
     def log(self, node: int, partition: TopicPartition) -> LogView | None:
-        """The log of a replica; None if the node has none."""
+        """Return the log of a replica; None if the node has none."""
         return self.logs.get(str(partition), {}).get(node)
 
     def holders(self, partition: TopicPartition, offset: int) -> list[int]:
-        """The nodes whose logs reach this offset."""
+        """Return the nodes whose logs reach this offset."""
         return [node for node, view in self.logs.get(str(partition), {}).items() if view.end >= offset]
 
     def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> HighWatermarkRaised | None:
-        """A partition called the port "logs". Returns the move of a leader's high watermark, if that is what it did."""
+        """Process a call of the I/O adapter "logs"; return the observation if a leader raised its high watermark."""
         method, result = effect.method, effect.result
         if effect.error or not effect.args or not isinstance(effect.args[0], str):
             return None
@@ -129,14 +129,14 @@ class Replicas:
     # ------------------------------------------------------------------------------------------------ health
 
     def look(self, cluster: Cluster, registered: dict[int, int]) -> None:
-        """Note which nodes are not healthy now (rule 3)."""
+        """Note which nodes are unhealthy now (rule 3)."""
         for node in cluster.machines:
             if not self._is_well(cluster, node) or registered.get(node) != self._registered.get(node):
                 self.unhealthy_at[node] = cluster.now
         self._registered = dict(registered)
 
     def healthy_for(self, cluster: Cluster, node: int) -> float:
-        """For how many seconds a node has been healthy."""
+        """Return for how many seconds a node has been healthy."""
         return cluster.now - self.unhealthy_at.get(node, 0.0) if node in cluster.machines else 0.0
 
     def _is_well(self, cluster: Cluster, node: int) -> bool:

@@ -259,9 +259,9 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
 def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A broker that may stop shares no ISR with another replica.
 
-    Except where the leader adds it while the controller handles the request. The controller reads the states once and
-    writes only those with the broker in the ISR (Kafka 2.6 `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch
-    that is on its way can bring the broker back. KIP-841 rules this out in later versions.
+    An exception is a leader that adds it while the controller handles the request. The controller reads the states once
+    and writes only those with the broker in the ISR (Kafka 2.6 `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch
+    in flight can bring the broker back. KIP-841 rules this out in later versions.
     """
     request, response = change.request, change.response
     if not isinstance(request, ControlledShutdownRequest):

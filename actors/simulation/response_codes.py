@@ -1,4 +1,4 @@
-"""The error codes in a response, whatever its API."""
+"""The error codes in a response of any API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS: dict[type, tuple[bool, tuple[str, ...]]] = {}
 
 
 def codes_of(value: Any) -> Iterator[int]:
-    """The error codes in a response."""
+    """Yield the error codes in a response."""
     if isinstance(value, tuple) and type(value) is tuple:
         for each in value:
             yield from codes_of(each)

@@ -41,13 +41,13 @@ REST_SECONDS = 60.0
 """Seconds in which a cluster without faults must become idle; sessions, back-offs and ISR changes take time."""
 
 LOOKS = 2.0
-"""Seconds between two checks of a cluster that comes to rest."""
+"""Seconds between two checks of a cluster that should become idle."""
 
 TICK = 0.5
-"""Seconds between two checks of what takes time."""
+"""Seconds between two checks of invariants that depend on time."""
 
 READS = 15.0
-"""Seconds within which all records have been read back, or cannot be read."""
+"""Maximum seconds in which all records are read back."""
 
 SETTINGS: dict[str, Any] = {
     "zookeeper_session_timeout_ms": 6_000,
@@ -67,7 +67,7 @@ SETTINGS: dict[str, Any] = {
     "group_initial_rebalance_delay_ms": 500,
     "group_max_size": 4,
 }
-"""Shorter timeouts than Kafka's defaults, so that more happens per simulated second."""
+"""Timeouts shorter than Kafka's defaults, so that a simulated second has more events."""
 
 
 @attrs.frozen
@@ -224,7 +224,7 @@ class _Run:
             self.story.heard(source, target, request)
 
     def _advance(self, moment: float) -> bool:
-        """Let time pass until that moment of the schedule, undoing what ends meanwhile; False where all is over."""
+        """Run until that moment of the schedule, ending faults that end meanwhile; return False if the run is over."""
         while self._undo and self._undo[0][0] <= moment:
             at, _, undo = heappop(self._undo)
             if not self._pass(at):
@@ -257,7 +257,7 @@ class _Run:
             heappush(self._undo, (ends, self._undone, undo))
 
     def _rest(self) -> None:
-        """End every fault, leave the cluster alone, and look at it (rule 2)."""
+        """End every fault, wait, and check the idle cluster (rule 2)."""
         cluster, checker, clients = self.cluster, self.checker, self._clients
         cluster.members.committing = False
         if clients is not None:
@@ -295,7 +295,7 @@ class _Run:
                 checker.violations += wrong
 
     def _renew_disks(self) -> None:
-        """A node that has lost a disk does not look at it again before its next start."""
+        """Restart nodes that treat a repaired disk as failed."""
         for machine in self.cluster.machines.values():
             if machine.disks.hurt:
                 self.cluster.kill(machine.id)

@@ -49,11 +49,11 @@ class Schedule:
         records: Whether producers write and consumers read during the run.
         validated: Whether each actor validates its state after each event, at the cost of one check per partition.
         steady: Whether all network delays are equal.
-        racks: Number of racks over which the brokers are spread; 0 if they have none.
-        latency: Seconds that each message travels at least.
+        racks: Number of racks over which the brokers are spread; 0 without racks.
+        latency: Minimum delay of each message in seconds.
         settings: Changed `messages.node.NodeSettings` of all nodes; yes and no are 1 and 0.
-        clocks: The nodes whose clocks drift, and by what factor each runs too fast.
-        distances: Pairs of nodes, and the seconds that messages between them take longer.
+        clocks: The nodes with drifting clocks, and the rate of each.
+        distances: Pairs of nodes, and the additional delay of messages between them in seconds.
         actions: The actions in the order of their times.
     """
 

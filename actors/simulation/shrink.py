@@ -47,7 +47,7 @@ class Shrinker:
         self._most_runs = most_runs
 
     def shrink(self) -> RunOutcome:
-        """The smallest run that was found."""
+        """Return the smallest run that violates the invariant."""
         self._end_early()
         before = None
         self._reset_surroundings()
@@ -60,7 +60,7 @@ class Shrinker:
         return self.best
 
     def _try(self, schedule: Schedule) -> bool:
-        """Does it break the same? Then it is the best so far."""
+        """Run a schedule; keep it as the best so far if it violates the same invariant, and return whether it does."""
         if self.runs >= self._most_runs or schedule == self.best.schedule:
             return False
         self.runs += 1
@@ -72,7 +72,7 @@ class Shrinker:
         return True
 
     def _end_early(self) -> None:
-        """Nothing is done, and no time passes, after the violation."""
+        """End the schedule at the violation."""
         best, at = self.best.schedule, self.best.broke_at or 0.0
         actions = tuple(action for action in best.actions if action.at <= at)
         last = max((action.at for action in actions), default=0.0)
@@ -95,7 +95,7 @@ class Shrinker:
             self._try(attrs.evolve(self.best.schedule, settings=settings))
 
     def _drop(self) -> None:
-        """Remove actions, as many at a time as possible."""
+        """Remove actions, as many at once as possible."""
         size = max(len(self.best.schedule.actions) // 2, 1)
         while True:
             place = 0
@@ -136,7 +136,7 @@ class Shrinker:
 
 
 def _simpler(action: Action) -> Iterator[Action]:
-    """Simpler forms of an action."""
+    """Yield simpler forms of an action."""
     if action.name == REST:
         return
     if action.name.endswith(("create", "grow")) and len(action.args) > 2:

@@ -1,9 +1,8 @@
-"""Simulated producers, which write with acks=all during a run, and a consumer, which reads all records when the cluster
-is idle.
+"""Simulated producers, which write with acks=all during a run, and a consumer, which reads all records at its end.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
-Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine
-        lost its power: Kafka's brokers acknowledge records before they flush them.
+Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost
+        its power: Kafka's brokers acknowledge records before they flush them.
 Rule 3: records below a requested deletion offset may be in the log or not from the time of the request.
 """
 
@@ -32,7 +31,7 @@ from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches
 
 EVERY = 0.5
-"""Seconds between two produces, on the average."""
+"""Average seconds between two produces."""
 
 CONSUMES = 1.0
 """Seconds between two fetches of the consumer."""
@@ -55,30 +54,30 @@ class Clients:
         """Number of fetches of `read_back` without a response."""
         self._going = False
         self._positions: dict[TopicPartition, tuple[int, int]] = {}
-        """Where the consumer reads on, and in which life of the topic."""
+        """The position of the consumer, with the ZooKeeper transaction that created the topic."""
         law.cluster.delete_records = self.delete_records
         law.cluster.burst = self.burst
 
     def go(self) -> None:
-        """Write from now on."""
+        """Start to write."""
         if not self._going:
             self._going = True
             self._later()
             self._consume_later()
 
     def rest(self) -> None:
-        """Write no more."""
+        """Stop writing."""
         self._going = False
 
     def read_back(self) -> None:
-        """Ask every leader for all records of each partition that something was acknowledged of."""
+        """Read all records of each partition with acknowledged records from its leader."""
         law = self._law
         law.read.clear()
         for partition in law.acknowledged:
             self._read_from(partition, law.first_offset(partition), [])
 
     def delete_records(self, partition: TopicPartition) -> None:
-        """Ask the partition's leader to delete the records up to one that it has acknowledged (rule 3)."""
+        """Request the deletion of records up to an acknowledged one from the partition's leader (rule 3)."""
         law = self._law
         state, known = law.states.get(partition), sorted(law.acknowledged.get(partition, ()))
         if state is not None and state.leader in law.cluster.machines and known:
@@ -89,7 +88,7 @@ class Clients:
             law.cluster.ask(state.leader, request, done, 10.0)
 
     def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
-        """A topic that was made again meanwhile may be the one that lost its records."""
+        """Note deleted records; if the topic was created again meanwhile, the new one may have lost them."""
         law = self._law
         if born != law.born.get(partition.topic) and partition in law.states:
             law.delete_up_to(partition, offset)
@@ -110,7 +109,7 @@ class Clients:
         self._law.cluster.scheduler.call_later(CONSUMES, self._consume)
 
     def _consume(self) -> None:
-        """Read on in one partition, as a consumer does, up to the high watermark."""
+        """Read on in one partition up to the high watermark, as a consumer does."""
         if not self._going:
             return
         law = self._law
@@ -194,7 +193,7 @@ class Clients:
 
 
 def _values(data: Any) -> Iterator[tuple[int, bytes]]:
-    """Offset and value of each record in some batches."""
+    """Yield the offset and the value of each record in these batches."""
     for position, header in whole_batches(data):
         batch = bytes(data[position : position + header.size])
         for each in records(batch, header):

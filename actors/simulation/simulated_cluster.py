@@ -2,7 +2,7 @@
 
 Rule 1: nodes are the product's (`actors.node.assembly`) with simulated I/O adapters.
 Rule 2: time passes only in `run`, and all random choices come from one seed: the same calls give the same run on each
-        machine, whatever its clock and hash seed.
+        machine, independent of its clock and hash seed.
 Rule 3: a node whose process has ended stays down until it is started again; its disks stay.
 """
 
@@ -46,7 +46,7 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.znodes.controller import decode_controller
 
 EPOCH_MS = 1_700_000_000_000
-"""What the wall clocks of simulated machines show at the beginning: ms since 1970."""
+"""The wall clock of simulated machines at the start, in ms since 1970."""
 
 PORT = 9092
 CLIENT = "client"
@@ -59,17 +59,17 @@ RESTARTS = 1.0
 
 
 def host_of(node_id: int) -> str:
-    """A node's host."""
+    """Return a node's host."""
     return f"node-{node_id}"
 
 
 def node_of(host: str) -> int:
-    """The node on a host."""
+    """Return the node of a host."""
     return int(host.removeprefix("node-"))
 
 
 def endpoint_of(node_id: int) -> Endpoint:
-    """Where a node listens."""
+    """Return the endpoint on which a node listens."""
     return Endpoint("PLAINTEXT", host_of(node_id), PORT)
 
 
@@ -87,16 +87,16 @@ class Machine:
     clock: VirtualClock | DriftingClock
     state: str = DOWN
     wanted: bool = True
-    """Whether it is to run: one that could not start tries again."""
+    """Whether the process should run; a failed start is retried."""
     node: Node | None = None
     link: ZooKeeperLink | None = None
     starts: int = 0
     is_lost: bool = False
     """Whether the process never runs again in this simulation."""
     loses: float = 0.0
-    """The share of its writes to ZooKeeper that are executed and lose their responses."""
+    """The share of writes to ZooKeeper that are executed and lose their responses."""
     pace: float = 0.0
-    """Seconds that each message of the process takes."""
+    """The time in seconds that each message of the process takes."""
     resumed_at: float = 0.0
     """When the process was last resumed after a pause."""
 
@@ -104,10 +104,10 @@ class Machine:
 class Cluster:
     """A simulated cluster of `brokers` nodes, stopped at first; `root` is the folder for disks and traces.
 
-    `settings` go to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are those
-    of a schedule. `recorded`: each keeps a trace in `<root>/node-N/trace`. For reading: `machines`,
-    `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each of its
-    deliveries.
+    `settings` apply to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are
+    those of a schedule. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. Public attributes:
+    `machines`, `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each
+    of its deliveries.
     """
 
     def __init__(
@@ -142,9 +142,9 @@ class Cluster:
         self._observe = observe
         self._clients = 0
         self.delete_records: Callable[[TopicPartition], None] = lambda partition: None
-        """Delete the first records of a partition; what does it is set by the clients that write some."""
+        """Deletes the first records of a partition; the clients of a run set it."""
         self.burst: Callable[[TopicPartition, int, int], None] = lambda partition, batches, size: None
-        """Produce many batches of a number of bytes to a partition; the producers of a run set it."""
+        """Produces many batches of a number of bytes to a partition; the producers of a run set it."""
         self.start_stream: Callable[[TopicPartition], None] = lambda partition: None
         self.end_stream: Callable[[TopicPartition], None] = lambda partition: None
         """Start and end an idempotent producer of a partition; the producers of a run set both."""
@@ -171,19 +171,19 @@ class Cluster:
 
     @property
     def now(self) -> float:
-        """Seconds of virtual time."""
+        """Seconds of virtual time since the start."""
         return self.scheduler.clock.now()
 
     def wall_ms(self) -> int:
-        """The wall clock of a machine whose clock does not drift."""
+        """The wall clock in ms of a machine without clock drift."""
         return _wall_ms(self.scheduler.clock)
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let virtual time pass."""
         self.scheduler.run(seconds)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> bool:
-        """Let time pass until `good()`, at most `seconds`; return whether it became true."""
+        """Let time pass until `good()` is true, at most `seconds`; return whether it became true."""
         try:
             self.scheduler.run_until(good, seconds)
         except TimeoutError:
@@ -193,7 +193,7 @@ class Cluster:
     # ---------------------------------------------------------------------------------------------- processes
 
     def start(self, node_id: int) -> None:
-        """Start a node's process, where none runs."""
+        """Start a node's process, unless it runs."""
         machine = self.machines[node_id]
         machine.wanted = True
         if machine.state != DOWN or machine.is_lost:
@@ -226,7 +226,7 @@ class Cluster:
         self._set_pace(machine)
 
     def kill(self, node_id: int, power: bool = False) -> None:
-        """End a process without a word; or its machine loses its `power`."""
+        """End a process at once; with `power`, its machine also loses unflushed data."""
         machine = self.machines[node_id]
         machine.wanted = False
         if machine.node is None or machine.link is None:
@@ -240,7 +240,7 @@ class Cluster:
             machine.disks.tear(self.chance)
 
     def leave(self, node_id: int) -> None:
-        """Ask a node to stop cleanly; it is down when it has."""
+        """Begin a controlled shutdown of a node."""
         machine = self.machines[node_id]
         machine.wanted = False
         if machine.state == UP and machine.node is not None:
@@ -256,7 +256,7 @@ class Cluster:
             machine.link.pause()
 
     def resume(self, node_id: int) -> None:
-        """Let it go on."""
+        """Resume a suspended process."""
         machine = self.machines[node_id]
         if machine.is_lost:
             return
@@ -268,7 +268,7 @@ class Cluster:
             machine.link.resume()
 
     def starve(self, node_id: int, seconds: float) -> None:
-        """Let each message of a node's actors take longer by so much."""
+        """Set the seconds that each message of a node's actors takes."""
         machine = self.machines[node_id]
         machine.pace = round(machine.pace + seconds, 6)
         if machine.state != PAUSED:
@@ -279,12 +279,12 @@ class Cluster:
             self.scheduler.set_pace(machine.node.base, machine.pace)
 
     def _node_received(self, machine: Machine, message: Message) -> None:
-        """A node has something to say to its process."""
+        """Handle a message of a node to its process."""
         if isinstance(message, NodeStopped | NodeFailed):
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 
     def _end(self, machine: Machine, node: Node | None) -> None:
-        """The process ends in order; one that failed is started again, as a supervisor would."""
+        """End a process after its shutdown; a failed one is started again, as a supervisor does."""
         if node is None or machine.node is not node:
             return
         if machine.state == PAUSED:
@@ -303,7 +303,7 @@ class Cluster:
             self.start(machine.id)
 
     def _gone(self, machine: Machine) -> None:
-        """The process is no more: its peers' connections break."""
+        """Remove an ended process: the connections of its peers break."""
         node = machine.node
         assert node is not None
         self.scheduler.finish(node.listener.stop())
@@ -313,7 +313,7 @@ class Cluster:
         machine.state = DOWN
 
     def stall(self, node_id: int, seconds: float) -> None:
-        """Let a node do nothing for that long, as a slow disk or a garbage collection does; messages wait meanwhile."""
+        """Stop a node for that long, as a slow disk or a garbage collection does; its messages wait meanwhile."""
         machine = self.machines[node_id]
         if machine.node is not None and machine.state != PAUSED:
             self.scheduler.hold(machine.node.base, seconds)
@@ -325,20 +325,20 @@ class Cluster:
         started = EPOCH_MS / 1000 + machine.clock.now()
         return recorder_of(machine.settings, machine.clock, folder, started, machine.starts)
 
-    # ---------------------------------------------------------------------------------------------- wires
+    # -------------------------------------------------------------------------------------------- network
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing through from one host to the other."""
+        """Block traffic from one host to another."""
         self.wires.cut(source, target)
         self._wire_changed(source, target)
 
     def mend(self, source: str, target: str) -> None:
-        """Undo one `cut`."""
+        """End one `cut`."""
         self.wires.mend(source, target)
         self._wire_changed(source, target)
 
     def delay(self, one: str, other: str, seconds: float) -> None:
-        """Let everything between two hosts take so much longer; a negative number takes it back."""
+        """Add to the delay between two hosts; a negative number reduces it."""
         self.wires.delay(one, other, seconds)
         self.wires.delay(other, one, seconds)
         self.network.disturbed(one, other)
@@ -352,13 +352,13 @@ class Cluster:
             self.network.reset(one, other)
 
     def expire(self, node_id: int) -> None:
-        """Let ZooKeeper end the node's session."""
+        """Expire the node's ZooKeeper session."""
         machine = self.machines[node_id]
         if machine.link is not None:
             machine.link.expire()
 
     def set_zookeeper(self, up: bool) -> None:
-        """Let the server go down, or come back with its data."""
+        """Stop the ZooKeeper server, or start it again with its data."""
         self.zookeeper.up = up
         for machine in self.machines.values():
             if machine.link is not None:
@@ -373,7 +373,7 @@ class Cluster:
     def _links(self, *hosts: str) -> list[ZooKeeperLink]:
         return [machine.link for machine in self.machines.values() if machine.link and machine.link.host in hosts]
 
-    # ---------------------------------------------------------------------------------------------- from outside
+    # ------------------------------------------------------------------------------------------ external clients
 
     def ask(
         self, node_id: int, request: Message, tell: Callable[[Message | None], None], timeout: float = 30.0
@@ -392,22 +392,22 @@ class Cluster:
         self.network.begin(CLIENT, transmit, report)
 
     def ask_controller(self, request: Message) -> None:
-        """The same to the controller of /controller, without waiting for the answer."""
+        """Send a request to the controller named in /controller, and ignore the response."""
         data = self.zookeeper.read(paths.CONTROLLER).data
         if data is not None:
             self.ask(decode_controller(paths.CONTROLLER, data), request, lambda response: None)
 
     def exists(self, path: str) -> bool:
-        """Is there such a node in ZooKeeper?"""
+        """Return whether a znode exists."""
         return path in self.zookeeper.nodes
 
     def try_ask(self, question: Question[Any]) -> None:
-        """Ask ZooKeeper as an admin's tool does; what it refuses is refused."""
+        """Send a request to ZooKeeper as an admin tool does; errors are ignored."""
         with contextlib.suppress(AskFailed):
             self.admin.ask(question)
 
     def write(self, *ops: WriteOp) -> None:
-        """Write to ZooKeeper as an admin's tool does, all or nothing; what it refuses is refused."""
+        """Write to ZooKeeper in one transaction, as an admin tool does; errors are ignored."""
         self._operator.submit(StoreWrite(0, ops))
 
     def controllers(self) -> dict[int, ControllerContext]:
@@ -421,22 +421,22 @@ class Cluster:
         return found
 
     def groups_at(self, node_id: int) -> dict[str, Group]:
-        """The groups that a node hosts, by name."""
+        """Return the groups that a node coordinates, by name."""
         node = self.machines[node_id].node
         return {} if node is None else {each.group.name: each.group for each in node.base.actors(GroupActor)}
 
     def is_loading(self, node_id: int) -> bool:
-        """Whether a coordinator of a node loads a partition."""
+        """Return whether a coordinator of a node is loading a partition."""
         coordinators = self.actor(node_id, GroupCoordinatorActor), self.actor(node_id, TransactionCoordinatorActor)
         return any(each is not None and each.is_loading for each in coordinators)
 
     def actor(self, node_id: int, kind: type) -> Any:
-        """The first actor of a class on a node; None if there is none."""
+        """Return the first actor of a class on a node; None without one."""
         node = self.machines[node_id].node
         return None if node is None else next(iter(node.base.actors(kind)), None)
 
     def close(self) -> None:
-        """Everything ends where it is."""
+        """End everything at once."""
         for node_id in self.machines:
             self.kill(node_id)
 
@@ -450,19 +450,19 @@ class _MachineAdapters:
         self._identity = ("", 0, 1000 * machine.id + machine.starts)
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return _wall_ms(self._machine.clock)
 
     def uuid_hex(self) -> str:
-        """32 unique hexadecimal digits."""
+        """Return 32 unique hexadecimal digits."""
         return uuid.UUID(int=self._cluster.chance.getrandbits(128), version=4).hex
 
     def cluster_id(self) -> str:
-        """22 characters."""
+        """Return a cluster id of 22 characters."""
         return "simulated-" + "".join(self._cluster.chance.choices("abcdefghijklmnopqrstuvwxyz", k=12))
 
     def identity(self) -> tuple[str, int, int]:
-        """(metrics host, metrics port, process id)."""
+        """Return (metrics host, metrics port, process id)."""
         return self._identity
 
 
@@ -480,6 +480,6 @@ class _BothObservers:
             self._recorder.delivered(delivery)
 
     def created(self, address: Any, actor_class: type, n: int) -> None:
-        """An actor was created from outside."""
+        """Ignore an actor that was created from outside."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

@@ -1,11 +1,12 @@
 """Simulated idempotent producers, which send numbered batches and retry each until it is acknowledged.
 
-Rule 1: a producer keeps up to WINDOW batches in flight. It sends the ones that were not acknowledged again, in their
-        order, once all of a round have a response or none comes, as Kafka's producers do. None is sent that is WINDOW
-        batches or more after the oldest without an acknowledgement: a leader knows a producer's last five batches.
-Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch agree.
-Rule 3: a stream ends where nothing can be said of it any more: its topic was deleted, records may be lost, or a broker
-        refuses a batch for another reason than its sequence. It goes on where records before it were deleted.
+Rule 1: a producer keeps up to WINDOW batches in flight. When all of a round have a response or have timed out, it sends
+        the unacknowledged ones again, in order, as Kafka's producers do. It sends no batch that is WINDOW or more after
+        the oldest unacknowledged one, because a leader stores a producer's last five batches.
+Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch must
+        agree.
+Rule 3: a stream ends when its outcome is no longer defined: its topic was deleted, records may be lost, or a broker
+        refuses a batch for another reason than its sequence. It continues if earlier records were deleted.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
 WINDOW = 5
-"""Maximum number of batches in flight; Kafka's brokers remember as many."""
+"""Maximum number of batches in flight; Kafka's brokers store as many."""
 
 MOST_RECORDS = 3
 """Maximum number of records of a batch."""
 
 EVERY = 0.4
-"""Seconds between two rounds, on the average."""
+"""Average seconds between two rounds."""
 
 REPEATED = 0.2
 """The share of batches that are sent twice."""
 REPEATED_LATE = 0.5
-"""Seconds after which such a batch is sent again, on the average."""
+"""Average seconds after which such a batch is sent again."""
 
 TIMEOUT_MS = 3000
 PATIENCE = 8.0
@@ -71,7 +72,7 @@ RETRIABLE = frozenset(
 """Error codes after which a producer sends a batch again."""
 
 OF_SEQUENCES = frozenset({OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH})
-"""Error codes that say that a producer's batches do not follow each other."""
+"""Error codes that report a gap or a wrong order of a producer's batches."""
 
 
 class IdempotentProducers:
@@ -86,7 +87,7 @@ class IdempotentProducers:
         law.cluster.end_stream = self.end
 
     def start(self, partition: TopicPartition) -> None:
-        """Begin a stream to a partition, where none is."""
+        """Begin a stream to a partition, unless one exists."""
         law = self.law
         if partition in self._writing or partition not in law.states:
             return
@@ -96,7 +97,7 @@ class IdempotentProducers:
         writer.begin()
 
     def end(self, partition: TopicPartition) -> None:
-        """End the stream to a partition; what is in flight may arrive."""
+        """End the stream to a partition; batches in flight may still arrive."""
         writer = self._writing.pop(partition, None)
         if writer is not None:
             writer.is_over = True
@@ -116,9 +117,9 @@ class StreamWriter:
         self._unacknowledged: list[SentBatch] = []
         self._round = 0
         self._outstanding = 0
-        """Number of responses that this round waits for."""
+        """Number of missing responses of this round."""
         self._is_known = False
-        """Whether a batch was acknowledged: a broker takes any sequence of a producer that it does not know."""
+        """Whether a batch was acknowledged: a broker accepts any sequence of an unknown producer."""
 
     def begin(self) -> None:
         """Request a producer id."""
@@ -141,7 +142,7 @@ class StreamWriter:
         self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._send_round)
 
     def _send_round(self) -> None:
-        """Send what was not acknowledged again, in order, and new batches behind it (rule 1)."""
+        """Send the unacknowledged batches again, in order, and new batches after them (rule 1)."""
         law, partition = self._law, self._stream.partition
         self.is_over |= law.born.get(partition.topic) != self._stream.born or law.is_lossy(partition)
         if self.is_over:
@@ -170,7 +171,7 @@ class StreamWriter:
                 law.cluster.scheduler.call_later(self._chance.expovariate(1 / REPEATED_LATE), late)
 
     def _send_again(self, batch: SentBatch) -> None:
-        """Send a copy of a batch, whose response counts for no round."""
+        """Send a copy of a batch; its response does not count for the round."""
         law, state = self._law, self._law.states.get(self._stream.partition)
         if state is not None and state.leader in law.cluster.machines and not self.is_over:
             report = partial(self._answered, 0, batch, False)

@@ -1,8 +1,8 @@
-"""Simulated transactions: the records of each, and the outcome as far as its producer knows it.
+"""Simulated transactions: the records of each, and its outcome as its producer knows it.
 
-Rule 1: a transaction of which no commit was requested, or whose abort was acknowledged, is never visible to readers of
-        committed data. One whose commit was acknowledged is visible as a whole. Of one whose commit was requested
-        without a response either is true, in all partitions together.
+Rule 1: a transaction without a requested commit, or with an acknowledged abort, is never visible to readers of
+        committed data. One with an acknowledged commit is visible as a whole. If a requested commit got no response,
+        both are valid, but the same in all partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KnownOutcome(enum.Enum):
 class SimulatedTransaction:
     """A transaction and its records; `born` maps each topic to the ZooKeeper transaction that created it.
 
-    `offset` is the offset of its input that a worker commits in it, -1 if there is none.
+    `offset` is the offset of its input that a worker commits in it, -1 without one.
     """
 
     name: str
@@ -51,7 +51,7 @@ class SimulatedTransaction:
 
 @attrs.frozen
 class CommittedView:
-    """What a partition's leader returned to a reader of committed data, from the beginning of the log to the LSO.
+    """The records that a partition's leader returned to a reader of committed data, from the log start to the LSO.
 
     Attributes:
         values: The visible values in the order of the log.
@@ -80,13 +80,16 @@ class StableOffsetSeen:
 
 @attrs.frozen
 class TransactionBroken:
-    """A response or a read contradicts what the producers know of their transactions; `text` says how."""
+    """Observed by the invariants: a response or a read contradicts what the producers know of their transactions.
+
+    `text` describes the contradiction.
+    """
 
     text: str
 
 
 def committed(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Iterator[tuple[int, bytes]]:
-    """Offset and value of each visible record, as Kafka's consumers filter what a leader returns (KIP-98)."""
+    """Yield the offset and value of each visible record, filtered as Kafka's consumers do (KIP-98)."""
     waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     ended: set[int] = set()
     for position, header in whole_batches(data):

@@ -40,11 +40,11 @@ class ProducerStream:
     """All batches, in the order of their numbers."""
 
     def value(self, number: int) -> bytes:
-        """The value of the record with this number."""
+        """Return the value of the record with this number."""
         return f"{self.name}:{number}".encode()
 
     def numbers(self, read: dict[int, bytes]) -> list[int]:
-        """The numbers of the stream's records among these values by offset, in the order of the log."""
+        """Return the numbers of the stream's records among these values by offset, in the order of the log."""
         prefix = f"{self.name}:".encode()
         return [int(value.removeprefix(prefix)) for _, value in sorted(read.items()) if value.startswith(prefix)]
 

@@ -26,13 +26,13 @@ CLUSTERS: tuple[tuple[int, int], ...] = ((3, 0), (3, 0), (3, 0), (3, 2), (4, 0),
 """Numbers of brokers and racks."""
 
 LATENCIES = (0.0002, 0.0002, 0.002, 0.02)
-"""Seconds that each message travels at least."""
+"""Minimum delays of each message in seconds."""
 
 DISTANCES = (0.01, 0.1, 0.3)
-"""Seconds that messages between two distant nodes take longer."""
+"""Additional delays in seconds of messages between two distant nodes."""
 
 DRIFTS = (0.99, 0.999, 1.001, 1.02)
-"""Factors by which a clock runs too fast or too slow."""
+"""Rates of drifting clocks."""
 
 NODE_SETTINGS: tuple[SettingChoice, ...] = (
     SettingChoice("replica_lag_time_max_ms", (10_000, 10_000, 4_000, 16_000)),
@@ -56,7 +56,7 @@ NODE_SETTINGS: tuple[SettingChoice, ...] = (
     SettingChoice("transaction_state_log_load_buffer_size", (5_242_880, 300)),
     SettingChoice("max_incremental_fetch_session_cache_slots", (1_000, 1_000, 1)),
 )
-"""Settings of all nodes."""
+"""Choices for settings of all nodes."""
 
 TOPIC_CONFIGS: tuple[SettingChoice, ...] = (
     SettingChoice("retention.ms", ("604800000", "700000000")),
@@ -68,10 +68,10 @@ TOPIC_CONFIGS: tuple[SettingChoice, ...] = (
     SettingChoice("max.message.bytes", ("1048588", "4096")),
     SettingChoice("index.interval.bytes", ("4096", "256")),
 )
-"""Overrides that `configure` sets."""
+"""Choices for the overrides that `configure` sets."""
 
 WEIGHTS = (0, 1, 1, 2, 6)
-"""Factors of an action's weight."""
+"""Factors for the weight of an action."""
 
 
 @attrs.frozen

@@ -64,10 +64,10 @@ from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of, whole_batches
 
 INPUT, OUTPUT = TopicPartition(TRANSACTION_TOPIC, 0), TopicPartition(TRANSACTION_TOPIC, 1)
-"""What the worker reads and writes; the other partitions of the topic are those of other producers."""
+"""The partitions that the worker reads and writes; other producers use the topic's other partitions."""
 
 EVERY = 0.5
-"""Seconds between two transactions, on the average."""
+"""Average seconds between two transactions."""
 
 BACKOFF = 0.3
 """Seconds before a request is sent again."""
@@ -76,13 +76,13 @@ TIMEOUT_MS = 6_000
 """`transaction.timeout.ms` of the producers."""
 
 MOST_TRIES = 12
-"""How often a batch is sent before its transaction is aborted."""
+"""Number of attempts to send a batch before its transaction is aborted."""
 
 MOST_BYTES = 600
 """Maximum number of bytes that the worker fetches at once."""
 
 DIES = 0.1
-"""The share of transactions in which a producer dies before it ends them."""
+"""The share of transactions during which a producer ends without ending them."""
 
 LATE = 0.2
 """The share of the worker's transactions in which a zombie's commit arrives."""
@@ -95,7 +95,7 @@ NO_RESPONSE = -100
 
 
 def code_of(response: Any) -> int:
-    """The error code of a response: the first of its partitions where the whole has none."""
+    """Return the error code of a response: that of its first partition if the whole has none."""
     if response is None:
         return NO_RESPONSE
     return next((code for code in codes_of(response) if code != NONE), NONE)
@@ -116,7 +116,7 @@ class TransactionalProducers:
         law.cluster.end_transactions = self.end
 
     def start(self, id: str) -> None:
-        """Start an incarnation of a transactional id; one that runs becomes a zombie."""
+        """Start an incarnation of a transactional id; a running one becomes a zombie."""
         self._stopped.discard(id)
         self.newest[id] = number = self.newest.get(id, 0) + 1
         incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)
@@ -127,7 +127,7 @@ class TransactionalProducers:
         self._stopped.add(id)
 
     def is_stopped(self, id: str) -> bool:
-        """Whether incarnations of the id begin no more transactions."""
+        """Return whether incarnations of the id begin no more transactions."""
         return id in self._stopped
 
 
@@ -304,7 +304,7 @@ class Worker(Incarnation):
         return (yield from self._end(running, written and self._chance.random() < 0.8))
 
     def _is_superseded(self, coordinator: int) -> bool:
-        """Whether another broker leads the partition of the worker's group.
+        """Return whether another broker leads the partition of the worker's group.
 
         A coordinator that has lost ZooKeeper answers OffsetFetch from its cache, in Kafka too. The commit of a consumer
         that read such an offset is refused by the next coordinator, because its generation is too old (KIP-447). The
@@ -314,7 +314,7 @@ class Worker(Incarnation):
         return state is None or state.leader != coordinator
 
     def _commit_late(self) -> Generator[Any, Any, None]:
-        """Send the commit of a zombie of the epoch before, while the one of this incarnation is pending (rule 5)."""
+        """Send the commit of a zombie of the previous epoch while this incarnation's commit is pending (rule 5)."""
         offset = (CommittedPartition(INPUT, 0),)
         request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
         if code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE:
@@ -322,7 +322,7 @@ class Worker(Incarnation):
             self._law.transaction_broke(TransactionBroken(text))
 
     def _read(self, position: int) -> Generator[Any, Any, tuple[list[bytes], int]]:
-        """Some committed values of the input from an offset on, and the offset after them."""
+        """Return some committed values of the input from an offset on, and the offset after them."""
         state = self._law.states.get(INPUT)
         if state is None or state.leader not in self._law.cluster.machines:
             return [], position

@@ -34,25 +34,25 @@ class TranscriptWriter:
         self._started = False
 
     def action(self, action: Action) -> None:
-        """An action is run."""
+        """Append an action."""
         self._started = True
         self._say(f"{str(action).partition(' ')[2]}:")
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
-        """ZooKeeper has carried out a transaction."""
+        """Append a ZooKeeper transaction."""
         for op, result in zip(ops, results, strict=True):
             if op.kind != CHECK and not op.path.startswith(LEFT_OUT):
                 data = "" if op.data is None or op.kind == DELETE else f" {op.data.decode(errors='replace')}"
                 self._say(f"  {self._who(session)} {op.kind} {result.path or op.path}{data}")
 
     def heard(self, source: str, target: str, request: Message) -> None:
-        """A request leaves a host."""
+        """Append a request of the control plane."""
         described = "; ".join(_described(request))
         if described:
             self._say(f"  {source} -> {target} {described}")
 
     def end(self) -> None:
-        """How it stands at the end."""
+        """Append the final state."""
         self._say("at the end:")
         law = self._law
         for partition in sorted(law.assigned):
@@ -90,7 +90,7 @@ def _list(numbers: Iterable[int]) -> str:
 
 
 def _described(request: Any) -> Iterator[str]:
-    """A controller's request, in words."""
+    """Yield the lines that describe a controller's request."""
     match request:
         case LeaderAndIsrRequest():
             yield f"LeaderAndIsr of {request.controller_id}"

@@ -2,8 +2,8 @@
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.
-Rule 2: the nearest run that passes is the shrunk schedule without the last of its actions that can be left out.
-Rule 3: a group is new, or known from the report before; a group of the report before that no seed shows is gone.
+Rule 2: the nearest run that passes is the shrunk schedule without the last of its actions whose removal makes it pass.
+Rule 3: a group is new, or known from the previous report; a known group without a seed in this report is gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from actors.simulation.schedule import Schedule
 from actors.simulation.shrink import Shrinker
 
 MOST_RUNS = 150
-"""Number of runs that shrink one failing seed."""
+"""Maximum number of runs to shrink one failing seed."""
 
 NEW, KNOWN, GONE = "new", "known", "gone"
 STORY_LINES = 400
@@ -41,7 +41,7 @@ class Case:
     actions: int
     """The number of actions before the schedule was shrunk."""
     left_out: str
-    """The action that the passing run leaves out; empty if each such run fails."""
+    """The action that the passing run leaves out; empty if no such run passes."""
     difference: tuple[str, ...]
     """The transcripts of the failing and of the passing run, as a unified diff."""
 
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its group has in common."""
+        """The key that the cases of a group share."""
         return self.invariant, self.shape
 
 
@@ -94,7 +94,7 @@ def digest(schedule: Schedule) -> tuple[int, str]:
 
 
 def groups(cases: Iterable[Case], before: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The groups of these cases and those of the report `before` that are gone (rules 1 and 3)."""
+    """Return the groups of these cases, and those of the report `before` that are gone (rules 1 and 3)."""
     by_key: dict[tuple[str, str], list[Case]] = {}
     for case in sorted(cases, key=lambda case: case.seed):
         by_key.setdefault(case.key, []).append(case)
@@ -121,7 +121,7 @@ def groups(cases: Iterable[Case], before: Mapping[str, Any]) -> list[dict[str, A
 
 
 def page(report: Mapping[str, Any]) -> str:
-    """The report as one self-contained HTML page."""
+    """Return the report as one self-contained HTML page."""
     counts = ", ".join(
         f"{sum(group['status'] == status for group in report['groups'])} {status}" for status in (NEW, KNOWN, GONE)
     )

@@ -1,8 +1,8 @@
 """The simulated network between hosts, which delays messages or loses them.
 
-Rule 1: messages of one stream keep their order, as in TCP; streams overtake each other.
-Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. Timeouts are the
-        business of the ends (`memory_network`, `zookeeper_link`).
+Rule 1: messages of one stream keep their order, as in TCP; messages of different streams may overtake each other.
+Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. The end points
+        detect timeouts (`memory_network`, `zookeeper_link`).
 Rule 3: faults of one connection add up: it works again when all its cuts have ended, and delays are summed.
 """
 
@@ -15,7 +15,7 @@ from actors.runtime import VirtualScheduler
 
 LATENCY = 0.0002
 JITTER = 0.001
-"""Seconds that everything takes, and by how much more at most."""
+"""The minimum delay of a message in seconds, and the maximum of its additional random delay."""
 
 Direction = tuple[str, str]
 """(from host, to host)."""
@@ -32,15 +32,15 @@ class Wires:
         self._jitter = 0.0 if steady else JITTER
         self._latency = latency
         self._distances: dict[Direction, float] = {}
-        """Seconds that a message always takes longer; no fault."""
+        """Permanent additional delays in seconds, which are not faults."""
         self._cuts: dict[Direction, int] = {}
         self._delays: dict[Direction, float] = {}
         self._held: dict[Direction, list[tuple[Callable[[], None], Hashable]]] = {}
         self._arrivals: dict[Hashable, float] = {}
-        """When the last thing of each stream arrives."""
+        """The arrival time of the last message of each stream."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None], stream: Hashable = None) -> None:
-        """Call `deliver` when what leaves now arrives; what has a `stream` never before what left before it."""
+        """Call `deliver` when a message sent now arrives; messages of one `stream` arrive in order."""
         direction = source, target
         if direction in self._cuts:
             self._held.setdefault(direction, []).append((deliver, stream))
@@ -54,28 +54,28 @@ class Wires:
         self._scheduler.call_later(delay, deliver)
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Does nothing get through?"""
+        """Return whether traffic is blocked in this direction."""
         return (source, target) in self._cuts
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Is nothing wrong with the wire, in neither direction?"""
+        """Return whether the connection has no fault in either direction."""
         faults = self._cuts, self._delays
         return not any((one, other) in each or (other, one) in each for each in faults)
 
     def is_slowed(self, one: str, other: str) -> bool:
-        """Whether a fault delays messages between two hosts, in either direction."""
+        """Return whether a fault delays messages between two hosts, in either direction."""
         return (one, other) in self._delays or (other, one) in self._delays
 
     def set_distance(self, one: str, other: str, seconds: float) -> None:
-        """Let messages between two hosts always take so much longer."""
+        """Set the permanent additional delay of messages between two hosts."""
         self._distances[one, other] = self._distances[other, one] = seconds
 
     def cut(self, source: str, target: str) -> None:
-        """Let nothing through in this direction."""
+        """Block traffic in this direction."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def mend(self, source: str, target: str) -> None:
-        """Undo one `cut`; with the last, what was held goes on its way."""
+        """End one `cut`; after the last one, held messages are sent."""
         direction = source, target
         self._cuts[direction] -= 1
         if not self._cuts[direction]:
@@ -84,7 +84,7 @@ class Wires:
                 self.carry(source, target, deliver, stream)
 
     def delay(self, source: str, target: str, seconds: float) -> None:
-        """Let everything take so much longer in this direction; a negative number takes it back."""
+        """Add to the delay in this direction; a negative number reduces it."""
         delay = round(self._delays.get((source, target), 0.0) + seconds, 6)
         if delay > 0:
             self._delays[source, target] = delay

@@ -1,8 +1,8 @@
 """The ZooKeeper session of a simulated node, over a simulated connection to an in-memory server.
 
 Rule 1: requests and responses travel on one stream each way, and take effect on arrival. When the connection breaks,
-        pending requests fail with CONNECTION_LOSS, though the server may have executed them; later requests wait for
-        the next connection, as in the client library. `loses` says whether it breaks before a write's response.
+        pending requests fail with CONNECTION_LOSS, though the server may have executed them. Later requests wait for
+        the next connection, as in the client library. `loses` decides whether it breaks before a write's response.
 Rule 2: the server expires a session without requests or pings for its timeout: the connection is cut, or the process is
         paused or gone. The client closes a connection after two thirds of that time without a response, and connects
         again as soon as possible (zookeeper.md).
@@ -34,10 +34,10 @@ ZOOKEEPER = "zookeeper"
 """The server's host."""
 
 GIVES_UP = 2 / 3
-"""Of the session's timeout: how long a client waits for a sign of life."""
+"""The share of the session timeout after which a client without a response closes the connection."""
 
 RECONNECTS = 0.1
-"""Seconds from the loss of a connection to the next."""
+"""Seconds from the loss of a connection to the next attempt."""
 
 
 class ZooKeeperLink:
@@ -56,30 +56,34 @@ class ZooKeeperLink:
         self._session = MemoryStore(server, timeout)
         self._sink: Sink | None = None
         self._connection = 0
-        """Grows with each connection: what travels for an older one is lost."""
+        """The number of the connection; messages of an older one are lost."""
         self._asked: dict[int, None] = {}
-        """The requests that are not answered."""
+        """The requests without a response."""
         self._waiting: list[StoreRequest] = []
-        """Those that were asked between two connections."""
+        """Requests that wait for the next connection."""
         self._believing = False
-        """Whether the client holds itself for connected."""
+        """Whether the client considers itself connected."""
         self._paused = False
         self.loses: Callable[[], bool] = lambda: False
         """Whether the connection breaks before the response to a write that the server has executed."""
         self._silent: Any = None
-        """The call by which the server ends a silent session."""
+        """The scheduled end of a silent session at the server."""
         self._deaf: Any = None
-        """The call by which the client gives up."""
+        """The scheduled end of a silent connection at the client."""
 
     @property
     def session_id(self) -> int:
-        """The session's id, 0 where there is none."""
+        """The session's id, 0 without a session."""
         return self._session.session_id
 
     # ------------------------------------------------------------------------------------------- for the node
 
     def start(self, sink: Sink) -> None:
-        """See Store.start. Raises ZooKeeperUnavailable where the server cannot be reached now."""
+        """See Store.start.
+
+        Raises:
+            ZooKeeperUnavailable: The server cannot be reached now.
+        """
         if self._is_cut():
             raise ZooKeeperUnavailable(ZOOKEEPER, "it does not answer")
         self._sink = sink
@@ -102,26 +106,26 @@ class ZooKeeperLink:
     # ------------------------------------------------------------------------------------------- for the simulation
 
     def kill(self) -> None:
-        """The process is gone: the server ends the session when it has missed it for its timeout."""
+        """End the process: the server expires the session after its timeout."""
         self._sink = None
         self._quiet()
         self._connection += 1
         self._session.abandon()
 
     def reset(self) -> None:
-        """The connection breaks, and both ends know it; the client connects again, where it can."""
+        """Break the connection at both ends; the client connects again if possible."""
         if self._sink is not None and self._session.connected:
             self._break(self._timeout)
             self._scheduler.call_later(RECONNECTS, self._reconnect)
 
     def expire(self) -> None:
-        """The server ends the session, and closes its connection."""
+        """Expire the session at the server, and close its connection."""
         if self._sink is not None and self._session.session_id:
             self._break(0.0)
             self._scheduler.call_later(RECONNECTS, self._reconnect)
 
     def wire_changed(self) -> None:
-        """The wire to the server was cut, or mended, in one direction at least."""
+        """Adjust to a connection that was cut or restored, in one direction at least."""
         if self._sink is None or self._paused:
             return
         if not self._is_cut():
@@ -134,20 +138,20 @@ class ZooKeeperLink:
             self._deaf = self._scheduler.call_later(self._timeout * GIVES_UP, lambda: self._give_up(left))
 
     def server_changed(self) -> None:
-        """The server went down, which closes every connection, or is up again."""
+        """Adjust to a server that stopped, which closes every connection, or started again."""
         if self._session.connected:
             self._break(self._timeout)
         self.wire_changed()
 
     def pause(self) -> None:
-        """The process is suspended (rule 3)."""
+        """Suspend the process (rule 3)."""
         self._paused = True
         self._quiet()
         if self._session.connected:
             self._silent = self._scheduler.call_later(self._timeout, self._missed)
 
     def resume(self) -> None:
-        """It goes on: whether it is still connected it learns in a moment."""
+        """Resume the process; it notices a lost connection a moment later."""
         self._paused = False
         if self._silent is not None:
             self._silent.cancel()
@@ -156,7 +160,7 @@ class ZooKeeperLink:
             self._scheduler.call_later(RECONNECTS, self._reconnect)
         self.wire_changed()
 
-    # ------------------------------------------------------------------------------------------- between
+    # -------------------------------------------------------------------------------------- between both
 
     def _is_cut(self) -> bool:
         wires = self._wires
@@ -179,7 +183,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=True)
 
     def _from_server(self, news: StoreNews) -> None:
-        """The server says something; the end of a connection each side notices for itself (`_break`)."""
+        """Process a message of the server; each side detects the end of a connection by itself (`_break`)."""
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
@@ -191,7 +195,7 @@ class ZooKeeperLink:
             waiting: list[StoreRequest] = []
             if isinstance(news, StoreReply):
                 self._asked.pop(news.id, None)
-            elif isinstance(news, SessionState):  # a connection, or the end of the session: so ends the waiting
+            elif isinstance(news, SessionState):  # a connection, or the end of the session, ends the wait
                 self._believing = news.state == CONNECTED
                 waiting, self._waiting = self._waiting, []
             if lasting:
@@ -205,7 +209,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=False)
 
     def _break(self, left: float) -> None:
-        """The connection is over, the session ends after a delay. Pending requests fail (rule 1)."""
+        """End the connection, and the session after a delay; pending requests fail (rule 1)."""
         self._quiet()
         self._connection += 1
         self._session.disconnect(left)
@@ -222,7 +226,7 @@ class ZooKeeperLink:
         self._break(left)
 
     def _missed(self) -> None:
-        """The server has not heard of a paused process for the session's timeout: it closes, unnoticed."""
+        """Close the connection at the server after the session timeout of a paused process, which does not notice."""
         self._silent = None
         self._session.disconnect(0.0)
 
@@ -230,7 +234,7 @@ class ZooKeeperLink:
         if self._sink is None or self._paused or self._session.connected:
             return
         if self._is_cut():
-            return  # `wire_changed` will tell
+            return  # `wire_changed` will continue
         if self._believing:
             self._break(0.0)
         self._session.reconnect()
