@@ -18,7 +18,7 @@ from messages.vocabulary import Message
 
 
 class _Channel:
-    """A controller's channel to a broker: the LeaderAndIsr requests in its queue, and the next message's rows so far."""
+    """A controller's channel to a broker: its queued LeaderAndIsr requests, and the next message's rows so far."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
