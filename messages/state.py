@@ -80,7 +80,9 @@ class StateName:
 
 @message
 class StateRuntimeReference:
-    """A reference to something that the actor's base class provides.
+    """A value in a saved actor state that refers to something of the actor's base class.
+
+    A restore binds it again.
 
     Examples are the method `send` and the I/O adapter `port:disk`.
     """

@@ -1,4 +1,4 @@
-"""Open the Spark session of a summary, on this machine or on a cluster."""
+"""Open the Spark session that `kafka-actors summary` uses, on this machine or on a Spark cluster."""
 
 from __future__ import annotations
 

@@ -117,9 +117,10 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"Faults to inject, separated by commas: {', '.join(FAULTS)}. Other groups of actions are {ADMIN} (requests of"
-    f" admin tools), {GROUPS} (consumer groups), {ABSENT} (reassign topics to a broker that never exists, and delete"
-    f" these topics) and {STALE} (requests with old epochs). `all` selects everything, `none` nothing.",
+    help=f"What happens to the cluster, separated by commas. Faults: {', '.join(FAULTS)} (kill and pause of nodes,"
+    " network partitions, expired sessions, failed and full disks, slow nodes and networks, failures of ZooKeeper)."
+    f" Requests: {ADMIN} (of admin tools), {GROUPS} (of consumer groups), {ABSENT} (reassign topics to a broker that"
+    f" never exists, and delete these topics), {STALE} (with old epochs). `all` selects everything, `none` nothing.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(

@@ -1,4 +1,4 @@
-"""Read the facts of a run from its records: each message is decoded as its class, and given to the readers of facts.
+"""Find the facts of a run: decode the messages in its trace records, and pass them to the modules that find facts.
 
 Rule: only messages that a reader needs are decoded. They are selected by their type, and by a text in their payload if
 most messages of the type have no fact.

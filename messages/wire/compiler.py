@@ -554,7 +554,7 @@ def _refuse_null(field: str) -> NoReturn:
 
 
 def _refuse_more(most: int) -> NoReturn:
-    raise ValueError(f"the arrays of the request or response have more than {most} elements")
+    raise ValueError(f"all arrays of the request or response together have more than {most} elements")
 
 
 def _refuse_rest() -> NoReturn:

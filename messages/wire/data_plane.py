@@ -103,7 +103,7 @@ def _view(data: Data, position: int) -> tuple[Data | None, int]:
 def _more(done: int) -> int:
     """Return the number of entries after one more. Raises ValueError above MAX_ENTRIES."""
     if done >= MAX_ENTRIES:
-        raise ValueError(f"the arrays of the request or response have more than {MAX_ENTRIES} elements")
+        raise ValueError(f"all arrays of the request or response together have more than {MAX_ENTRIES} elements")
     return done + 1
 
 

@@ -239,7 +239,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Cannot update these configs {where}": {"where": "per broker", "name": "zookeeper.connect"},
     "Cannot update these configs dynamically": {"name": "zookeeper.connect"},
     "Null value not supported": {"','.join(without)": "retention.ms"},
-    "Unknown operation type": {"unknown": "9"},
+    "Unknown config operation type": {"unknown": "9"},
     "replicas in the replica list": {"list(replicas)": "[2, 2]"},
     "Duplicate replica ids": {"list(replicas)": "[2, 2]"},
     "Invalid broker id in replica list": {"list(replicas)": "[2, -1]"},

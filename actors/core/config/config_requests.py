@@ -209,7 +209,7 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -
             case config_requests.APPEND | config_requests.SUBTRACT as operation:
                 entries[name] = _as_list(entries, name, value, operation)
             case unknown:
-                raise Refused(f"Unknown operation type {unknown}")
+                raise Refused(f"Unknown config operation type {unknown}")
     return _sorted(entries)
 
 

@@ -196,7 +196,7 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
         assignment = context.assignment(partition)
         if step.broker_id not in assignment.replicas:
             log.error(
-                "%s Replica %d is not in the assignment of partition %s: adding the replica",
+                "%s Adding replica %d that is not part of the assignment of partition %s",
                 context.tag,
                 step.broker_id,
                 partition,
