@@ -74,7 +74,7 @@ class HostedTopics:
             new.update((topic, entries) for topic, entries, _ in read.topics)
         except AskFailed as error:
             _log.error(
-                "[Broker id=%d] Failed to read topic configs: %s. New topics use the defaults.",
+                "[Broker id=%d] Failed to read topic configs: %s. The logs being opened use the defaults.",
                 *(self._hosted.broker_id, error),
             )
         yield from in_slices(self._add, tuple(new.items()), TOPICS_AT_ONCE)

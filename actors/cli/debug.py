@@ -33,7 +33,11 @@ PROMPT = "({n}) "
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="The node; not needed if DIR holds one run.")
 @click.option("--run", "name", help="The run; needed if the node has several.")
-@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="The folder for snapshots.")
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder in which the debugger keeps its own snapshots, so that it can go back fast.",
+)
 def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:
     """Walk a recorded run forwards and backwards, from its end; `help` lists the commands.
 

@@ -43,7 +43,7 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
     "--run", "name", help="Only the run with this id. Selects the run whose --delivery a diagram begins with."
 )
 @click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
-@click.option("--no-facts", is_flag=True, help="Leave facts out of a Perfetto export.")
+@click.option("--no-facts", is_flag=True, help="Leave the facts, such as a change of leader, out of a Perfetto export.")
 def command(
     directory: Path,
     target: str,

@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The actor source code (zip files) that an actor system has loaded, its source authority, and the subscribers to
-    changes.
+    """The actor source code (zip files) that an actor system has loaded, the actor that must approve it (Thespian's source
+    authority), and the subscribers to changes.
     """
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
