@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The actor source code (zip files) that an actor system has loaded, the actor that must approve it (Thespian's source
+    """The actor source code (zip files) that an actor system has loaded, the actor that approves it (Thespian's source
     authority), and the subscribers to changes.
     """
 
