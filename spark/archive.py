@@ -40,13 +40,17 @@ _SAID: tuple[dict[str, Any], ...] = (
     _FIELDS | {"states": [_led(1)]},
     {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
 )
-"""What the messages of such a failover say."""
+"""The states in the messages of such a failover."""
 
 
 def prepare(say: Callable[[str], None] = print) -> Path:
-    """Make the archive, unless it exists, and return the folder it is in. It takes half a minute.
+    """Create the archive, unless it exists, and return its folder. This takes half a minute.
 
-    `say` is called if another process is creating it. Raises SparkUnavailable, OSError.
+    `say` is called if another process is creating it.
+
+    Raises:
+        SparkUnavailable: Spark cannot be started.
+        OSError: The archive cannot be written.
     """
     laid_out = home()
     prepare_once(laid_out, _lay_out, say)
@@ -54,7 +58,7 @@ def prepare(say: Callable[[str], None] = print) -> Path:
 
 
 def _lay_out(laid_out: Path) -> None:
-    """Ask the questions that are asked where none is chosen, of a failover as small as can be."""
+    """Run the default questions on the smallest possible failover, so that the JVM loads all needed classes."""
     link(laid_out)
     part = laid_out / "classes.part"
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
@@ -65,13 +69,13 @@ def _lay_out(laid_out: Path) -> None:
         record(laid_out, gateway.proc.pid)
         session.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # at which Spark's JVM ends, and writes
+        gateway.proc.stdin.close()  # Spark's JVM then ends, and writes the archive
         gateway.proc.wait()
     part.replace(archive(laid_out))
 
 
 def _smallest(folder: Path) -> None:
-    """What `spark.pack` would make of a trace in which a broker dies, and another leads its partition."""
+    """Write packed traces, as of `spark.pack`, in which a broker dies and another leads its partition."""
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]

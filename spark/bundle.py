@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[__name__.count(".")]
-"""The folder in which our packages are, under the names by which they import each other."""
+"""The folder of our packages, under the names by which they import each other."""
 _PACKAGES = tuple(Path(*__name__.split(".")[:-2], name) for name in ("messages", "spark"))
-"""The packages that workers import, below ROOT. In the wheel they are in others."""
+"""The packages that workers import, below ROOT. The wheel has them below another package."""
 LIBRARIES = ("attrs", "backports.zstd", "crc32c", "cramjam", "msgspec", "pyarrow", "thespian")
-"""The distributions that these import in a worker. Spark itself is there."""
+"""The distributions that these packages import in a worker, besides Spark."""
 
 
 def sources_zip(file: Path) -> Path:
@@ -26,7 +26,10 @@ def sources_zip(file: Path) -> Path:
 def bundle(file: Path) -> Path:
     """Write our code and the libraries into a tar.gz archive (50 MB, five seconds), for `spark-submit --archives`.
 
-    For workers whose Python is of this one's version, on a machine of this one's kind. Raises OSError.
+    Workers need this Python version, and the same kind of machine.
+
+    Raises:
+        OSError: The archive cannot be written.
     """
     part = file.with_name(file.name + ".part")
     with tarfile.open(part, "w:gz", compresslevel=1) as packed:
@@ -37,7 +40,7 @@ def bundle(file: Path) -> Path:
 
 
 def _sources() -> Iterator[tuple[Path, Path]]:
-    """Each file of ours, and its place in an archive."""
+    """Yield each of our files, and its path in an archive."""
     above = [source for folder in _PACKAGES[0].parents[:-1] for source in (ROOT / folder).glob("*.py")]
     for source in (*above, *(each for package in _PACKAGES for each in sorted((ROOT / package).rglob("*")))):
         if source.is_file() and source.suffix != ".pyc":
@@ -45,7 +48,7 @@ def _sources() -> Iterator[tuple[Path, Path]]:
 
 
 def _library_files() -> Iterator[tuple[Path, Path]]:
-    from importlib.metadata import distribution  # takes its time, and only a bundle needs it
+    from importlib.metadata import distribution  # slow, and needed for a bundle only
 
     for library in LIBRARIES:
         for file in distribution(library).files or ():

@@ -1,9 +1,8 @@
 """Run a function in a separate process, so that its memory and threads are freed when it ends.
 
-Spark starts a JVM and workers, and where it is interrupted in the middle it leaves them behind, or prints what py4j
-thinks of it. So the work is done by a child that leads a process group: a Ctrl-C at the terminal reaches only us, and
-we kill the group and remove its temporary folder. Should we be killed, the child hears that a pipe of ours has ended,
-and kills the group itself.
+Spark starts a JVM and workers; an interrupt leaves them behind, or makes py4j print errors. Therefore a child does the
+work, as the leader of a process group. A Ctrl-C at the terminal reaches only the parent, which kills the group and
+removes its temporary folder. If the parent is killed, the child notices the end of a pipe and kills the group itself.
 """
 
 from __future__ import annotations
@@ -30,9 +29,12 @@ class ChildEnded(Exception):
 
 
 def apart(work: Callable[[], _T]) -> _T:
-    """The result of `work`, done in a child; what it raises is raised here. Result and exception must be picklable.
+    """Run `work` in a child; return its result, or raise its exception. Both must be picklable.
 
-    For the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started. Raises ChildEnded.
+    Call this in the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started.
+
+    Raises:
+        ChildEnded: The child ended without a result.
     """
     reader, writer = Pipe(duplex=False)
     lifeline, ours = Pipe(duplex=False)
@@ -71,7 +73,7 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connect
         outcome = False, error
     try:
         writer.send(outcome)
-    except Exception:  # it has no pickled form
+    except Exception:  # it cannot be pickled
         writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))
     finally:
         os._exit(0)
@@ -84,9 +86,9 @@ def _die_with_the_parent(lifeline: Connection) -> None:
 
 
 def _kill(child: int) -> None:
-    """End the child's group, and reap the child; nothing interrupts that."""
+    """End the child's group, and wait for the child, without an interruption."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    with suppress(ProcessLookupError, PermissionError):  # not yet a group, or no longer
+    with suppress(ProcessLookupError, PermissionError):  # not yet a group, or no longer one
         os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
@@ -96,7 +98,7 @@ def _kill(child: int) -> None:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Let the signals that end a process raise SystemExit meanwhile, as a Ctrl-C raises KeyboardInterrupt."""
+    """Make the signals that end a process raise SystemExit meanwhile, as a Ctrl-C raises KeyboardInterrupt."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)

@@ -1,10 +1,9 @@
 """The columns of trace records, and how they are extracted from a line of a trace.
 
 Rule 1: the schema is written out, never inferred: an empty trace has the same columns as a full one.
-Rule 2: the values of a message are read from its payload once (`messages.facts.record_values`), into typed columns; no
-        question decodes a payload. A column is null if the message has no such value. `error` says what cannot be
-        decoded.
-Rule 3: a line that is no record is a row of kind MALFORMED, so that it can be counted; nothing else ever sums it up.
+Rule 2: the values of a message are read from its payload once (`messages.facts.record_values`), into typed columns. A
+        column is null if the message has no such value. `error` describes what cannot be decoded.
+Rule 3: an invalid line is a row of kind MALFORMED, so that it can be counted; no other sum includes it.
 """
 
 from __future__ import annotations
@@ -118,12 +117,12 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
 ARROW = pa.schema([(name, type) for name, (type, _) in COLUMNS.items()])
 
 SLICE_BYTES = 1 << 22
-"""Of a task: compressed, some 150,000 records."""
+"""Compressed bytes of a task, some 150,000 records."""
 ROWS = 8192
-"""Of a batch."""
+"""Number of rows of a batch."""
 
 _VALUES = ARROW.names[ARROW.get_field_index("request") :]
-"""The columns of payloads: fields of RecordValues, as is `error`."""
+"""The columns from payloads: fields of RecordValues, as is `error`."""
 _NOTHING: tuple[Any, ...] = (None,) * len(_VALUES)
 _Row = msgspec.defstruct(
     "_Row",
@@ -138,19 +137,19 @@ _decode: Callable[[bytes], TraceRecord] = msgspec.json.Decoder(_Row).decode  # t
 
 
 def planned(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
-    """Slices of the selected runs; of two copies of a run one is read."""
+    """Return slices of the selected runs; only one of two copies of a run is read."""
     once = {run.header.run: run for run in reversed(runs) if selection.has_run(run.header.run, run.header.node)}
     return [each for run in once.values() for each in slices(run, most)]
 
 
 def batches(slice: Slice, selection: Selection = ALL) -> Iterator[pa.RecordBatch]:
-    """The selected rows of a slice."""
+    """Yield the selected rows of a slice."""
     rows: list[tuple[Any, ...]] = []
     offset, has_record = slice.header.clock_offset, None if selection.has_all_records else selection.has_record
     for line in slice_lines(slice):
         try:
             records = (_decode(line),) if line.startswith(b"[") else records_of(line)
-        except ValueError:  # msgspec's errors are
+        except ValueError:  # the base class of msgspec's errors
             if has_record is None or has_record("", 0.0):
                 rows.append(_malformed(slice, line))
         else:

@@ -18,7 +18,7 @@ class Facts:
     def __init__(self, records: DataFrame, manifest: Manifest, before: Facts | None = None, few: bool = False) -> None:
         self.records = records
         self.before = before
-        """Of another folder, which is compared."""
+        """The records of the folder for comparison."""
         self.manifest = manifest
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
         self.events = tuple(dict.fromkeys(event for run in manifest.runs for event in run.events))
@@ -26,7 +26,7 @@ class Facts:
         self._kept: list[DataFrame] = []
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        if self._few:  # as rows: columns would take a compiler, and that more than all these rows
+        if self._few:  # as rows: columns need a compiler, which takes longer than all these rows
             return frame.localCheckpoint(eager=False)
         self._kept.append(frame.persist())
         return frame
@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def lives(self) -> DataFrame:
-        """`failovers.registered`: its process did nothing after `last_at`."""
+        """`failovers.registered`: nothing is recorded of its process after `last_at`."""
         return failovers.registered(self.runs, self.delivered)
 
     @cached_property
@@ -55,17 +55,17 @@ class Facts:
 
     @cached_property
     def changes(self) -> DataFrame:
-        """`failovers.changes`, kept."""
+        """`failovers.changes`, cached."""
         return self._keep(failovers.changes(self.leaderships))
 
     @cached_property
     def states(self) -> DataFrame:
-        """`failovers.replaced`, kept."""
+        """`failovers.replaced`, cached."""
         return self._keep(failovers.replaced(failovers.known(self.delivered)))
 
     @cached_property
     def deaths(self) -> DataFrame:
-        """`failovers.deaths`, kept: there are few."""
+        """`failovers.deaths`, cached: they are few."""
         return self._keep(f.broadcast(failovers.deaths(self.delivered, self.lives)))
 
     @cached_property
@@ -108,11 +108,11 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """`comparison.compared` with the folder before; where there is none, with itself."""
+        """`comparison.compared` with the earlier folder, or with this one if there is none."""
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:
-        """Free what was kept."""
+        """Free cached data."""
         if self.before is not None:
             self.before.close()
         for frame in self._kept:
@@ -120,6 +120,6 @@ class Facts:
 
 
 def _found(name: str, by_run: dict[str, str]) -> Column:
-    """What stands beside each run."""
+    """Return a column with the value of each run."""
     pairs = [f.lit(word) for pair in by_run.items() for word in pair]
     return (f.create_map(*pairs)[f.col("run")] if pairs else f.lit(None)).alias(name)

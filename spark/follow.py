@@ -31,12 +31,16 @@ from spark.source import TraceSource
 from spark.summary import ask
 
 EVERY_S = 5.0
-"""So often a folder is looked at."""
+"""Seconds between two checks of a folder."""
 
 
 @contextmanager
 def only_follower(kept: Path) -> Iterator[None]:
-    """Lock `kept` against other followers until this process ends. Raises AlreadyFollowed."""
+    """Lock `kept` against other followers until this process ends.
+
+    Raises:
+        AlreadyFollowed: Another process holds the lock.
+    """
     kept.mkdir(parents=True, exist_ok=True)
     with (kept / "_follower").open("ab") as lock:
         try:
@@ -47,19 +51,19 @@ def only_follower(kept: Path) -> Iterator[None]:
 
 
 def land(session: SparkSession, folder: Path, kept: Path) -> None:
-    """Land all that is readable below `folder` and has not been stored yet."""
+    """Store all readable records below `folder` that have not been stored yet."""
     session.dataSource.register(TraceSource)
     checkpoint = kept / "_checkpoint"
     again = True
     while again:
-        again = _broken_off(checkpoint)  # Spark ends such a batch, and looks no further
+        again = _broken_off(checkpoint)  # Spark completes such a batch, and reads no further
         stream = session.readStream.format(TraceSource.name()).load(str(folder.resolve())).writeStream
         stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         stream.start(str(kept), format="parquet").awaitTermination()
 
 
 def _broken_off(checkpoint: Path) -> bool:
-    """Whether a batch was begun that did not come to its end."""
+    """Return whether a batch was begun and not completed."""
     begun, ended = ({file.name for file in (checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits"))
     return not begun <= ended
 
@@ -72,10 +76,15 @@ def follow(
     master: str = MASTER,
     java: Java | None = None,
 ) -> Iterator[Summary]:
-    """A summary of all that has been recorded below `folder`, and another whenever more has; without an end.
+    """Yield a summary of all records below `folder`, and another one after each addition, without an end.
 
-    `kept` is a folder of its own, where another process may have landed the beginning. For `java`, see
-    `spark.summary.summarise`. Raises AlreadyFollowed, NotATrace, SparkUnavailable.
+    `kept` is a folder of its own, where another process may have stored the beginning. For `java`, see
+    `spark.summary.summarise`.
+
+    Raises:
+        AlreadyFollowed: Another process follows into `kept`.
+        NotATrace: The folder does not exist.
+        SparkUnavailable: Spark cannot be started.
     """
     seen = _seen(folder)
     with only_follower(kept):
@@ -91,7 +100,7 @@ def follow(
 
 
 def _seen(folder: Path) -> object:
-    """What is another when there is something new: how large the segments are, and how the runs ended."""
+    """Return a value that changes with new records: the sizes of the segments, and the ends of the runs."""
     runs = find_runs(folder).runs
     return [(run.header.run, ending(run), run.faults, [_size(path) for path in run.paths]) for run in runs]
 
@@ -99,5 +108,5 @@ def _seen(folder: Path) -> object:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # a node keeps within its bounds
+    except FileNotFoundError:  # a node removes old segments at its size limit
         return 0

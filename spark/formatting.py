@@ -13,18 +13,21 @@ Shown = Callable[[Any], object]
 
 
 def heads(answer: QueryResult) -> list[str]:
-    """What stands above the columns."""
+    """Return the titles of the columns."""
     return [column.removesuffix("_at").replace("_", " ") for column in answer.columns]
 
 
 def rows(answer: QueryResult, most: int, zone: tzinfo | None = None) -> list[list[object]]:
-    """The first `most` rows as they are written; of the rest nothing is looked at."""
+    """Return the first `most` rows as texts; the others are not read."""
     kinds = [shown(column, zone) for column in answer.columns]
     return [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in answer.rows[:most]]
 
 
 def shown(column: str, zone: tzinfo | None = None) -> Shown:
-    """How values of a column are written; None is written as nothing. Times are those of `zone`, or of this machine."""
+    """Return a function that formats values of a column; times are in `zone`, by default local.
+
+    None becomes an empty text.
+    """
     if f"_{column}".endswith("_at"):
         return lambda at: "" if at is None else datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
     how = next((how for ends, how in _SHOWN if f"_{column}".endswith(ends)), _plain)

@@ -15,7 +15,7 @@ _SEEN = {"BrokerChange": ", by a BrokerChange event", "Elected": ", when it was 
 
 
 def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
-    """The sentences; times are those of `zone`, or of this machine."""
+    """Return the sentences; times are in `zone`, by default local."""
     when = shown("at", zone)
     said = [(row.died_at, _gone(row, str(when(row.died_at)))) for row in summary["episodes"]]
     said += [

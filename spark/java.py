@@ -1,14 +1,16 @@
 """Find a Java installation for Spark, start it early, and cache Spark's classes so that it starts faster.
 
-HOME/classes.jsa        Spark's classes, as a JVM that has done the work laid them out. Java calls it class data sharing
-                        (JEP 310, 350): another JVM with the same class path maps what it would have to load, check and
-                        link. A session, and the first questions, take half of it.
-HOME/jars, ...          links to Spark itself, all but mllib: where that is on the class path, each session registers
-                        its functions, by reflection, for more than half a second.
-HOME/bin/spark-submit   the command that Spark's scripts, by a JVM of their own, make of a session's settings each time.
+HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has run the questions (class data sharing, JEP
+310 and 350). Another JVM with the same class path maps it instead of loading, verifying and linking the classes. This
+halves the time of a session and its first questions.
 
-The folder lies in the Python environment, and is named by what it belongs to: where there is none, Spark starts
-without. Nothing here imports PySpark, which takes longer than to start Java.
+HOME/jars and others are links to Spark itself without mllib, because with mllib in the class path each session
+registers its functions by reflection, which takes more than half a second.
+
+HOME/bin/spark-submit is the Java command that Spark's scripts otherwise compute for each session in a JVM of their own.
+
+The folder is in the Python environment, and its name identifies what it belongs to. Without it Spark starts as usual.
+This module does not import PySpark, which takes longer than a start of Java.
 """
 
 from __future__ import annotations
@@ -35,22 +37,23 @@ _OPTIONS = (
     " -XX:-UsePerfData -Xshare:auto -Xlog:disable"
     f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}"
 )
-"""Layer for a small summary, and for its classes, without more than one or two collections of garbage."""
+"""Heap sizes for a small summary and its classes, with at most two garbage collections."""
 MEMORY = "1700m"
-"""Of the driver."""
+"""Memory of the driver."""
 _WITHOUT = "spark-mllib_"
 _SUBMIT = "bin/spark-submit"
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 _ARCHIVES_TO, _ARCHIVED_AT, _TEMPORARY = "-XX:ArchiveClassesAtExit=", "-XX:SharedArchiveFile=", "-Djava.io.tmpdir="
 _INT = struct.Struct(">i")
 _LOOKS = 0.005
-"""Seconds between two looks whether Java is there."""
+"""Seconds between two checks whether Java has started."""
 
 
 def find_java() -> None:
-    """See to it that Spark finds Java: it takes JAVA_HOME's word, even where there is no Java any more.
+    """Check that Spark finds Java: Spark trusts JAVA_HOME even if no Java is there.
 
-    Raises SparkUnavailable.
+    Raises:
+        SparkUnavailable: No Java is found.
     """
     home = os.environ.get("JAVA_HOME")
     if home and shutil.which("java", path=f"{home}/bin") is None:
@@ -61,7 +64,7 @@ def find_java() -> None:
 
 
 def options(archive_to: Path | None = None) -> str:
-    """Java's options for a session; `archive_to`: it lays out its classes there when it ends."""
+    """Return Java's options for a session; with `archive_to`, it writes the archive there when it ends."""
     laid_out = home()
     shared = ""
     if archive_to is not None:
@@ -71,11 +74,11 @@ def options(archive_to: Path | None = None) -> str:
     return f'{_OPTIONS}{shared} "{_TEMPORARY}{tempfile.gettempdir()}"'
 
 
-# ---------------------------------------------------------------------------------------------------- laid out
+# ------------------------------------------------------------------------------------------------- the archive
 
 
 def home() -> Path:
-    """Where Spark is, or will be, laid out for this Python environment and this Java."""
+    """Return the folder of Spark's archive for this Python environment and this Java."""
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
     of = [_OPTIONS, MEMORY, Path(java or "java").resolve(), *_jars()]
     name = hashlib.sha256("\n".join(map(str, of)).encode()).hexdigest()[:16]
@@ -83,16 +86,19 @@ def home() -> Path:
 
 
 def archive(home: Path) -> Path:
-    """The classes in such a folder."""
+    """Return the archive's path in such a folder."""
     return home / "classes.jsa"
 
 
 def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str], None]) -> None:
-    """Call `lay_out(home)`, which makes the archive, unless it exists; one process at a time does.
+    """Call `lay_out(home)`, which creates the archive, unless it exists; one process at a time does.
 
-    The folder counts as prepared once the archive is there: `lay_out` makes it last, by a rename. The folder itself
-    is not renamed, because some versions of Java ignore an archive whose class path has moved. The lock ends with its
-    process; what an interrupted preparation left is made again. Raises OSError, and what `lay_out` raises.
+    The folder counts as prepared once the archive exists: `lay_out` creates it last, by a rename. The folder itself is
+    not renamed, because some versions of Java ignore an archive whose class path has moved. The lock ends with its
+    process; an interrupted preparation is repeated.
+
+    Raises:
+        OSError: The folder cannot be written; also what `lay_out` raises.
     """
     home.parent.mkdir(parents=True, exist_ok=True)
     with home.with_suffix(".lock").open("w") as lock:
@@ -106,7 +112,11 @@ def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str
 
 
 def link(home: Path) -> None:
-    """Link Spark to that folder, anew. Raises OSError."""
+    """Link Spark to that folder, replacing old links.
+
+    Raises:
+        OSError: The links cannot be written.
+    """
     shutil.rmtree(home, ignore_errors=True)
     (home / "jars").mkdir(parents=True)
     for jar in _jars():
@@ -116,9 +126,12 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Keep the command of a JVM that runs from that folder and is to archive its classes. Raises OSError.
+    """Store the command of a JVM that runs from that folder and will write the archive.
 
-    Where the system has no /proc, Spark's scripts stay, and find it out each time.
+    Without /proc the Spark scripts stay, and compute the command for each session.
+
+    Raises:
+        OSError: The command cannot be written.
     """
     line = Path(f"/proc/{pid}/cmdline")
     if not line.exists():
@@ -146,7 +159,7 @@ def _jars() -> tuple[Path, ...]:
     return tuple(jar for jar in jars if not jar.name.startswith(_WITHOUT))
 
 
-# ---------------------------------------------------------------------------------------------------- ahead
+# ---------------------------------------------------------------------------------------------- early start
 
 
 class Java:
@@ -159,7 +172,7 @@ class Java:
         with (self._folder / "errors").open("wb") as errors:
             self._process = subprocess.Popen(
                 [home / _SUBMIT, "pyspark-shell"],
-                stdin=subprocess.PIPE,  # it ends when that ends
+                stdin=subprocess.PIPE,  # it ends when its input ends
                 stderr=errors,
                 env=environment,
             )
@@ -173,7 +186,11 @@ class Java:
         return cls(laid_out)
 
     def listens(self) -> tuple[int, str]:
-        """Its port and secret, as soon as it has them. Raises SparkUnavailable."""
+        """Return its port and secret, as soon as they are known.
+
+        Raises:
+            SparkUnavailable: The process has ended.
+        """
         while not self._port_file.exists():
             if self._process.poll() is not None:
                 said = (self._folder / "errors").read_text(errors="replace")

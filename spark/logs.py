@@ -33,13 +33,13 @@ FILES = "{server,controller,state-change}.log*"
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
 """Types of lines about the start and end of a broker."""
 UPDATED = "IsrUpdated"
-"""Type of lines in which a leader says what its ISR is now."""
+"""Type of lines in which a leader logs its new ISR."""
 _HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"
 _NODE = r"(?:Controller id=|Broker id=|KafkaServer id=|broker=|controllerId=|Topic Deletion Manager )(\d+)"
 _WRONG = ("ERROR", "FATAL")
 
 Take = Callable[[str], Column]
-"""A column, of a line that the pattern matches."""
+"""Returns a column of a line that matches the pattern."""
 
 
 def _word(word: str | int) -> Take:
@@ -55,19 +55,19 @@ def _number(group: int) -> Take:
 
 
 def _field(name: str) -> Take:
-    """A number written as name=number."""
+    """Return a number written as name=number."""
     return lambda pattern: f.regexp_extract("message", rf"\b{name}=(-?\d+)", 1).try_cast("int")
 
 
 def _numbers(take: Take) -> Take:
-    """All numbers of a list, whatever it is called: 1,2 or List(1, 2) or brokers with the epochs they had."""
+    """Return all numbers of a list in any of its forms: 1,2 or List(1, 2) or brokers with their epochs."""
     return lambda pattern: f.regexp_extract_all(
         f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")
     ).cast("array<int>")
 
 
 def _list(name: str) -> Take:
-    """The numbers of a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
+    """Return the numbers of a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
     return _numbers(lambda pattern: f.regexp_extract("message", rf"\b{name}=\[?((?:\d+(?:, ?)?)*)", 1))
 
 
@@ -80,7 +80,7 @@ _STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "ar
 
 
 def _one_state(**fields: Take) -> Take:
-    """The partition state in a line; missing fields are null."""
+    """Return the partition state in a line; missing fields are null."""
 
     def take(pattern: str) -> Column:
         extracted = {name: field(pattern) for name, field in fields.items()}
@@ -195,7 +195,7 @@ LINES: tuple[LinePattern, ...] = (
     LinePattern(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
     LinePattern(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": _word(ENDED)}),
 )
-"""What lines tell; a line is of the first kind that it matches."""
+"""The known lines; a line is of the first kind whose pattern it matches."""
 
 EVENTS = (
     *("BrokerChange", "TopicChange", "PartitionModifications", "TopicDeletion", "LogDirEventNotification"),
@@ -209,9 +209,9 @@ _FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "s
 
 
 def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
-    """The lines below a folder that tell something, with the columns of `spark.columns`; `zone` is that of their times.
+    """Return the known lines below a folder, with the columns of `spark.columns`; `zone` is the time zone of the logs.
 
-    `run` is a broker's life: the folder its logs lie in, and when it began.
+    `run` identifies a broker's process: the folder of its logs, and its start.
     """
     lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
     lines = lines.text(folder.resolve().as_uri())
@@ -221,7 +221,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
         f.regexp_extract("value", _HEAD, group).alias(name)
         for group, name in enumerate(("time", "level", "message", "logger"), 1)
     ]
-    # The order in a file is that of its blocks, and in a block that of Spark's numbers.
+    # The order of lines in a file is that of its blocks, and within a block that of Spark's numbers.
     order = (f.col("_metadata.file_block_start").alias("block"), f.monotonically_increasing_id().alias("line"))
     parted = lines.select(place.alias("place"), *order, *part).where(f.col("time") != "")
     local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
@@ -250,7 +250,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
 
 
 def _extracted() -> Column:
-    """What a line tells, as one struct; null for one that tells nothing."""
+    """Return the values of a line as one struct; null for an unknown line."""
 
     def struct(extracted: Mapping[str, Column]) -> Column:
         return f.struct(*(extracted.get(name, f.lit(None)).cast(SCHEMA[name].dataType).alias(name) for name in _FIELDS))
@@ -273,8 +273,10 @@ class LogFacts(Facts):
 
     @cached_property
     def runs(self) -> DataFrame:
-        """Each broker's life: node, run, lines (number of known lines), first_at, last_at, ending (null if unknown),
-        detail."""
+        """Each broker process.
+
+        Columns: node, run, lines (number of known lines), first_at, last_at, ending (null if unknown), detail.
+        """
         grouped = self.records.groupBy("node", "run").agg(
             f.count("*").alias("lines"),
             f.min("at").alias("first_at"),
@@ -285,8 +287,10 @@ class LogFacts(Facts):
 
     @cached_property
     def lives(self) -> DataFrame:
-        """The `runs` that came to serve, where they ended when the log says so. A broker that logs its start and never
-        serves was refused, for another one had its id."""
+        """The `runs` that began to serve, with their end if it is logged.
+
+        A broker that logs its start and never serves was refused, because another one had its id.
+        """
         life = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
         served_at = f.max(f.when(f.col("type") == SERVING, f.col("at"))).alias("served_at")
         begun = life.agg(f.min_by("type", "n").alias("first"), served_at)
@@ -297,7 +301,7 @@ class LogFacts(Facts):
 
     @cached_property
     def states(self) -> DataFrame:
-        """What lines say of partitions' states, as `failovers.replaced`: of any broker, in order of time."""
+        """The partition states in the lines of all brokers, as `failovers.replaced`, in order of time."""
         each = self.records.select(
             *("run", "node", "n", "at"),
             (f.col("type") == "Transmit").alias("updated"),

@@ -1,11 +1,11 @@
 """Convert traces to Parquet with the columns of `spark.columns`, for Spark and other tools.
 
     TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
-    TARGET/_runs.json                how each run ended, and what could not be read
+    TARGET/_runs.json                the end of each run, and what could not be read
 
-Rule 1: a file holds a slice of frames, and says in its metadata up to which byte. Packing again writes only slices that
-        have grown or are new: a run that goes on, traces that come later. A file gets its name when it is whole.
-Rule 2: what a trace holds beyond what can be read is left out, and named.
+Rule 1: a file holds a slice of frames; its metadata has the last byte. Packing again writes only new or longer slices,
+        of a run that continues or of later traces. A file gets its name when it is complete.
+Rule 2: unreadable parts of a trace are left out, and listed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from spark.columns import ARROW, batches, planned
 
 MANIFEST = "_runs.json"
 _LANDED = "_spark_metadata"
-"""Where this is, Spark has landed the files (spark.follow), and says itself which of them count."""
+"""The folder with the list of valid files, if Spark has stored them (`spark.follow`)."""
 END = b"kafka_actors_end"
 PARALLEL = 2
 """Minimum number of slices for several processes."""
 
 
 class PackedRun(msgspec.Struct, frozen=True):
-    """A run in packed traces: its node and time, how it ended, and what is wrong with it.
+    """A run in packed traces: its node and time, its end, and its faults.
 
     See `messages.trace.files.runs.survey`.
     """
@@ -76,7 +76,7 @@ class Packing:
             self._rest = ()
 
     def finish(self) -> int:
-        """How many rows were written now; those of slices that were there already are not among them."""
+        """Return the number of rows written now, without those of existing slices."""
         rows = sum(pack_slice(each, self.target) for each in self._rest)
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
@@ -86,7 +86,7 @@ class Packing:
 
 
 def pack_slice(slice: Slice, target: Path) -> int:
-    """Write a slice, unless it is there as it is; how many rows that are."""
+    """Write a slice, unless it exists in full; return its number of rows."""
     named = parse_name(slice.path.name)
     segment = 0 if named is None or named.segment is None else named.segment
     file = target / f"{slice.header.run}-{segment:06d}-{slice.start}.parquet"
@@ -104,19 +104,23 @@ def pack_slice(slice: Slice, target: Path) -> int:
 
 
 def is_packed(folder: Path) -> bool:
-    """Whether the folder holds what `Packing` writes."""
+    """Return whether the folder contains packed traces."""
     return (folder / MANIFEST).exists()
 
 
 def keep(manifest: Manifest, folder: Path) -> None:
-    """Write what stands beside the rows."""
+    """Write the manifest."""
     part = folder / (MANIFEST + ".part")
     part.write_bytes(msgspec.json.encode(manifest))
     part.replace(folder / MANIFEST)
 
 
 def manifest(folder: Path) -> Manifest:
-    """What stands beside the rows in a packed folder, and what is wrong with its files. Raises NotATrace."""
+    """Return the manifest of a packed folder, with the faults of its files.
+
+    Raises:
+        NotATrace: The folder contains no packed traces.
+    """
     try:
         beside = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
@@ -127,7 +131,7 @@ def manifest(folder: Path) -> Manifest:
 
 
 def _gap(file: Path) -> str:
-    """What a file of the folder lacks; "" for nothing."""
+    """Return what a file of the folder lacks; "" if it is complete."""
     try:
         schema = pq.read_schema(file)
     except FileNotFoundError:  # packed again meanwhile
@@ -144,7 +148,7 @@ def _gap(file: Path) -> str:
 
 
 def tell(found: RunList) -> Manifest:
-    """The manifest of these runs; each is checked to its end."""
+    """Return the manifest of these runs; each is checked to its end."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)

@@ -1,7 +1,7 @@
 """Draw the figures of the HTML report; times are in UTC.
 
-Rule 1: a figure shows what the table below it says. Of many partitions or topics the MOST that stand out are drawn.
-Rule 2: figures have no background and no colour of letters of their own: the page gives both, light or dark.
+Rule 1: a figure shows the same values as the table below it. Of many partitions or topics, the MOST extreme are drawn.
+Rule 2: figures have no background and no text colour of their own: the page sets both, light or dark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#
 
 
 def figures(summary: Summary) -> dict[str, go.Figure]:
-    """The figures there is something to show in, by the question that they stand at."""
+    """Return the figures with data, by their question."""
     drawn = {name: draw(summary) for name, draw in FIGURES.items()}
     return {name: figure for name, figure in drawn.items() if figure.data}
 
@@ -57,7 +57,7 @@ def _tall(rows: int) -> int:
 
 
 def _spans(rows: Sequence[tuple[str, float, float, str, str, str]], height: int | None = None) -> go.Figure:
-    """A Gantt chart: of each row its line, begin, end, group, colour and words."""
+    """Return a Gantt chart; each row has a line, begin, end, group, colour and text."""
     grouped: dict[str, list[tuple[str, float, float, str, str, str]]] = {}
     for row in rows:
         grouped.setdefault(row[3], []).append(row)
@@ -88,7 +88,7 @@ def _spans(rows: Sequence[tuple[str, float, float, str, str, str]], height: int 
 
 
 def timeline(summary: Summary) -> go.Figure:
-    """Controllers' events, each from its begin to its end; who died, and who was elected."""
+    """Draw the controllers' events from begin to end, deaths, and elections."""
     nodes: dict[int, list[SimpleNamespace]] = {}
     for event in summary["handled"]:
         nodes.setdefault(event.node, []).append(event)
@@ -119,7 +119,7 @@ def timeline(summary: Summary) -> go.Figure:
 
 
 def leaders(summary: Summary) -> go.Figure:
-    """Who led which partition when: those first that changed their leader most often."""
+    """Draw the leaders of partitions over time, those with the most changes first."""
     runs, changes = summary["runs"], summary["leadership"]
     end = max((run.last_at for run in runs), default=0.0)
     partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
@@ -137,7 +137,7 @@ def leaders(summary: Summary) -> go.Figure:
 
 
 def unavailable(summary: Summary) -> go.Figure:
-    """Seconds without a leader, the worst partitions first."""
+    """Draw the seconds without a leader, the worst partitions first."""
     rows = list(summary["unavailable"])[:MOST]
     names = [f"{row.topic}-{row.partition}" for row in rows]
     bars = go.Bar(
@@ -152,7 +152,7 @@ def unavailable(summary: Summary) -> go.Figure:
 
 
 def queues(summary: Summary) -> go.Figure:
-    """How much waited in each node's queue."""
+    """Draw the number of waiting messages in each node's queue."""
     nodes: dict[int, list[SimpleNamespace]] = {}
     for moment in summary["queue"]:
         nodes.setdefault(moment.node, []).append(moment)
@@ -169,7 +169,7 @@ def queues(summary: Summary) -> go.Figure:
 
 
 def latencies(summary: Summary) -> go.Figure:
-    """How long things took, by kind: bars of doubling width."""
+    """Draw the durations by kind, as bars of doubling width."""
     kinds: dict[str, list[SimpleNamespace]] = {}
     for row in summary["latencies"]:
         kinds.setdefault(row.kind, []).append(row)
@@ -189,11 +189,11 @@ STEPS = {
     "network_ms": "network and broker queue",
     "apply_ms": "applied by the broker",
 }
-"""What an order's time went into, in order."""
+"""The steps of a LeaderAndIsr request, in order."""
 
 
 def critical(summary: Summary) -> go.Figure:
-    """What the last order of an event took, those events first that took longest."""
+    """Draw the steps of the last request of each event, the slowest events first."""
     last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
     names = [f"{row.event}, {_when(row.at):%H:%M:%S.%f}"[:-3] + f" to broker {row.broker}" for row in last]
     traces = [
@@ -217,7 +217,7 @@ def critical(summary: Summary) -> go.Figure:
 
 
 def network(summary: Summary) -> go.Figure:
-    """Messages between actors in a circle, for the largest counts; the width shows the count."""
+    """Draw the messages between actors in a circle, for the largest counts; the width shows the count."""
     edges = list(summary["actors"])[: 2 * MOST]
     names = list(dict.fromkeys(name for edge in edges for name in (edge.sender, edge.receiver)))
     places = {
@@ -261,7 +261,7 @@ def network(summary: Summary) -> go.Figure:
 
 
 def deletions(summary: Summary) -> go.Figure:
-    """Topics on their way out: queued until the last replica was ordered to stop, then until the znode was gone."""
+    """Draw deleted topics: queued until the last replica was ordered to stop, then until the znode was removed."""
     end = max((run.last_at for run in summary["runs"]), default=0.0)
     rows = []
     for row in list(summary["deletions"])[:MOST]:
@@ -277,7 +277,7 @@ def deletions(summary: Summary) -> go.Figure:
 
 
 def reassignments(summary: Summary) -> go.Figure:
-    """Partitions on the move."""
+    """Draw reassignments of partitions."""
     end = max((run.last_at for run in summary["runs"]), default=0.0)
     rows = []
     for row in list(summary["reassignments"])[:MOST]:
@@ -288,7 +288,7 @@ def reassignments(summary: Summary) -> go.Figure:
 
 
 def skew(summary: Summary) -> go.Figure:
-    """Bytes produced to the largest partitions, by leader."""
+    """Draw the bytes produced to the largest partitions, by leader."""
     nodes: dict[int, list[SimpleNamespace]] = {}
     for row in list(summary["records"])[:MOST]:
         nodes.setdefault(row.node, []).append(row)
@@ -316,4 +316,4 @@ FIGURES: dict[str, Callable[[Summary], go.Figure]] = {
     "chains": critical,
     "actors": network,
 }
-"""By the question that a figure is about."""
+"""Figures by their question."""

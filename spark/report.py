@@ -28,11 +28,11 @@ ORDER = (
     "events",
     "elections",
 )
-"""What comes first; all else follows in the order in which it is asked."""
+"""The first sections; the others follow in the order of the questions."""
 
 
 def page(summary: Summary, title: str) -> str:
-    """The page."""
+    """Return the page."""
     drawn = figures(summary)
     names = [name for name in dict.fromkeys((*ORDER, *summary.answers)) if len(summary[name])]
     sections = [

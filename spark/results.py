@@ -16,7 +16,7 @@ class QueryResult:
     rows: tuple[tuple[Any, ...], ...] = ()
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
-        """The rows, with a column's value under its name."""
+        """Yield the rows, with each column's value as an attribute."""
         return (SimpleNamespace(**row) for row in self.as_dicts())
 
     def __len__(self) -> int:
@@ -26,7 +26,7 @@ class QueryResult:
         return SimpleNamespace(**dict(zip(self.columns, self.rows[index], strict=True)))
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """As plain values."""
+        """Return the rows as plain values."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
@@ -34,7 +34,7 @@ class QueryResult:
 class Summary:
     """The results of all sections of a summary, and the lines and files that could not be read.
 
-    `malformed` lines and `unreadable` files are in no result, nor what follows `damage`.
+    Results do not include `malformed` lines, `unreadable` files, and records after `damage`.
     """
 
     answers: Mapping[str, QueryResult]
@@ -43,11 +43,11 @@ class Summary:
     damage: tuple[str, ...] = ()
 
     def __getitem__(self, question: str) -> QueryResult:
-        """The answer; an empty one where that was not asked."""
+        """Return the result of a question; an empty one if the question was not asked."""
         return self.answers.get(question, QueryResult())
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Return plain values, for JSON."""
         answers = {name: answer.as_dicts() for name, answer in self.answers.items()}
         beside = {"malformed": self.malformed, "unreadable": self.unreadable, "damage": self.damage}
         return {**answers, **beside}

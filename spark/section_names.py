@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple
 
 COMPARED = "compared"
-"""The question for which there must be another folder."""
+"""The question that needs a second folder."""
 
 
 class SummaryQuestion(NamedTuple):
@@ -56,14 +56,14 @@ LOGGED = tuple(each.name for each in SECTIONS if each.of_logs)
 
 MASTER = "local[*]"
 SUBMITTED = "spark-submit's"
-"""The master that spark-submit was given, where that has started us."""
+"""The master of spark-submit, if it has started this process."""
 
 
 def is_local(master: str) -> bool:
-    """Whether the master's workers are this machine's, in the driver's own process."""
+    """Return whether the master's workers run in the driver's own process."""
     return master.startswith("local[")
 
 
 def default_master() -> str:
-    """The master where none is named."""
+    """Return the default master."""
     return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER

@@ -19,7 +19,7 @@ OPTIONS = {
     " since 1970.",
     "to": "Records taken from the queue before this time.",
 }
-"""The options of the data source and what they mean; all may be absent."""
+"""The options of the data source with their meanings; all are optional."""
 
 
 class Selection(NamedTuple):
@@ -35,25 +35,25 @@ class Selection(NamedTuple):
     end: float = math.inf
 
     def has_run(self, run: str, node: int) -> bool:
-        """Whether records of a run may be selected."""
+        """Return whether records of a run may be selected."""
         return (self.nodes is None or node in self.nodes) and (self.runs is None or run in self.runs)
 
     @property
     def has_all_records(self) -> bool:
-        """Whether all records of a selected run are selected."""
+        """Return whether all records of a selected run are selected."""
         return self.actors is None and self.start == -math.inf and self.end == math.inf
 
     def has_record(self, actor: str, at: float) -> bool:
-        """Whether a record of a selected run is selected."""
+        """Return whether a record of a selected run is selected."""
         return self.start <= at < self.end and (self.actors is None or actor in self.actors)
 
     def narrowed(self, column: str, comparison: str, value: object) -> Selection | None:
-        """The selection with one condition on a column added.
+        """Return the selection with one more condition on a column.
 
         Args:
             column: A column of `spark.columns`.
             comparison: One of "=", "in", ">", ">=", "<" and "<=".
-            value: What the column is compared with; a collection for "in".
+            value: The compared value; a collection for "in".
 
         Returns:
             None if a selection cannot express the condition.
@@ -88,7 +88,7 @@ def _both(before: frozenset[_T] | None, wanted: frozenset[_T]) -> frozenset[_T]:
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:
-    """The selection of a data source's options.
+    """Return the selection of a data source's options.
 
     Raises:
         BadOption: An option has a bad value, or is unknown.

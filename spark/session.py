@@ -18,23 +18,24 @@ from spark.java import MEMORY, Java, archive, find_java, home, options
 from spark.section_names import MASTER, SUBMITTED, is_local
 
 SMALL_BYTES = 1 << 20
-"""Some 20,000 records; 100,000 of those that are much alike."""
+"""Compressed size of some 20,000 records, or of 100,000 similar ones."""
 _LOOKED_UP = ("PythonUtils", "functions")
-"""Names that PySpark looks up in some 280 jars, and several packages, each time it needs them."""
+"""Names that PySpark looks up in some 280 jars and several packages at each use."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""Variables by which PySpark finds a JVM that is there already."""
+"""Variables by which PySpark finds a running JVM."""
 
 
 def open_session(master: str = MASTER, java: Java | None = None, archive_to: Path | None = None) -> SparkSession:
-    """A session (or the one there is), a few seconds to start. The caller stops it.
+    """Open a session, or return the existing one; this takes a few seconds. The caller stops it.
 
-    Its workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as
-    an archive. They run the Python of this very path, unless PYSPARK_PYTHON names another (PySpark's own default is
-    whichever `python3` comes first); what Spark plans in Python, it plans in this one. What Spark keeps on disk goes
-    where this process keeps its temporary files. A local one makes use of what `spark.java` has laid out, of `java`
-    that waits for it, or of another Spark where SPARK_HOME names one; or it is to lay out its classes, `archive_to`.
+    Workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as an
+    archive. They run this process's Python, unless PYSPARK_PYTHON names another (PySpark's own default is the first
+    `python3`). Spark's temporary files are in this process's temporary folder. A local session uses the archive of
+    `spark.java`, the waiting process `java`, or another Spark if SPARK_HOME names one. With `archive_to`, it writes the
+    archive instead.
 
-    Raises SparkUnavailable.
+    Raises:
+        SparkUnavailable: Spark cannot be started.
     """
     find_java()
     local = is_local(master)
@@ -82,7 +83,7 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
 def fit(session: SparkSession, size: int) -> bool:
     """Configure Spark for this size of Parquet data; return whether it is small.
 
-    Of a few, compiling the questions costs more than asking them, and so does dealing rows out to tasks.
+    For few records, compiling the questions and distributing rows to tasks costs more than computing the answers.
     """
     small = size < SMALL_BYTES
     session.conf.set("spark.sql.shuffle.partitions", "1" if small else str(2 * session.sparkContext.defaultParallelism))
@@ -107,7 +108,7 @@ def _errors_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    """Have these variables meanwhile, which are not set."""
+    """Set these variables meanwhile, unless they are set."""
     os.environ.update(more)
     try:
         yield

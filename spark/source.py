@@ -29,7 +29,7 @@ from spark.selection import ALL, Selection, selection_of
 from spark.trace_stream import GrowingTraces
 
 SCHEMA: StructType = from_arrow_schema(ARROW)
-"""Of `spark.columns`, for Spark; not as its own text, for that has to be parsed, the first time for half a second."""
+"""The schema of `spark.columns` for Spark. Parsing it from text takes half a second the first time."""
 
 
 class TraceSource(DataSource):
@@ -37,7 +37,7 @@ class TraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it. Not as `spark.public`: a session may not register that name again."""
+        """Return the name of the format; it differs from `spark.public`'s, which a session may not register again."""
         return "kafka-actors-traces"
 
     def schema(self) -> StructType:
@@ -45,12 +45,22 @@ class TraceSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the folder that `load` names. Raises NotATrace, BadOption."""
+        """Return a reader of the folder in `load`.
+
+        Raises:
+            NotATrace: The folder contains no traces.
+            BadOption: An option is invalid.
+        """
         kind = FilteringReader if _PUSHDOWN in sys.modules else TraceReader
         return kind(self._folder(), selection_of(self.options))
 
     def streamReader(self, schema: StructType) -> GrowingTraces:
-        """A reader of what grows in the folder that `load` names. Raises NotATrace, BadOption."""
+        """Return a reader of records that are appended in the folder in `load`.
+
+        Raises:
+            NotATrace: The folder contains no traces.
+            BadOption: An option is invalid.
+        """
         return GrowingTraces(self._folder(), selection_of(self.options))
 
     def _folder(self) -> Path:
@@ -62,7 +72,7 @@ class TraceSource(DataSource):
 _PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
 """The module of the process in which Spark plans a read with filters.
 
-Where filters are switched off, Spark refuses a reader that has `pushFilters` at all.
+If filters are switched off, Spark refuses a reader with `pushFilters`.
 """
 _COMPARISONS = {
     "EqualTo": "=",
@@ -72,7 +82,7 @@ _COMPARISONS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-"""Spark's filters that a selection may express, by the names of their classes, which PySpark 4.0 lacks."""
+"""Spark's filters that a selection may express, by class name, because PySpark 4.0 lacks the classes."""
 
 
 class _SliceOfTrace(InputPartition):
@@ -90,13 +100,13 @@ class TraceReader(DataSourceReader):
         self._selection = selection
 
     def partitions(self) -> Sequence[InputPartition]:
-        """A task for each slice."""
+        """Return a task for each slice."""
         return [_SliceOfTrace(each) for each in planned(find_runs(self._folder).runs, self._selection)] or [
             InputPartition(None)
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The batches of a slice; runs in Spark's workers."""
+        """Yield the batches of a slice; this runs in Spark's workers."""
         if isinstance(partition, _SliceOfTrace):
             yield from batches(partition.slice, self._selection)
 
@@ -105,7 +115,7 @@ class FilteringReader(TraceReader):
     """A TraceReader that applies the conditions of a query while it reads."""
 
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take over the filters that a selection can express; the others are returned."""
+        """Take over the filters that a selection can express; yield the others."""
         for filter in filters:
             taken = self._narrowed(filter)
             if taken is None:

@@ -1,10 +1,10 @@
 """Summarise the traces of a cluster: a table of all sections, and the code that computes them.
 
-Rule 1: a figure counts deliveries, and nothing that is not one; what could not be read is counted beside.
-Rule 2: a trace that breaks off (a killed node) is as good as any other up to its last frame. How each run ended is
-        told. Where something is damaged or cannot be read there is no answer, unless a partial one is asked for: of
-        what comes before the damage, with what is missing beside it.
-Rule 3: a column's name says its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
+Rule 1: a count includes deliveries only; what could not be read is counted separately.
+Rule 2: a trace that breaks off (a killed node) is valid up to its last frame; the summary shows how each run ended. If
+        a trace is damaged or unreadable, the summary fails, unless a partial one is requested: of the records before
+        the damage, with a list of what is missing.
+Rule 3: a column's name contains its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
         milliseconds; all others are counts, shares or names.
 """
 
@@ -38,7 +38,7 @@ AT_ONCE = 3
 """Number of concurrent questions: Spark plans one while it runs another."""
 
 BYTES_OF_LOG = 10
-"""Number of slices with the work of one Parquet file."""
+"""Number of slices with as much work as one Parquet file."""
 
 
 QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
@@ -109,7 +109,7 @@ def summarise(
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
-        packings = {  # their processes begin before there are threads
+        packings = {  # their processes begin before this one has threads
             folder: Packing(folder, Path(place) / str(number), check)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)
@@ -139,10 +139,12 @@ def summarise_logs(
     stop: bool = True,
     java: Java | None = None,
 ) -> Summary:
-    """The summary of what the logs of Apache's brokers below `path` tell (`spark.logs`); `zone` is that of their times.
+    """Summarise the logs of Apache Kafka brokers below `path` (`spark.logs`); `zone` is the time zone of the logs.
 
-    Asked are those questions of `only` that logs can answer. For `stop` and `java`, see `summarise`. Raises NotATrace
-    where there is no such folder.
+    Only questions of `only` that logs can answer are asked. For `stop` and `java`, see `summarise`.
+
+    Raises:
+        NotATrace: The folder does not exist.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -165,8 +167,12 @@ def ask(
     partial: bool = False,
     against: Path | None = None,
 ) -> Summary:
-    """The answers of a session that is there, from what is packed or, slower, from traces where they lie. Raises
-    NotATrace, Incomplete."""
+    """Return the answers of an existing session, from packed traces or, slower, from the traces themselves.
+
+    Raises:
+        NotATrace: The folder does not exist.
+        Incomplete: A trace cannot be read, and `partial` is false.
+    """
     print_line("running the questions")
     before = None if against is None else _facts(session, against, partial)
     return _summary(_facts(session, folder, partial, before), print_line, only, partial)
@@ -203,7 +209,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
         malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())
-        # A frame is made while the one before is asked; one after the other, for what is kept is made once.
+        # A frame is made while the previous one is computed; one at a time, because cached frames are made once.
         waiting = [(name, askers.submit(_collect, QUESTIONS[name](facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()

@@ -1,11 +1,11 @@
 """A Spark stream of the records that are added to traces: `spark.readStream.format("kafka-actors").load(DIR)`.
 
-Rule 1: an offset is how many bytes of each segment have been read, by its file's name: {"RUN-000000.trace.zst": 4711}.
-        It ends behind a whole frame; what a node is still writing waits for the next look.
-Rule 2: between two offsets there is always the same: bytes that were written never change. So a restart
-        from a checkpoint reads what he would have read. A segment that is there twice is read once.
-Rule 3: what is damaged ends its segment, as it does for `spark.source`. A segment that was removed before it was read
-        (a node keeps within `trace.max.bytes`) is in no answer.
+Rule 1: an offset has the number of bytes read of each segment, by file name: {"RUN-000000.trace.zst": 4711}. It ends
+        after a whole frame; a frame that a node is still writing is read later.
+Rule 2: the records between two offsets are always the same, because written bytes never change. A restart from a
+        checkpoint therefore reads the same records. Only one of two copies of a segment is read.
+Rule 3: damage ends its segment, as in `spark.source`. A segment that was removed before it was read (a node stays
+        within `trace.max.bytes`) is not in the answers.
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ class GrowingTraces(DataSourceStreamReader):
         self._selection = selection
 
     def initialOffset(self) -> Offset:
-        """Nothing has been read."""
+        """Return the offset before all records."""
         return {}
 
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:
-        """What can be read now; Spark before 4.2 does not say what has been, and all is looked through again."""
+        """Return the offset of all readable records.
+
+        Before Spark 4.2 `start` is missing, and everything is checked again.
+        """
         read = start or {}
         slices = {name: list(grown(path, read.get(name, 0))) for name, path in self._segments().items()}
         return read | {name: found[-1].end for name, found in slices.items() if found}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """A task for each slice of frames between two offsets."""
+        """Return a task for each slice of frames between two offsets."""
         paths = self._segments()
         return [
             InputPartition(each)
@@ -53,11 +56,11 @@ class GrowingTraces(DataSourceStreamReader):
         ]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The batches of a slice; runs in Spark's workers."""
+        """Yield the batches of a slice; this runs in Spark's workers."""
         with suppress(FileNotFoundError):
             yield from batches(partition.value, self._selection)
 
     def _segments(self) -> dict[str, Path]:
-        """The segments' files by name."""
+        """Return the segments' files by name."""
         runs = [run for run in find_runs(self._folder).runs if self._selection.has_run(run.header.run, run.header.node)]
         return {path.name: path for run in reversed(runs) for path in run.paths}

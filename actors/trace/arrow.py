@@ -15,7 +15,11 @@ class MissingExtra(TraceError, ImportError):
 
 
 def reader_of(runs: Sequence[Run]) -> Any:
-    """The deliveries of the runs as a `pyarrow.RecordBatchReader`. Raises MissingExtra."""
+    """Return the deliveries of the runs as a `pyarrow.RecordBatchReader`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
     if find_spec("pyarrow") is None:
         raise MissingExtra(
             "arrow() needs pyarrow, of the extra 'spark' of kafka-actors. Install it: pip install 'kafka-actors[spark]'"

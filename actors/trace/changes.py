@@ -1,4 +1,4 @@
-"""Which delivery changed a part of a state, and what differs between two moments."""
+"""Find the delivery that changed a part of a state, and the differences between two moments."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ class StateDifference(NamedTuple):
 
 
 def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot] = ()) -> StateChange | None:
-    """The last delivery, up to `until`, that changed the part; None if there is none.
+    """Return the last delivery, up to `until`, that changed the part; None without one.
 
-    The run is replayed from its last snapshot, then from the one before, and so on. Raises NotReplayable.
+    The run is replayed from its last snapshot, then from the one before, and so on.
+
+    Raises:
+        NotReplayable: The run cannot be replayed.
     """
     starts: list[int | None] = [*sorted(resting_snapshots(run, until, kept))]
     if not first_delivery(run):
@@ -57,7 +60,7 @@ def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot
 
 
 def resting_snapshots(run: Run, until: int, kept: Collection[Snapshot]) -> set[int]:
-    """The deliveries before `until` after which a replay can begin."""
+    """Return the deliveries before `until` after which a replay can begin."""
     first = first_delivery(run)
     return {each.after for each in (*snapshots(run), *kept) if each.end.resting and first <= each.after < until}
 
@@ -96,12 +99,12 @@ class _Watching:
 
 
 def differences(before: LocalBase, after: LocalBase, actor: str | None = None) -> Iterator[StateDifference]:
-    """What actors hold otherwise in one system than in the other.
+    """Yield the differences between the actors' states in two systems.
 
     Args:
         before: A system at one moment.
         after: A system at another.
-        actor: Only this actor, by address or class.
+        actor: An address or class; only this actor is compared.
     """
     here, there = _names(before, actor), _names(after, actor)
     for address in [*here, *(each for each in there if each not in here)]:
@@ -114,7 +117,7 @@ def differences(before: LocalBase, after: LocalBase, actor: str | None = None) -
 
 
 def compare(path: str, before: Any, after: Any) -> Iterator[StateDifference]:
-    """The smallest parts in which two plain values differ."""
+    """Yield the smallest parts in which two plain values differ."""
     match before, after:
         case dict(), dict() if before.get("class") == after.get("class"):
             for name in [*before, *(each for each in after if each not in before)]:
@@ -133,7 +136,7 @@ def _names(base: LocalBase, actor: str | None) -> list[str]:
 
 
 def value_text(value: Any, longest: int = 300) -> str:
-    """A plain value in one line."""
+    """Return a plain value in one line."""
     if value is ABSENT or value == "(an actor)":
         return str(value)
     text = json.dumps(value, ensure_ascii=False)

@@ -1,10 +1,10 @@
 """Walk a recorded run forwards and backwards, by replay.
 
-Rule 1: the first walk keeps snapshots of its own, at the first delivery at rest after every EVERY deliveries, in a
-        cache folder. To go back is to begin at the last snapshot before, recorded or kept.
-Rule 2: a kept snapshot belongs to one run and one version of the code; another version begins anew. A file that cannot
-        be read is ignored.
-Rule 3: what comes next is read from the record; the state is that of the replayed actors.
+Rule 1: the first walk stores snapshots of its own in a cache folder, at the first idle delivery after every EVERY
+        deliveries. A walk backwards begins at the last snapshot before, recorded or stored.
+Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores new ones. A file that
+        cannot be read is ignored.
+Rule 3: the next deliveries are read from the record; the state is that of the replayed actors.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from messages.trace.files.snapshots import Snapshot, SnapshotCollector, line, me
 from messages.trace.schema import DELIVERIES
 
 EVERY = 20_000
-"""Deliveries from one kept snapshot to the next."""
+"""Number of deliveries between two stored snapshots."""
 RETRY = 50
-"""Deliveries until the next try, if the actors were not at rest."""
+"""Number of deliveries until the next attempt, if the actors were busy."""
 SUFFIX = ".snapshot"
 
 
 def cache_folder() -> Path:
-    """Where snapshots are kept by default."""
+    """Return the default folder of stored snapshots."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "kafka-actors" / "debug"
 
 
 class KeptSnapshots:
-    """The snapshots of one run in a cache folder."""
+    """The stored snapshots of one run in a cache folder."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         key = blake2b(f"{run.header.run}\0{run.header.started_ms}\0{code_version()}".encode(), digest_size=12)
@@ -65,9 +65,14 @@ class KeptSnapshots:
             self.found[snapshot.after] = snapshot
 
     def keep(self, base: LocalBase) -> bool:
-        """Keep what a system holds; False if its queue holds a message that is read otherwise than it is written.
+        """Store a snapshot of a system.
 
-        Such is an integer in a float field. Raises OSError; ValueError, TypeError, TraceError for what has no form.
+        Returns:
+            False if the queue has a message that is not read as it is written, such as an integer in a float field.
+
+        Raises:
+            OSError: From the disk.
+            ValueError: A value has no stored form; also TypeError and TraceError.
         """
         head = line(base.system_state())
         if line(message_of(head, MessageDecoder())) != head:
@@ -116,7 +121,7 @@ class Debugger:
         return self._replay.base
 
     def go(self, n: int) -> bool:
-        """Go to the moment after delivery `n`; False if the run ends before.
+        """Go to the moment after delivery `n`; return False if the run ends before.
 
         Raises:
             NotReplayable: The replay differs from the record, or the run cannot be replayed.
@@ -142,7 +147,7 @@ class Debugger:
         yield from (each.after for each in self._recorded)
 
     def _walk(self, replay: Replay, n: int) -> bool:
-        """Replay to `n`, and keep snapshots on the way."""
+        """Replay to `n`, and store snapshots on the way."""
         replay.go_to(min(n, max(replay.base.n, self._first())))
         wanted = max((after for after in self._kept.found if after <= replay.base.n), default=0) + self._every
         while replay.base.n < n:
@@ -157,7 +162,7 @@ class Debugger:
         return self.run.run.header.begins
 
     def _keep(self, base: LocalBase) -> bool:
-        """Keep a snapshot, if the actors are at rest; whether that was done, or is of no use to try again."""
+        """Store a snapshot if the actors are idle; return False if a later attempt can succeed."""
         if base.n in self._kept.found or not self._keeps:
             return True
         if not base.resting:
@@ -178,19 +183,19 @@ class Debugger:
             self.go(self.last)
 
     def deliveries(self, after: int) -> Iterator[TraceDelivery]:
-        """The recorded deliveries behind a delivery."""
+        """Yield the recorded deliveries after a delivery."""
         for record in RunRecords(self.run.run, after or None):
             if record.kind in DELIVERIES and record.n > after:
                 yield TraceDelivery(self.run, record)
 
     def delivery(self, n: int) -> TraceDelivery | None:
-        """The record of a delivery; None if the run has none of this number."""
+        """Return the record of a delivery; None if the run has no delivery with this number."""
         return next((each for each in self.deliveries(n - 1) if each.seq == n), None) if n > 0 else None
 
     def value(self, path: StatePath) -> Any:
-        """A part of a state at this position."""
+        """Return a part of a state at this position."""
         return StatePartReader(path).value(self.base)
 
     def changed(self, path: StatePath) -> StateChange | None:
-        """The last delivery up to this position that changed the part."""
+        """Return the last delivery up to this position that changed the part."""
         return last_change(self.run.run, path, self.n, tuple(self._kept.found.values()))

@@ -24,14 +24,14 @@ PAYLOAD_BYTES = 16 << 10
 
 
 _INNER = re.compile(rb'"(?:question|request|response|result)":\["(\w+)"')
-"""The class of the message in a message: `Ask`, `Answer`, `Transmit`, ..."""
+"""The class of a message inside a message: `Ask`, `Answer`, `Transmit`, ..."""
 CARRIERS = frozenset(
     "Ask Answer Forwarded Transmit Received ClientRequest ClientRequests ClientResponse ClientResponses".split()
 )
 
 
 def title(record: TraceRecord) -> str:
-    """The class of the message, and of the one that it carries: `Ask GetBrokers`."""
+    """Return the class of the message, and of the message inside it: `Ask GetBrokers`."""
     name = record.type
     if name in CARRIERS:
         inner = _INNER.search(record.payload)
@@ -41,7 +41,7 @@ def title(record: TraceRecord) -> str:
 
 
 def line_of(delivery: TraceDelivery, many: bool) -> str:
-    """A delivery in one line.
+    """Return a delivery in one line.
 
     Args:
         delivery: The delivery.
@@ -55,17 +55,17 @@ def line_of(delivery: TraceDelivery, many: bool) -> str:
 
 
 def clock(at: float) -> str:
-    """A time of day in UTC, with microseconds."""
+    """Return a time of day in UTC, with microseconds."""
     return f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f}"
 
 
 def route(delivery: TraceDelivery) -> str:
-    """Sender and receiver."""
+    """Return the sender and the receiver."""
     return f"{delivery.sender or delivery.kind} -> {delivery.receiver}"
 
 
 def calls(delivery: TraceDelivery) -> str:
-    """The I/O calls, each kind with its number."""
+    """Return the I/O calls, each kind with its count."""
     counts: dict[str, int] = {}
     for effect in delivery.effects:
         name = f"{effect.port}.{effect.method}" + (" failed" if effect.error else "")
@@ -74,7 +74,7 @@ def calls(delivery: TraceDelivery) -> str:
 
 
 def summary(delivery: TraceDelivery) -> str:
-    """The message's class and fields, shortened."""
+    """Return the message's class and fields, shortened."""
     if not delivery.has_payload:
         return delivery.message
     if delivery.payload_bytes > PAYLOAD_BYTES:
@@ -83,7 +83,7 @@ def summary(delivery: TraceDelivery) -> str:
 
 
 def message_text(name: str, payload: Any) -> str:
-    """A message's class and fields, shortened."""
+    """Return the class and fields of a message, shortened."""
     if not isinstance(payload, dict):
         return f"{name} {_shown(payload, 0)}" if payload is not None else name
     text = ", ".join(f"{field}={_shown(value, 1)}" for field, value in payload.items())
@@ -96,7 +96,7 @@ def _shown(value: Any, depth: int) -> str:
             return value if len(value) <= TEXT else f"<{len(value):,} characters>"
         case None | bool() | int() | float():
             return json.dumps(value)
-        case [str(name), dict(fields)] if name[:1].isupper():  # a message in a message
+        case [str(name), dict(fields)] if name[:1].isupper():  # a message inside a message
             return _message(name, fields, depth)
         case _ if depth >= DEPTH:
             return "..."
@@ -117,12 +117,12 @@ def _message(name: str, fields: dict[str, Any], depth: int) -> str:
 
 
 def json_line(delivery: TraceDelivery, largest: float | None = None) -> str:
-    """A delivery as one line of JSON; see `as_dict`. By default payloads have at most PAYLOAD_BYTES."""
+    """Return a delivery as one line of JSON (`as_dict`); by default payloads have at most PAYLOAD_BYTES."""
     return msgspec.json.encode(as_dict(delivery, PAYLOAD_BYTES if largest is None else largest)).decode()
 
 
 def as_dict(delivery: TraceDelivery, largest: float) -> dict[str, Any]:
-    """A delivery as plain values.
+    """Return a delivery as plain values.
 
     Args:
         delivery: The delivery.

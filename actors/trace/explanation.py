@@ -17,7 +17,7 @@ from messages.trace.files.runs import Run
 from messages.trace.schema import FULL
 
 QUESTIONS = {**OF_ONE, "transaction": transaction_history.QUESTIONS, "cluster": cluster_history.QUESTIONS}
-"""What is asked of each kind of subject, and the function that answers it."""
+"""The questions about each kind of subject, with the functions that answer them."""
 
 UNNAMED = ("controller", "cluster")
 """The subjects that need no name."""
@@ -38,7 +38,7 @@ class TraceFact(NamedTuple):
 
     @property
     def time(self) -> datetime:
-        """When it happened."""
+        """The time of the fact."""
         return datetime.fromtimestamp(self.at, UTC)
 
     @property
@@ -48,9 +48,9 @@ class TraceFact(NamedTuple):
 
 
 class TraceLine(NamedTuple):
-    """One sentence of what `why` prints, and the recorded delivery that proves it.
+    """One sentence of the output of `why`, and the recorded delivery that proves it.
 
-    `at`, `node`, `run` and `seq` are None for a sentence about what the trace lacks.
+    `at`, `node`, `run` and `seq` are None for a sentence about missing parts of the trace.
     """
 
     text: str
@@ -68,7 +68,11 @@ class TraceAnswer(NamedTuple):
 
 
 def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:
-    """The facts of these runs in the order of time. Raises TraceError."""
+    """Yield the facts of these runs in the order of time.
+
+    Raises:
+        TraceError: A run is damaged.
+    """
     need_payloads(runs)
     facts: TraceFacts = gather(runs)
     found = [_fact(each) for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
@@ -77,7 +81,12 @@ def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:
 
 
 def answers_about(runs: Sequence[Run], about: str, name: str | int | None) -> list[TraceAnswer]:
-    """The answers about a subject. Raises ValueError for a malformed subject, and TraceError."""
+    """Return the answers about a subject.
+
+    Raises:
+        ValueError: The subject is malformed.
+        TraceError: A run is damaged.
+    """
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} is not one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
@@ -96,7 +105,11 @@ def answers_about(runs: Sequence[Run], about: str, name: str | int | None) -> li
 
 
 def need_payloads(runs: Sequence[Run]) -> None:
-    """Raises TraceError for a run whose trace omits the contents of messages."""
+    """Check that the traces have the contents of messages.
+
+    Raises:
+        TraceError: A run's trace omits them.
+    """
     for run in runs:
         if run.header.detail != FULL:
             raise TraceError(

@@ -1,8 +1,8 @@
 """Choose deliveries: by node, actor, message, topic, partition, broker, time, event, causes and effects.
 
 Rule 1: filters are combined; a delivery must pass each one.
-Rule 2: a topic, partition or broker is found in the message's fields, in znode paths, and by the actor: once a
-        PartitionActor or BrokerChannelActor has received its first message, it belongs to what that message names.
+Rule 2: a topic, partition or broker is found in the message's fields, in znode paths, and by the actor: the first
+        message of a PartitionActor or BrokerChannelActor names the partition or broker to which it belongs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ BROKER_KEYS = frozenset(
     " removing_replicas offline_replicas node_id leader_id".split()
 )
 POLLING = "ReplicaFetcherActor."
-"""How the addresses of actors begin whose requests repeat as long as a node runs."""
+"""The class of actors whose requests repeat as long as a node runs, as the start of their addresses."""
 OWNERS = {"Ask": "PartitionActor", "StartChannel": "BrokerChannelActor"}
-"""The first message of an actor that belongs to one partition or broker: a partition is asked to become leader or
-follower."""
+"""The first message of an actor that belongs to one partition or broker.
+
+A PartitionActor first receives an Ask to become leader or follower.
+"""
 
 
 class DeliveryFilters(NamedTuple):
@@ -55,7 +57,11 @@ class DeliveryFilters(NamedTuple):
 
 
 def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """The deliveries that pass, in the order of time. Raises TraceError."""
+    """Yield the deliveries that pass, in the order of time.
+
+    Raises:
+        TraceError: A run is damaged.
+    """
     deliveries: Iterable[TraceDelivery] = trace.deliveries()
     if filters.causes_of is not None:
         deliveries = causes(trace, _place(trace, filters.origin, filters.causes_of))
@@ -65,7 +71,7 @@ def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
 
 
 def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """Those of the deliveries that pass all filters but causes, effects and event."""
+    """Yield the deliveries that pass all filters except causes, effects and event."""
     subject = _SubjectFilter(filters)
     actor, message, start, end = filters.actor, filters.message, filters.start, filters.end
     of_class = "." not in actor and not actor.startswith("outside:") if actor is not None else False
@@ -81,16 +87,20 @@ def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Ite
 
 
 def _is_of(record: TraceRecord, actor: str, of_class: bool) -> bool:
-    """Whether the actor receives or sends it."""
+    """Return whether the actor receives or sends the message."""
     if actor in (record.receiver, record.sender):
         return True
     return of_class and actor in (record.actor, record.sender.rpartition(".")[0])
 
 
 def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
-    """A delivery and the chain of deliveries that led to it, the first cause first. Raises TraceError."""
+    """Return the chain of deliveries that led to a delivery, the first cause first, the delivery last.
+
+    Raises:
+        TraceError: A run is damaged.
+    """
     links = CauseFinder(trace.runs)
-    parents = [array("q", [0]) for _ in trace.runs]  # 8 bytes a delivery
+    parents = [array("q", [0]) for _ in trace.runs]  # 8 bytes per delivery
     begun = [0] * len(trace.runs)
     for each in trace.deliveries():
         run = links.index[id(each.run)]
@@ -121,10 +131,10 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
 def effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[TraceDelivery]:
-    """These deliveries, those of a controller's event, and what they led to, in the order of time.
+    """Yield these deliveries, those of a controller's event, and all effects, in the order of time.
 
-    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers; nor
-    are deliveries without `polls`.
+    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
+    Without `polls`, deliveries are not followed into polls either.
     """
     return (each for each, _ in linked_effects(trace, places, event, polls))
 
@@ -132,7 +142,7 @@ def effects(
 def linked_effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[tuple[TraceDelivery, Link | None]]:
-    """The same, each with the link to its cause."""
+    """Yield the same as `effects`, each with the link to its cause."""
     links, led_to = CauseFinder(trace.runs), set[int]()
     begin = {_packed(place) for place in places}
     for each in trace.deliveries():
@@ -151,7 +161,7 @@ def linked_effects(
 
 
 def _effects(trace: Trace, deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """The effects that are among `deliveries`, if these are causes."""
+    """Yield the effects among `deliveries` of the causes that `filters` names."""
     if filters.event is not None:
         _check_event(trace, filters.event)
     places = [] if filters.effects_of is None else [_place(trace, filters.origin, filters.effects_of)]
@@ -167,7 +177,7 @@ _SEQ = (1 << _SHIFT) - 1
 
 
 def _packed(place: DeliveryId) -> int:
-    """A delivery as one number."""
+    """Return a delivery as one number."""
     return place.run << _SHIFT | place.seq
 
 
@@ -197,7 +207,7 @@ class _SubjectFilter:
         self._broker_actors: set[tuple[int, str]] = set()
 
     def concerns(self, delivery: TraceDelivery) -> bool:
-        """Whether the delivery passes; actors are learnt on the way."""
+        """Return whether the delivery passes; also note the actors that belong to the subject."""
         if self._topic is None and self._partition is None and self._broker is None:
             return True
         checks = (
@@ -216,7 +226,7 @@ class _SubjectFilter:
 
 
 def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
-    """A quick look at the text: what it lacks is not in the message."""
+    """Return False if the text shows that the message cannot name the subject."""
     text = bytes(payload)
     if isinstance(wanted, int):
         return b"%d" % wanted in text
@@ -225,7 +235,7 @@ def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
 
 
 def names_topic(value: Any, topic: str, key: str = "") -> bool:
-    """Whether a payload names a topic."""
+    """Return whether a payload names a topic."""
     match value:
         case str():
             return (value == topic and key in TOPIC_KEYS) or f"/topics/{topic}/" in f"{value}/"
@@ -239,7 +249,7 @@ def names_topic(value: Any, topic: str, key: str = "") -> bool:
 
 
 def names_partition(value: Any, partition: TopicPartition) -> bool:
-    """Whether a payload names a partition."""
+    """Return whether a payload names a partition."""
     topic, number = partition
     match value:
         case str():
@@ -269,7 +279,7 @@ def _has_number(value: Any, number: int, key: str = "") -> bool:
 
 
 def names_broker(value: Any, broker: int, key: str = "") -> bool:
-    """Whether a payload names a broker."""
+    """Return whether a payload names a broker."""
     match value:
         case bool():
             return False

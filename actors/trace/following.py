@@ -1,4 +1,4 @@
-"""Read what running nodes add to their traces."""
+"""Read the records that running nodes append to their traces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ class TraceFollower:
         self._read: dict[Path, int] = {}
 
     def poll(self) -> Iterator[TraceDelivery]:
-        """Read what was added, merged by time within this poll. Raises TraceError, OSError."""
+        """Yield the appended deliveries, merged by time within this poll.
+
+        Raises:
+            TraceError: A run is damaged.
+            OSError: A file cannot be read.
+        """
         found = [
             each
             for each in find_runs(self._folder).runs

@@ -1,15 +1,15 @@
-"""Find the delivery that led to each delivery, also across nodes.
+"""Find the delivery that caused each delivery, also across nodes.
 
-Rule 1: a message or timer was caused by the delivery during which it was sent or armed.
-Rule 2: what came from outside was caused by the delivery of the request that it answers: StoreReply by its id, the
-        network's answers by channel and correlation id.
-Rule 3: a ClientRequest was caused by another node's Transmit with the same client id, correlation id and API, sent to
-        that node; the answer that comes back by the ClientResponse of that node.
-        The polls that the network repeats by itself belong to the Transmit that began them.
-Rule 4: a WatchEvent was caused by the last recorded write of that znode since the watch was set. If none is recorded,
-        as when a session ended, the WatchEvent is where the causes begin.
-Rule 5: deliveries are taken in the order of time; what is kept are the requests without a response, and per znode the
-        last write and when watches were set.
+Rule 1: the cause of a message or timer is the delivery during which it was sent or armed.
+Rule 2: the cause of a message from outside is the delivery of the request that it answers: a StoreReply by its id, the
+        network's responses by channel and correlation id.
+Rule 3: the cause of a ClientRequest is another node's Transmit with the same client id, correlation id and API, sent to
+        this node. The cause of the response is the ClientResponse of that node. Polls that the network repeats belong
+        to the Transmit that began them.
+Rule 4: the cause of a WatchEvent is the last recorded write of that znode since the watch was set. If none is recorded,
+        for example after a session ended, the WatchEvent has no cause.
+Rule 5: deliveries are processed in the order of time. Stored are the requests without a response, and for each znode
+        the last write and the times of watches.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Link(NamedTuple):
 
 
 _ZnodeChange = tuple[str, str]
-"""A znode's path and the kind of its watch event."""
+"""(znode path, kind of its watch event)."""
 
 
 class _PendingTransmit(NamedTuple):
-    """A Transmit without an answer."""
+    """A Transmit without a response."""
 
     cause: DeliveryId
     target: int | None
@@ -75,7 +75,7 @@ class _PendingTransmit(NamedTuple):
 
 _STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
 _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
-"""The kind of a watch event by the kind of the write, as far as it names the znode itself."""
+"""The kind of a watch event by the kind of the write, for watches on the written znode itself."""
 
 
 class CauseFinder:
@@ -98,10 +98,10 @@ class CauseFinder:
         self._taken = 0
         self._znodes: dict[tuple[str, str], tuple[int, DeliveryId]] = {}
         self._watches: dict[tuple[int, str], int] = {}
-        """When each run last set a watch on a znode, as the number of deliveries taken by then."""
+        """The last time at which each run set a watch on a znode, as the number of deliveries until then."""
 
     def link(self, delivery: TraceDelivery) -> Link | None:
-        """The cause of the next delivery; None for one where causes begin."""
+        """Return the cause of the next delivery; None without a cause."""
         record, run = delivery.record, self.index[id(delivery.run)]
         name = record.type
         self._taken += 1
@@ -112,7 +112,7 @@ class CauseFinder:
         return self._enters(delivery, run, name)
 
     def _leaves(self, delivery: TraceDelivery, here: DeliveryId, name: str) -> None:
-        """Keep what an external endpoint received."""
+        """Store what an external endpoint received."""
         payload = delivery.record.payload
         if name in _STORE:
             written = writes_of(payload) if name == "StoreWrite" else None
@@ -152,7 +152,7 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Forget the request on a channel; a link to the Transmit, which is shared if a recorded node received it."""
+        """Remove the request on a channel; return a link to the Transmit, shared if a recorded node received it."""
         for polls in self._polls.values():
             polls.pop(channel, None)
         cause, key = self._channels.pop(channel, (None, None))
@@ -232,7 +232,7 @@ class CauseFinder:
 
 
 def _changes(written: WritesRead) -> Iterator[_ZnodeChange]:
-    """The watch events that a write may cause."""
+    """Yield the watch events that a write may cause."""
     for kind, path, *_ in written.ops:
         change = _CHANGES.get(kind.partition("_")[0])
         if change is not None:

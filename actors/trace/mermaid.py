@@ -1,4 +1,4 @@
-"""Draw a delivery and what it caused as a Mermaid sequence diagram."""
+"""Draw a delivery and its effects as a Mermaid sequence diagram."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSAFE = re.compile(r"[#;<>\n\r\"]")
 
 
 def sequence_diagram(trace: Trace, deliveries: Iterable[tuple[TraceDelivery, Link | None]], most: int = MOST) -> str:
-    """The diagram of these deliveries.
+    """Return the diagram of these deliveries.
 
     Args:
         trace: The trace that they belong to.
@@ -24,7 +24,7 @@ def sequence_diagram(trace: Trace, deliveries: Iterable[tuple[TraceDelivery, Lin
         most: Maximum number of messages.
 
     Raises:
-        TraceError: There are more.
+        TraceError: There are more deliveries than `most`.
     """
     drawing = _Drawing(len({run.node for run in trace.runs}) > 1)
     places = {id(run): place for place, run in enumerate(trace.runs)}
@@ -50,7 +50,7 @@ class _Drawing:
         self._at = 0.0
 
     def draw(self, place: DeliveryId, delivery: TraceDelivery, link: Link | None) -> None:
-        """Draw a message; one of another node comes from the endpoint that sent it there."""
+        """Draw a message; one from another node starts at the endpoint that sent it there."""
         to = self._receivers[place] = self._name(delivery.node, delivery.receiver)
         sender = self._receivers.get(link.cause) if link is not None and link.crossed else None
         if sender is None:
@@ -70,5 +70,5 @@ class _Drawing:
 
 
 def safe(text: str) -> str:
-    """The text without characters that end a statement of Mermaid."""
+    """Return the text without characters that end a Mermaid statement."""
     return _UNSAFE.sub(lambda found: f"#{ord(found[0])};", text)

@@ -66,7 +66,11 @@ class Moment:
 
 
 def base_after(run: Run, seq: int) -> LocalBase:
-    """Replay a run until delivery `seq` is handled, from the last snapshot before it. Raises NotReplayable."""
+    """Replay a run until delivery `seq` is handled, from the last snapshot before it.
+
+    Raises:
+        NotReplayable: The run cannot be replayed to this moment.
+    """
     if seq < 0:
         raise NotReplayable(f"deliveries are numbered from 1, and 0 is the moment before the first: {seq} is neither")
     replay = Replay(run, ACTORS, begin=seq + 1, until=seq)
@@ -80,7 +84,11 @@ def base_after(run: Run, seq: int) -> LocalBase:
 
 
 def actor_named(base: LocalBase, actor: str) -> str:
-    """The address of the one actor that has this address or class name. Raises ActorNotFound."""
+    """Return the address of the one actor with this address or class name.
+
+    Raises:
+        ActorNotFound: Not exactly one actor has this name.
+    """
     here = [str(ref) for ref in base.living()]
     named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
     if len(named) != 1:
@@ -90,12 +98,20 @@ def actor_named(base: LocalBase, actor: str) -> str:
 
 
 def state_in(base: LocalBase, actor: str) -> dict[str, Any]:
-    """What the actor of that address or class name holds. Raises ActorNotFound."""
+    """Return the state of the actor with this address or class name.
+
+    Raises:
+        ActorNotFound: Not exactly one actor has this name.
+    """
     return shown_state(base, actor_named(base, actor))
 
 
 def shown_state(base: LocalBase, address: str) -> dict[str, Any]:
-    """What the actor at an address holds. Raises StateNotShown."""
+    """Return the state of the actor at an address.
+
+    Raises:
+        StateNotShown: A value has no plain form.
+    """
     try:
         return shown(state_of(base.instance_of(base.address_of(address))))
     except UnstorableValue as error:

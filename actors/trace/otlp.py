@@ -1,10 +1,11 @@
 """Export spans as OTLP JSON lines: one ExportTraceServiceRequest a line, as OpenTelemetry's file exporter writes it.
 
 Rule 1: a span is a controller's event, a request that a node received, a request that it sent to a broker, or a request
-        to ZooKeeper. Deliveries in between have no span: they carry that of their cause on.
+        to ZooKeeper. Deliveries in between have no span: they continue that of their cause.
 Rule 2: a request's span ends with its response. An event's span ends with the last delivery on its node that belongs to
         it; it is written when none came for QUIET seconds.
-Rule 3: a timer or watch event begins anew; an event that a recorded write of another node caused has a link to it.
+Rule 3: a timer or a watch event begins a new trace. If a recorded write of another node caused the event, its span has
+        a link to that write.
 Rule 4: ids follow from the names of the runs and the order of the spans: exporting twice gives the same ids.
 """
 
@@ -35,7 +36,7 @@ ERROR = 2
 QUIET = 60.0
 """Seconds of trace time after which an event's span is written."""
 LOOK = 10_000
-"""Deliveries between two looks for such spans."""
+"""Number of deliveries between two searches for such spans."""
 BATCH = 200
 """Maximum number of spans in a line."""
 CONTROLLER = "ControllerActor"
@@ -81,7 +82,7 @@ class OtlpWriter:
         self._sent: dict[tuple[int, str], _Span] = {}
         self._stored: dict[tuple[int, int], _Span] = {}
         self._origins: dict[tuple[int, int], int] = {}
-        """The span of the write that a watch event was caused by, for the event that follows."""
+        """The span of the write that caused a watch event, for the controller event that follows."""
         self._batches: list[list[_Span]] = [[] for _ in trace.runs]
         self._kinds = [frozenset(name for name, _ in run.run.header.events) for run in trace.runs]
         names = ",".join(run.name for run in trace.runs)
@@ -92,7 +93,12 @@ class OtlpWriter:
         ]
 
     def write(self) -> None:
-        """Write all spans. Raises TraceError, OSError."""
+        """Write all spans.
+
+        Raises:
+            TraceError: A run is damaged.
+            OSError: A file cannot be read or written.
+        """
         links = CauseFinder(self._trace.runs)
         at = 0.0
         try:
@@ -135,7 +141,7 @@ class OtlpWriter:
         return span.serial
 
     def _enter(self, delivery: TraceDelivery, run: int, link: Link | None, carried: int) -> int:
-        """What comes from outside: a response, a request or a watch event."""
+        """Process a message from outside: a response, a request or a watch event."""
         payload, name = delivery.record.payload, delivery.message
         match name:
             case "StoreReply":
@@ -169,7 +175,7 @@ class OtlpWriter:
         return carried
 
     def _leave(self, delivery: TraceDelivery, run: int, carried: int) -> int:
-        """What an external endpoint receives: a request or a response."""
+        """Process a message to an external endpoint: a request or a response."""
         payload, name = delivery.record.payload, delivery.message
         if name in STORE:
             stored = store_request_of(payload)
@@ -208,7 +214,7 @@ class OtlpWriter:
         return span
 
     def _close(self, span: _Span | None, delivery: TraceDelivery) -> int:
-        """End a request; what follows belongs to what made it."""
+        """End a request's span; later deliveries continue the span of its cause."""
         if span is None:
             return 0
         self._finish(span, delivery.at)

@@ -102,7 +102,7 @@ class WatchEventRead(msgspec.Struct):
 
 
 def _decoding(form: type[_T]) -> Callable[[Payload], _T | None]:
-    """A decoder; None for a payload that is omitted or has another form."""
+    """Return a decoder, which returns None for a payload that is omitted or has another form."""
     decode = msgspec.json.Decoder(form).decode
 
     def decoded(payload: Payload) -> _T | None:

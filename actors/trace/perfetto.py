@@ -28,12 +28,12 @@ from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.schema import OUTSIDE, SENT, TIMER
 
 SEQUENCE = 1
-"""The one packet sequence."""
+"""The id of the only packet sequence."""
 BUFFER = 1 << 20
-"""Bytes written at once."""
+"""Number of bytes per write."""
 FIRST_TID = 1000
 REQUESTS = frozenset(("StoreRead", "StoreArm", "StoreWrite", "Transmit", "ClientResponse"))
-"""Messages to external endpoints that are answered from outside: their flow is their own."""
+"""Messages to external endpoints that are answered from outside; each is a flow of its own."""
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED, _NEEDED = 1, 2
@@ -77,9 +77,9 @@ class _Lane:
         self.threads: dict[str, int] = {}
         self.window: deque[_PendingSlice] = deque()
         self.ahead = 0
-        """How many in the window had entered the queue, or its timers, when the first was taken."""
+        """Number of messages and timers in the window that were queued when its first one was taken."""
         self.waiting = 0
-        """How many of these are messages."""
+        """The number of messages among them."""
         self.counter = 0
         self.depth = -1
         self.first = 0
@@ -93,10 +93,10 @@ def write_perfetto(trace: Trace, out: BinaryIO, facts: Iterable[TraceFact] = ())
     Args:
         trace: The trace.
         out: The file.
-        facts: What to show as instants.
+        facts: Facts to show as instants.
 
     Raises:
-        TraceError: A file is damaged. What precedes the damage has been written.
+        TraceError: A file is damaged. Records before the damage have been written.
         OSError: A file cannot be read or written.
     """
     return _PerfettoWriter(trace, out).write(facts)
@@ -153,7 +153,7 @@ class _PerfettoWriter:
         self._lanes.append(lane)
 
     def _thread(self, lane: _Lane, node: int, address: str) -> int:
-        """The track of an actor; described when it first appears."""
+        """Return the track of an actor; write its description at its first use."""
         known = lane.threads.get(address)
         if known is None:
             known = lane.threads[address] = self._id()
@@ -181,7 +181,7 @@ class _PerfettoWriter:
         lane.window.append(_PendingSlice(delivery, None if link is None else self._flow(delivery, place, link)))
 
     def _flow(self, delivery: TraceDelivery, place: int, link: Link) -> int | None:
-        """The id of the flow from the cause to this delivery, which is made to begin there."""
+        """Return the id of the flow from the cause to this delivery; begin the flow there."""
         cause, lane = link.cause, self._lanes[link.cause.run]
         if delivery.record.kind == OUTSIDE and not link.shared:
             self._flows += 1
@@ -227,7 +227,7 @@ class _PerfettoWriter:
         self._slices += 1
 
     def _slice(self, pending: _PendingSlice, place: int, track: bytes) -> bytes:
-        """The event that begins a slice."""
+        """Return the event that begins a slice."""
         record = pending.delivery.record
         parts = [
             _TYPE[_BEGIN],
@@ -278,7 +278,7 @@ class _PerfettoWriter:
     # ------------------------------------------------------------------------------------------------ packets
 
     def _name(self, field: int, name: str) -> int:
-        """The id of an interned name of that field of InternedData."""
+        """Return the id of an interned name of this field of InternedData."""
         known = self._interned.get((field, name))
         if known is None:
             known = self._interned[field, name] = len(self._interned) + 1
@@ -309,7 +309,7 @@ class _PerfettoWriter:
 
 
 def _snapshot(now: int) -> bytes:
-    """The clocks: timestamps are wall-clock time."""
+    """Return the clocks packet: timestamps are wall-clock time."""
     clocks = [block(1, number(1, clock) + number(2, now)) for clock in (_BOOTTIME, _REALTIME)]
     return block(6, b"".join(clocks) + number(2, _BOOTTIME))
 

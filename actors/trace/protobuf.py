@@ -1,4 +1,4 @@
-"""Write the wire format of Protocol Buffers: the few kinds of field that exports need."""
+"""Write the wire format of Protocol Buffers, with the few kinds of fields that exports need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _double = struct.Struct("<d").pack
 
 
 def varint(value: int) -> bytes:
-    """An unsigned number in 7-bit groups, the lowest first."""
+    """Return an unsigned number in 7-bit groups, the lowest first."""
     if value < 0x80:
         return _ONE[value]
     made = bytearray()
@@ -25,35 +25,35 @@ _ONE = [bytes([value]) for value in range(0x80)]
 
 
 def key(field: int, kind: int) -> bytes:
-    """What stands before a field's value."""
+    """Return the key that precedes a field's value."""
     return varint(field << 3 | kind)
 
 
 def number(field: int, value: int) -> bytes:
-    """An unsigned integer, enumeration or bool."""
+    """Return an unsigned integer, enumeration or bool."""
     return key(field, VARINT) + varint(value)
 
 
 def signed(field: int, value: int) -> bytes:
-    """An int64."""
+    """Return an int64."""
     return key(field, VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def fixed(field: int, value: int) -> bytes:
-    """A fixed64."""
+    """Return a fixed64."""
     return key(field, FIXED64) + _fixed64(value)
 
 
 def double(field: int, value: float) -> bytes:
-    """A double."""
+    """Return a double."""
     return key(field, FIXED64) + _double(value)
 
 
 def block(field: int, content: bytes) -> bytes:
-    """Bytes, or a message."""
+    """Return bytes, or a message."""
     return key(field, LENGTH) + varint(len(content)) + content
 
 
 def text(field: int, value: str) -> bytes:
-    """A string."""
+    """Return a string."""
     return block(field, value.encode("utf-8", "replace"))

@@ -325,7 +325,7 @@ class Trace:
 
 
 def time_of(delivery: TraceDelivery) -> tuple[float, int]:
-    """When it was taken, and the node: the order of deliveries of several nodes."""
+    """Return the sort key of deliveries of several nodes: the time of taking, and the node."""
     return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
 
 

@@ -1,8 +1,8 @@
 """A part of an actor's state, named as in `ControllerActor:_context.partitions[orders-0].leader`.
 
-Rule 1: a path is attributes and keys as `replay --state` prints them: `.name` of an object, `[key]` of a dictionary, by
-        the key's text, or of a list, by its index.
-Rule 2: only the part is converted to plain values: reading it again after each delivery costs little.
+Rule 1: a path has attributes and keys as `replay --state` prints them: `.name` of an object, `[key]` of a dictionary by
+        the key's text, or of a list by its index.
+Rule 2: only the part is converted to plain values, so that reading it after each delivery costs little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.runtime.trace.state import UnstorableValue, shown_key, shown_value
 from messages.trace.errors import TraceError
 
 ABSENT = "(absent)"
-"""The value of a part that is not there, or whose actor is not."""
+"""The value of a part that does not exist, or whose actor does not exist."""
 
 _STEP = re.compile(r"\.?([A-Za-z_]\w*)|\[(.*?)\](?=$|\.|\[)", re.DOTALL)
 _NOTHING: Any = object()
@@ -40,7 +40,11 @@ class StatePath(NamedTuple):
 
 
 def parse_path(text: str) -> StatePath:
-    """A path from its text. Raises BadPath."""
+    """Parse a path.
+
+    Raises:
+        BadPath: The text is not a path.
+    """
     actor, colon, rest = text.partition(":")
     steps: list[tuple[bool, str]] = []
     at = 0
@@ -56,7 +60,7 @@ def parse_path(text: str) -> StatePath:
 
 
 def addresses_of(base: LocalBase, actor: str) -> list[str]:
-    """The addresses of the living actors that have this address or class name."""
+    """Return the addresses of the existing actors with this address or class name."""
     here = [str(ref) for ref in base.living()]
     return [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
 
@@ -73,7 +77,7 @@ class StatePartReader:
         self._ref: Any = None
 
     def value(self, base: LocalBase) -> Any:
-        """The part as plain values; ABSENT if it is not there."""
+        """Return the part as plain values; ABSENT if it does not exist."""
         if self._ref is None or self._ref.actor is None:
             found = addresses_of(base, self._path.actor)
             if len(found) > 1:

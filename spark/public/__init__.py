@@ -26,19 +26,29 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """Return the name of the format."""
         return "kafka-actors"
 
     def schema(self) -> StructType:
-        """The columns of a record."""
+        """Return the columns of a record."""
         return self._source().schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the folder that `load` names. Raises NotATrace, BadOption."""
+        """Return a reader of the folder in `load`.
+
+        Raises:
+            NotATrace: The folder contains no traces.
+            BadOption: An option is invalid.
+        """
         return self._source().reader(schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """A reader of what grows in the folder that `load` names. Raises NotATrace, BadOption."""
+        """Return a reader of records that are appended in the folder in `load`.
+
+        Raises:
+            NotATrace: The folder contains no traces.
+            BadOption: An option is invalid.
+        """
         return self._source().streamReader(schema)
 
     def _source(self) -> DataSource:

@@ -17,7 +17,7 @@ from spark.questions.handling import who
 
 ORDER = "LeaderAndIsrRequest"
 APART_S = 1.0
-"""So far clocks of nodes may be apart."""
+"""Maximum difference between the clocks of nodes, in seconds."""
 
 
 def fan_out(delivered: DataFrame) -> DataFrame:
