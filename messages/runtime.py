@@ -6,6 +6,13 @@ from thespian.actors import ActorAddress
 
 from messages.vocabulary import Message, message
 
+SENT = "sent"
+"""Sent by an actor, or by the system for it: exit notices, dead letters."""
+OUTSIDE = "outside"
+"""Came from outside: another thread, an external endpoint, tell() and ask()."""
+TIMER = "timer"
+"""A wake-up that an actor requested."""
+
 
 @message
 class StopChildren:

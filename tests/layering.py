@@ -101,7 +101,9 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.gateway.request_faults": Layer("messages", others="attrs", touches="chance"),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
-    "actors.runtime": Layer("actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"),
+    "actors.runtime": Layer(
+        "messages actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"
+    ),
     "actors.runtime.kernel": Layer("messages", others="thespian", touches="clocks durations sockets threads processes"),
     "actors.runtime.thespian": Layer(
         "messages actors.runtime.kernel",
@@ -116,7 +118,7 @@ LAYERS: dict[str, Layer] = {
     ),
     # ZooKeeper
     "zk_bridge": Layer("messages actors.runtime actors.runtime.flow", others="thespian"),
-    "zk_bridge.kazoo_client": Layer("messages zk_bridge", others="kazoo", touches="threads clocks"),
+    "zk_bridge.kazoo_client": Layer("messages actors.runtime zk_bridge", others="kazoo", touches="threads clocks"),
     "zk_bridge.kazoo_store": Layer("messages zk_bridge zk_bridge.kazoo_client", touches="threads"),
     "zk_bridge.client": Layer("messages zk_bridge zk_bridge.kazoo_store", touches="threads clocks"),
     "zk_bridge.embedded": Layer("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),

@@ -10,8 +10,8 @@ Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) en
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
         servers. A server may be unreachable, or accept the connection and not respond, which a starting server may do
         forever. kazoo would wait for the whole session timeout, and the session would expire.
-Rule 4: log lines about connection attempts are written at most once in LINE_SECONDS, because a server may be down for
-        hours.
+Rule 4: each log line about connection attempts is written at most once in LINE_SECONDS, because a server may be down
+        for hours.
 Rule 5: if the thread ends unexpectedly, StoreFailed is sent. Without it, the node would be a zombie.
 
 kazoo's own watch registry, retries and result objects are not used. kazoo drops watches at every disconnect. Requests
@@ -35,6 +35,7 @@ from kazoo.protocol.serialization import Close, Connect, Watch
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
+from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages.store import (
     CHILDREN_CHANGED,
     CONNECTED,
@@ -70,29 +71,6 @@ _EVENTS = {1: NODE_CREATED, 2: NODE_DELETED, 3: NODE_CHANGED, 4: CHILDREN_CHANGE
 
 Done = Callable[[int, Any], None]
 """Called once with a request's outcome: its code, and if that is OK the result of the request's `deserialize`."""
-
-
-class _RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A logger that limits the rate of kazoo's log lines.
-
-    The next printed line contains the number of omitted lines of its kind.
-    """
-
-    def __init__(self, logger: logging.Logger) -> None:
-        super().__init__(logger, {})
-        self._said: dict[str, tuple[float, int]] = {}
-        """Format string of a log line -> time of its last print, number of lines omitted since."""
-
-    def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Write a line, or count it as omitted."""
-        now = time.monotonic()
-        at, left_out = self._said.get(msg, (-LINE_SECONDS, 0))
-        written = now - at >= LINE_SECONDS
-        self._said[msg] = (now, 0) if written else (at, left_out + 1)
-        if written:
-            super().log(
-                level, f"{msg} ({left_out} more such lines were left out)" if left_out else msg, *args, **kwargs
-            )
 
 
 class _Result:
@@ -252,7 +230,9 @@ class KazooSession(KazooClient):  # type: ignore[misc]
                 timeout=session_timeout,
                 handler=handler,
                 connection_retry=retry,
-                logger=_RateLimitedLogger(logging.getLogger("kazoo.client")),
+                logger=RateLimitedLogger(
+                    logging.getLogger("kazoo.client"), 1, LINE_SECONDS, time.monotonic, each_text=True
+                ),
             )
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error

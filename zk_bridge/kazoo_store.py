@@ -40,13 +40,12 @@ from messages.store import (
 from zk_bridge import jute, paths
 from zk_bridge.jute import Multi, MultiRead, SetWatches, SingleChildren, SingleData, WatchExists, below
 from zk_bridge.kazoo_client import KazooSession
-from zk_bridge.store import Sink, StoreRequest, ZooKeeperUnavailable
+from zk_bridge.store import WRITE_LIMIT, Sink, StoreRequest, ZooKeeperUnavailable
 
 READ_OPS = 2000
 READ_BYTES = 512 * 1024
 IN_FLIGHT = 4
 ARM_BYTES = 128 * 1024
-WRITE_LIMIT = 1_000_000
 _CHILDREN_BYTES = 1024
 """Expected size of the list of a node's children."""
 

@@ -54,9 +54,7 @@ from messages.store import (
     Written,
     Znode,
 )
-from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
-
-WRITE_LIMIT = 1_000_000
+from zk_bridge.store import WRITE_LIMIT, Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
 """Function that calls back once after a number of seconds; its result has `cancel()`."""

@@ -14,6 +14,9 @@ StoreRequest: TypeAlias = StoreRead | StoreWrite | StoreArm
 StoreNews: TypeAlias = StoreReply | WatchEvent | SessionState | StoreFailed
 Sink: TypeAlias = Callable[[StoreNews], None]
 
+WRITE_LIMIT = 1_000_000
+"""Maximum bytes of a transaction; a server refuses larger ones (jute.maxbuffer)."""
+
 
 class ZooKeeperUnavailable(Exception):
     """No ZooKeeper server could be reached; the exception's message has the addresses and the reason."""

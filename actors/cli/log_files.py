@@ -18,7 +18,7 @@ from typing import NamedTuple
 from actors.cli.app import CommandFailed
 from actors.storage.log.index import OFFSET_ENTRY, TIME_ENTRY
 from actors.storage.log.transaction_index import AbortedTxn, read_entries
-from messages.records import CODEC_MASK, LOG_APPEND_TIME_BIT, LOG_OVERHEAD, BatchHeader
+from messages.records import CODEC_MASK, LOG_APPEND_TIME_BIT, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire.batch_records import Record, records
 from messages.wire.compression import decompressed
 from messages.wire.errors import MalformedFrame
@@ -37,7 +37,6 @@ _MIN_SIZE = 14
 _LEGACY_HEAD = struct.Struct(">Ibb")
 _TIMESTAMP = struct.Struct(">q")
 _SIZE = struct.Struct(">i")
-_NO_TIMESTAMP = -1
 
 
 class DefaultRecordBatch(NamedTuple):
@@ -209,7 +208,7 @@ def _messages(data: memoryview) -> Iterator[LegacyRecordBatch]:
 def _message(data: memoryview, position: int) -> LegacyRecordBatch:
     offset, _ = _FRAME.unpack_from(data)
     crc, magic, attributes = _LEGACY_HEAD.unpack_from(data, LOG_OVERHEAD)
-    at, timestamp = LOG_OVERHEAD + _LEGACY_HEAD.size, _NO_TIMESTAMP
+    at, timestamp = LOG_OVERHEAD + _LEGACY_HEAD.size, NO_TIMESTAMP
     if magic:
         (timestamp,) = _TIMESTAMP.unpack_from(data, at)
         at += _TIMESTAMP.size

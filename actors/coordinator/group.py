@@ -48,12 +48,11 @@ from messages.groups import (
     UnloadGroup,
 )
 from messages.network import ClientResponse
-from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
+from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
-PRODUCE_VERSION = 8
 OFFSETS_SEQUENCE = 0
 """Base sequence of each batch of a transaction's offsets: the log does not check the sequences of coordinators."""
 RECORDS_AT_ONCE = 500
@@ -201,7 +200,7 @@ class GroupActor(Answerer):
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms(), *header))
         timeout = self._settings.commit_timeout_ms / 1000
         id = None if producer is None else producer.transactional_id
-        batch = AppendBatch(number, 0, part, ACKS_ALL, PRODUCE_VERSION, timeout, FROM_COORDINATOR, id)
+        batch = AppendBatch(number, 0, part, ACKS_ALL, COORDINATOR_VERSION, timeout, FROM_COORDINATOR, id)
         self.send(self._partition, AppendBatches((batch,)))
 
     def _wall_ms(self) -> int:

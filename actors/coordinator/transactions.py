@@ -32,7 +32,7 @@ from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProduceParti
 from messages.error_codes import CORRUPT_MESSAGE, NONE
 from messages.error_names import name_of
 from messages.network import ClientResponse
-from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
+from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import EndTxnRequest
 from messages.transactions import (
     AbortTimedOut,
@@ -60,7 +60,6 @@ from messages.wire.record_batch import batch_of
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
-PRODUCE_VERSION = 8
 ABORT, EXPIRY, RETRY = "abort", "expiry", "retry"
 RETRY_SECONDS = 0.1
 
@@ -207,7 +206,9 @@ class TransactionsActor(PartitionReader, Answerer):
     def _append(self, step: Append) -> None:
         pairs = [key_value(name, transaction) for name, transaction in step.entries]
         part = ProducePartition(self._place, batch_of(pairs, self._wall_ms()))
-        batch = AppendBatch(step.number, 0, part, ACKS_ALL, PRODUCE_VERSION, step.timeout_ms / 1000, FROM_COORDINATOR)
+        batch = AppendBatch(
+            step.number, 0, part, ACKS_ALL, COORDINATOR_VERSION, step.timeout_ms / 1000, FROM_COORDINATOR
+        )
         self.send(self._start.log, AppendBatches((batch,)))
 
     def _marker(self, txn: Transaction) -> Marker:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from actors.gateway.limits import MemoryPool, PeerLog, TraceRateLimit
+from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.request_faults import (
     BLACKHOLE,
     DELAY,
@@ -32,6 +32,7 @@ from actors.gateway.request_faults import (
 )
 from actors.gateway.sliced_tasks import SlicedTaskQueue, letting_go
 from actors.gateway.stream import Data, Piece, Stream
+from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
 from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
@@ -62,7 +63,7 @@ class Gateway(Protocol):
     settings: NodeSettings
     bench: SlicedTaskQueue
     memory: MemoryPool
-    log: PeerLog
+    log: RateLimitedLogger
     paused: bool
     """Whether reading from all connections is paused."""
     faults: RequestFaults | None

@@ -18,8 +18,6 @@ Kafka: `ConnectionQuotas`.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
 import socket
 from collections import Counter, deque
@@ -175,25 +173,3 @@ class TraceRateLimit:
     def delay(self, now: float) -> float:
         """Return the seconds until more bytes may be recorded."""
         return max(0.0, self._used_up_until - now - 1)
-
-
-class PeerLog:
-    """A logger with a rate limit, for events that clients can cause."""
-
-    def __init__(self, logger: logging.Logger) -> None:
-        self._logger = logger
-        self._second = 0.0
-        self._lines = self._left_out = 0
-
-    def warning(self, text: str, *arguments: object) -> None:
-        """Write the line, or count it as suppressed. The number of suppressed lines is written before the next line."""
-        now = asyncio.get_running_loop().time()
-        if now - self._second >= 1:
-            left_out, self._second, self._lines, self._left_out = self._left_out, now, 0, 0
-            if left_out:
-                self._logger.warning("%d similar log lines were suppressed", left_out)
-        if self._lines < LINES_PER_SECOND:
-            self._lines += 1
-            self._logger.warning(text, *arguments)
-        else:
-            self._left_out += 1

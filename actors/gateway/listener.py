@@ -31,11 +31,12 @@ from thespian.actors import ActorAddress
 
 from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdleFetchSessions
-from actors.gateway.limits import ConnectionCount, FileLimit, MemoryPool, PeerLog
+from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, MemoryPool
 from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.request_metrics import RequestMetrics
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
+from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
 from messages.cluster import Endpoint
@@ -81,7 +82,7 @@ class ListenerGateway:
         self.settings = settings
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
-        self.log = PeerLog(_log)
+        self.log = RateLimitedLogger(_log, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
         self._count = ConnectionCount(settings, FileLimit.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()

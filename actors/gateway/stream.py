@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from messages.records import Region
 from messages.wire import FrameTooLarge, MalformedFrame
+from messages.wire.data_plane import Data, Piece
 
 USUAL = 64 * 1024
 """Number of bytes received at once, and maximum size of a frame without its own buffer."""
@@ -35,8 +36,6 @@ MOST_PIECES = 512
 
 _SIZE = struct.Struct(">i")
 _SIZE_AND_KEY = struct.Struct(">iH")
-Data = bytes | memoryview
-Piece = bytes | memoryview | Region
 
 
 class FrameBuffer:

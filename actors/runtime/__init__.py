@@ -4,13 +4,14 @@ from actors.runtime.flow.answerer import Answerer
 from actors.runtime.flow.flow import FlowActor
 from actors.runtime.kernel.adapters import Adapter, EffectDiverged
 from actors.runtime.kernel.clock import Clock, DriftingClock, RealClock, VirtualClock
-from actors.runtime.kernel.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, AdapterCall, Delivery, Envelope
+from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, Envelope
 from actors.runtime.kernel.kernel import Kernel, Observer, describe
 from actors.runtime.kernel.reference import ActorRef
 from actors.runtime.thespian.base import LocalBase, local_system
 from actors.runtime.thespian.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.thespian.scheduler import LoopScheduler, Scheduler, VirtualScheduler
 from actors.runtime.trace.state import NotAtRest, UnstorableValue, restore, state_of
+from messages.runtime import OUTSIDE, SENT, TIMER
 
 __all__ = [
     "DEAD_LETTER",

@@ -73,7 +73,7 @@ class _PendingTransmit(NamedTuple):
     correlation_id: int
 
 
-_STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
+STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
 _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
 """The kind of a watch event by the kind of the write, for watches on the written znode itself."""
 
@@ -114,7 +114,7 @@ class CauseFinder:
     def _leaves(self, delivery: TraceDelivery, here: DeliveryId, name: str) -> None:
         """Store what an external endpoint received."""
         payload = delivery.record.payload
-        if name in _STORE:
+        if name in STORE:
             written = writes_of(payload) if name == "StoreWrite" else None
             stored = written or store_request_of(payload)
             if stored is not None:

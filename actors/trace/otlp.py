@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from actors.trace.links import CauseFinder, Link
+from actors.trace.links import STORE, CauseFinder, Link
 from actors.trace.payloads import (
     request_of,
     requests_of,
@@ -29,6 +29,7 @@ from actors.trace.payloads import (
     transmit_of,
 )
 from actors.trace.reader import Trace, TraceDelivery
+from messages.facts.controller_facts import CONTROLLER
 from messages.trace.schema import OUTSIDE, TIMER
 
 INTERNAL, SERVER, CLIENT = 1, 2, 3
@@ -39,8 +40,6 @@ LOOK = 10_000
 """Number of deliveries between two searches for such spans."""
 BATCH = 200
 """Maximum number of spans in a line."""
-CONTROLLER = "ControllerActor"
-STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
 
 
 class _Span:

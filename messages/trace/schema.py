@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from messages.runtime import OUTSIDE, SENT, TIMER
+
 SCHEMA_VERSION = 7
 READABLE = (7,)
 """Supported schema versions. Version 7 has event ids; messages had other names in versions 2 to 5."""
@@ -26,9 +28,6 @@ DETAILS = (FULL, INPUTS)
 again.
 """
 
-SENT = "sent"
-OUTSIDE = "outside"
-TIMER = "timer"
 CREATED = "created"
 ENDED = "ended"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import socket
 import struct
@@ -16,13 +15,11 @@ import pytest
 from actors.gateway import listener as listening
 from actors.gateway.connection import Connection
 from actors.gateway.limits import (
-    LINES_PER_SECOND,
     MAX_LOG_FILES,
     RESERVED_FILES,
     ConnectionCount,
     FileLimit,
     MemoryPool,
-    PeerLog,
     TraceRateLimit,
 )
 from actors.gateway.listener import ListenerGateway
@@ -378,20 +375,6 @@ def test_a_client_beyond_its_rate_is_read_later() -> None:
         await eventually(lambda: len(seen) == 3)
 
     run_with_gateway(scenario, trace_client_bytes_per_second=1000)
-
-
-def test_peers_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        log = PeerLog(logging.getLogger("tests.peers"))
-        for number in range(1000):
-            log.warning("line %d", number)
-        log._second -= 1
-        log.warning("another")
-
-    asyncio.run(scenario())
-    lines = [record.getMessage() for record in caplog.records if record.name == "tests.peers"]
-    assert len(lines) <= 2 * LINES_PER_SECOND + 2
-    assert lines[-2:] == ["990 similar log lines were suppressed", "another"]
 
 
 def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_end() -> None:

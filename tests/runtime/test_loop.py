@@ -192,14 +192,18 @@ def test_threads_inject_into_the_loop() -> None:
     async def story(base: LocalBase, system: Any) -> None:
         one = system.createActor(Scripted)
         threads = [
-            threading.Thread(target=lambda: [base.inject(one, number) for number in range(1000)]) for _ in range(3)
+            threading.Thread(target=lambda own=own: [base.inject(one, (own, number)) for number in range(1000)])
+            for own in range(3)
         ]
         for thread in threads:
             thread.start()
-        while len(base.instance_of(one).got) < 3000:
+        got = base.instance_of(one).got
+        while len(got) < 3000:
             await asyncio.sleep(0.005)
         for thread in threads:
             thread.join()
+        for own in range(3):
+            assert [number for thread, number in got if thread == own] == [*range(1000)], "each thread's in order"
 
     on_loop(story)
 

@@ -11,7 +11,6 @@ import pytest
 from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher, LocalBase, RealClock, VirtualClock, local_system
-from actors.runtime.kernel.delivery import SENT
 from actors.runtime.trace.flight_recorder import ASKED, DUMP_SECONDS, FlightRecorder
 from actors.runtime.trace.replay_report import SAME_EARLY, RunReplay
 from actors.runtime.trace.replayer import replay_directory
@@ -19,6 +18,7 @@ from messages.events import BrokerChange
 from messages.metrics import Gauges
 from messages.node import StartBridge
 from messages.requests import UpdateMetadataRequest
+from messages.runtime import SENT
 from messages.trace.files.runs import Run, RunRecords, find_runs, snapshots
 from messages.trace.schema import DUMPED
 from tests.trace.altering import rows_of, write

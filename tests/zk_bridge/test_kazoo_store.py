@@ -175,7 +175,7 @@ def test_a_server_that_stays_away_does_not_fill_the_log(
         with pytest.raises(ZooKeeperUnavailable):
             store.start(print)
         assert len(attempts) > 3 and len(dropped()) == 1
-        monkeypatch.setattr(kazoo_client, "LINE_SECONDS", 0.0)
+        monkeypatch.setattr(store._client.logger, "_seconds", 0.0)
         store._client.logger.warning("Connection dropped: %s", "once more")
         assert dropped()[1].startswith("Connection dropped: once more (")
         store.stop()

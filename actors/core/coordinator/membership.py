@@ -54,6 +54,7 @@ from actors.core.coordinator.group_states import (
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
 from actors.core.illegal_transition import enter
+from messages.apis import PROTOCOL_NAME_SINCE
 from messages.broker import Forwarded
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
@@ -103,8 +104,6 @@ NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 
 ID_FIRST_SINCE = 4
 """First JoinGroup version in which a new member receives its id first (rule 3)."""
-PROTOCOL_NAME_SINCE = 7
-"""First JoinGroup version whose response may have no protocol name."""
 EACH_MEMBER_SINCE = 3
 """First LeaveGroup version with an error code per member."""
 

@@ -15,13 +15,6 @@ from typing import Any, NamedTuple
 
 from thespian.actors import ActorAddress
 
-SENT = "sent"
-"""Sent by an actor, or by the system for it: exit notices, dead letters."""
-OUTSIDE = "outside"
-"""Came from outside: another thread, an external endpoint, tell() and ask()."""
-TIMER = "timer"
-"""A wake-up that an actor requested."""
-
 DEAD_LETTER = "dead letter"
 """Delivery.error of a message whose receiver has been removed."""
 

@@ -40,11 +40,11 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.kernel.adapters import Adapters
 from actors.runtime.kernel.clock import Clock, RealClock, VirtualClock
-from actors.runtime.kernel.delivery import DEAD_LETTER, OUTSIDE, SENT, TIMER, AdapterCall, Delivery, Envelope
+from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, Envelope
 from actors.runtime.kernel.external_endpoint import ExternalEndpoint
 from actors.runtime.kernel.reference import ActorRef, System
 from actors.runtime.kernel.timers import Timer, Timers
-from messages.runtime import KernelState, QueuedMessage, WaitingTimer
+from messages.runtime import OUTSIDE, SENT, TIMER, KernelState, QueuedMessage, WaitingTimer
 
 log = logging.getLogger(__name__)
 

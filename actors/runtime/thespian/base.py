@@ -43,7 +43,6 @@ from thespian.actors import (
 from thespian.system.messages.status import Thespian_StatusReq
 
 from actors.runtime.kernel.clock import Clock
-from actors.runtime.kernel.delivery import SENT
 from actors.runtime.kernel.inline import InlineDriver
 from actors.runtime.kernel.kernel import Kernel, Observer, describe
 from actors.runtime.kernel.loop import LoopDriver
@@ -53,7 +52,7 @@ from actors.runtime.thespian.actor_status import actor_status
 from actors.runtime.thespian.construction import construct
 from actors.runtime.thespian.register import ActorRegistry
 from actors.runtime.thespian.sources import Sources
-from messages.runtime import ActorSnapshot, StopChildren, SystemState
+from messages.runtime import SENT, ActorSnapshot, StopChildren, SystemState
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from actors.runtime.kernel.delivery import OUTSIDE, TIMER, AdapterCall, Envelope
+from actors.runtime.kernel.delivery import AdapterCall, Envelope
 from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.replay_report import Divergence
 from actors.runtime.trace.snapshots import system_lines
 from actors.runtime.trace.state import shown
+from messages.runtime import OUTSIDE, TIMER
 from messages.state import ActorState
 from messages.trace.codec import ENCODER, MessageDecoder, address_text, encode, unencodable
 from messages.trace.errors import TraceError
