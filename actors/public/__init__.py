@@ -23,7 +23,7 @@ __all__ = ["AsyncKafkaCluster", "ClusterError", "KafkaCluster", "UnknownPartitio
 
 
 def __getattr__(name: str) -> Any:
-    """Import AsyncKafkaCluster when it is first used: asyncio costs more time than all the rest."""
+    """Import AsyncKafkaCluster at its first use, because importing asyncio takes longer than everything else."""
     if name != "AsyncKafkaCluster":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .asynchronous import AsyncKafkaCluster

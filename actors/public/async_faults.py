@@ -18,7 +18,7 @@ __all__ = ["AsyncFaultInjection", "AsyncInjectedFault"]
 
 
 class AsyncInjectedFault:
-    """A fault that has been injected; `async with` removes it at the end of its block."""
+    """An injected fault; `async with` removes it at the end of its block."""
 
     def __init__(self, fault: InjectedFault) -> None:
         self._fault = fault
@@ -32,7 +32,7 @@ class AsyncInjectedFault:
         return await asyncio.to_thread(lambda: self._fault.calls)
 
     async def remove(self) -> None:
-        """End the fault: a paused broker goes on, a disk or clock is right again. A second call does nothing."""
+        """End the fault: a paused broker resumes, a disk or clock works correctly again. A second call does nothing."""
         await asyncio.to_thread(self._fault.remove)
 
     async def __aenter__(self) -> AsyncInjectedFault:
@@ -62,5 +62,5 @@ class AsyncFaultInjection(FaultKinds[Coroutine[Any, Any, AsyncInjectedFault]]):
         await asyncio.to_thread(self._faults.clear)
 
     async def never_met(self) -> list[str]:
-        """The faults that nothing has met, in words."""
+        """The faults that no request or operation has met, as texts."""
         return await asyncio.to_thread(self._faults.never_met)

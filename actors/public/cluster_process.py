@@ -1,8 +1,8 @@
 """Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
-Rule 1: a request is a line, its answer a line. Who does not answer within ANSWER_SECONDS is killed.
-Rule 2: a process whose cluster was stopped is warm, and serves the next; what is left at the end of this program ends
-        with it, for it reads the end of its input.
+Rule 1: a request is one line, and so is its response. A process without a response after ANSWER_SECONDS is killed.
+Rule 2: a process whose cluster was stopped stays running for the next cluster. At the end of this program it ends too,
+        because its input ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from .console import command_line
 
 ANSWER_SECONDS = 90.0
-"""Three times what the process itself waits for anything."""
+"""Seconds; three times the longest wait in the process itself."""
 END_SECONDS = 10.0
 
 
@@ -53,7 +53,7 @@ class ClusterProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
-            start_new_session=True,  # a Ctrl-C at the terminal is for the tests
+            start_new_session=True,  # Ctrl-C at the terminal is for the tests
         )
         self._owner = os.getpid()
         self._gate = threading.Lock()
@@ -73,11 +73,15 @@ class ClusterProcess:
         return cls()
 
     def give_back(self) -> None:
-        """Release the process for another cluster; its own was stopped."""
+        """Release the process for another cluster; its own has stopped."""
         self._free.append(self)
 
     def ask(self, do: str, **options: object) -> Any:
-        """The result of an operation. Raises ClusterError with the reason if it fails."""
+        """Return the result of an operation.
+
+        Raises:
+            ClusterError: The operation failed; the text has the reason.
+        """
         line = json.dumps({"do": do, "with": options}).encode() + b"\n"
         with self._gate:
             assert self._process.stdin is not None
@@ -93,9 +97,9 @@ class ClusterProcess:
         return answer["done"]
 
     def end(self) -> None:
-        """End the process, and with it what it runs."""
+        """End the process and everything that it runs."""
         atexit.unregister(self.end)
-        if self._owner != os.getpid():  # a fork of the program that started it
+        if self._owner != os.getpid():  # this is a fork of the program that started it
             return
         process = self._process
         with suppress(OSError):
@@ -116,7 +120,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
-                self._process.wait()  # else it might be taken for a warm one
+                self._process.wait()  # otherwise `taken` might return it
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
@@ -127,7 +131,7 @@ class ClusterProcess:
         return line
 
     def _last_words(self) -> str:
-        """The end of what the process complained of."""
+        """Return the last lines of the process's error output."""
         self._process.poll()
         self._complaints.seek(0)
         return self._complaints.read().decode(errors="replace").strip()[-1000:]

@@ -10,11 +10,11 @@ _IN_WHEEL = (_HERE / "_internal").is_dir()
 COMMANDS = "kafka_actors._internal.actors.cli" if _IN_WHEEL else "actors.cli"
 """The package that runs as `kafka-actors`. Not imported here: a user's program imports this module."""
 ENTRY_POINT = (_HERE / "_internal" / "actors" if _IN_WHEEL else _HERE.parent) / "cli" / "__main__.py"
-"""The same as a file, for `spark-submit`."""
+"""The same package as a file, for `spark-submit`."""
 
 
 def command_line(*arguments: str) -> list[str]:
-    """The command line by which this Python runs `kafka-actors ...` in a process of its own."""
+    """Return the command line that runs `kafka-actors ...` with this Python in a separate process."""
     return [sys.executable, "-P", "-m", COMMANDS, *arguments]
 
 

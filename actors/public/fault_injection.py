@@ -19,17 +19,17 @@ class Filters(TypedDict, total=False):
     """The filters that select the requests for a fault; a request must match all of them."""
 
     topic: str | None
-    """Requests that name this topic."""
+    """Only requests that contain this topic."""
     partition: int | None
-    """Requests that name this partition."""
+    """Only requests that contain this partition."""
     broker: int | None
-    """Requests that this broker receives."""
+    """Only requests to this broker."""
     client_id: str | None
-    """Requests from this client id."""
+    """Only requests from this client id."""
 
 
 class InjectedFault:
-    """A fault that has been injected; as a context manager it is removed when the `with` block ends."""
+    """An injected fault; as a context manager it is removed when the `with` block ends."""
 
     def __init__(self, ask: Callable[..., Any], number: int, text: str) -> None:
         self._ask = ask
@@ -47,7 +47,7 @@ class InjectedFault:
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:
-        """End the fault: a paused broker goes on, a disk or clock is right again. A second call does nothing."""
+        """End the fault: a paused broker resumes, a disk or clock works correctly again. A second call does nothing."""
         self._ask("remove_fault", number=self._number)
 
     def __enter__(self) -> InjectedFault:
@@ -122,7 +122,7 @@ class FaultKinds(Generic[_T]):
         return self._trigger("delay", api, seconds, filters)
 
     def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Close the connection instead of handling the request."""
+        """Close the connection without handling the request."""
         return self._trigger("disconnect", api, None, filters)
 
     def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
@@ -138,14 +138,14 @@ class FaultKinds(Generic[_T]):
         return self._trigger("throttle", api, milliseconds, filters)
 
     def pause(self, broker: int) -> _T:
-        """Suspend a broker as SIGSTOP does; `remove` lets it go on."""
+        """Suspend a broker as SIGSTOP does; `remove` resumes it."""
         return self._injected("pause", broker)
 
     def mute(self, broker: int, to: int | None = None) -> _T:
-        """Hold up what a broker sends to the other brokers, or to one of them; it receives what they send.
+        """Delay what a broker sends to the other brokers, or to one of them; it still receives from them.
 
-        Both its requests and its responses wait, until `remove` or until the receiver gives up. Clients and ZooKeeper
-        still hear it.
+        Both its requests and its responses wait, until `remove` or until the receiver times out. Clients and ZooKeeper
+        are not affected.
         """
         return self._injected("mute", broker, to=to)
 
@@ -165,9 +165,9 @@ class FaultKinds(Generic[_T]):
         return self._injected("broken_disk", broker)
 
     def clock_jump(self, broker: int, seconds: float) -> _T:
-        """Set a broker's wall clock forward by `seconds`, or back if they are negative; `remove` sets it right.
+        """Set a broker's wall clock forward by `seconds`, or back if they are negative; `remove` corrects it.
 
-        Timers go on as before.
+        Timers are not affected.
         """
         return self._injected("clock_jump", broker, value=seconds)
 
@@ -197,7 +197,7 @@ class FaultInjection(FaultKinds[InjectedFault]):
         self._ask = ask
 
     def inject(self, fault: Mapping[str, object]) -> InjectedFault:
-        """Inject a fault that is described as `kafka-actors fixture` takes it."""
+        """Inject a fault in the form that `kafka-actors fixture` takes."""
         number = self._ask("inject_fault", **fault)
         return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
 
@@ -206,5 +206,5 @@ class FaultInjection(FaultKinds[InjectedFault]):
         self._ask("clear_faults")
 
     def never_met(self) -> list[str]:
-        """The faults that nothing has met, in words."""
+        """The faults that no request or operation has met, as texts."""
         return [str(each) for each in self._ask("faults_never_met")]

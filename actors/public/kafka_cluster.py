@@ -1,7 +1,7 @@
 """KafkaCluster is a Kafka cluster for tests, which runs in a separate process.
 
-Modules that only some methods need are imported in them: shutil, tempfile, shlex and the faults are a quarter of the
-time that `import kafka_actors` would take, and test suites import it in every run.
+Modules that only some methods need are imported in these methods: shutil, tempfile, shlex and the faults would take a
+quarter of the time of `import kafka_actors`, which test suites run each time.
 """
 
 from __future__ import annotations

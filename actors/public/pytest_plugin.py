@@ -4,8 +4,8 @@
     def test_it(kafka_cluster): ...
 
 `kafka_cluster` is a cluster for one test, `kafka_cluster_module` for a module, `kafka_cluster_session` for the whole
-run (of each worker, with pytest-xdist). Their processes stay warm between clusters. A cluster that comes from a user's
-own fixture is reported alike. Clusters live below pytest's base temporary directory (`--basetemp`).
+run (of each worker, with pytest-xdist). Their processes are reused between clusters. Reports also cover a cluster of a
+user's own fixture. Clusters are below pytest's base temporary directory (`--basetemp`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Create each cluster's directory with pytest's temporary files; nothing is created while there is no cluster."""
+    """Create each cluster's directory among pytest's temporary files, only if a cluster exists."""
     before = KafkaCluster.new_directory
     KafkaCluster.new_directory = staticmethod(lambda: tmp_path_factory.mktemp("kafka-cluster-"))
     yield
@@ -45,13 +45,13 @@ def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A Kafka cluster of three brokers for this test alone, or as the marker of the same name says."""
+    """A Kafka cluster for this test: three brokers, or as the marker of the same name specifies."""
     yield from _running(_wanted(request))
 
 
 @pytest.fixture(scope="module")
 def kafka_cluster_module(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A Kafka cluster for all tests of a module: three brokers, or as `pytestmark = pytest.mark.kafka_cluster` says."""
+    """A Kafka cluster for all tests of a module: three brokers, or as the marker in `pytestmark` specifies."""
     yield from _running(_wanted(request))
 
 
@@ -63,7 +63,7 @@ def kafka_cluster_options() -> Mapping[str, object]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_session(kafka_cluster_options: Mapping[str, Any]) -> Iterator[KafkaCluster]:
-    """A Kafka cluster for all tests of the run: three brokers, or as `kafka_cluster_options` says."""
+    """A Kafka cluster for all tests of the run: three brokers, or as `kafka_cluster_options` specifies."""
     yield from _running(lambda: KafkaCluster(**kafka_cluster_options))
 
 
@@ -88,13 +88,13 @@ def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]
 
 
 def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
-    """The cluster that the closest marker describes, or the default one."""
+    """Return a function that creates the cluster of the closest marker, or the default one."""
     marker = request.node.get_closest_marker("kafka_cluster")
     return KafkaCluster if marker is None else lambda: _marked(marker)
 
 
 def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
-    """The cluster, while it runs."""
+    """Yield the running cluster, and stop it afterwards."""
     try:
         cluster = make().start()
     except ClusterError as error:
@@ -104,7 +104,7 @@ def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
 
 
 def _marked(marker: pytest.Mark) -> KafkaCluster:
-    """The cluster that a marker describes; fails the test if the marker has arguments that are not ARGUMENTS."""
+    """Return the cluster that a marker describes; fail the test if the marker has arguments that are not ARGUMENTS."""
     for name in marker.kwargs:
         if name not in ARGUMENTS:
             close = difflib.get_close_matches(name, ARGUMENTS, 1)
@@ -119,7 +119,7 @@ def _marked(marker: pytest.Mark) -> KafkaCluster:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep what the clusters of a failed test recorded, and add their state to the report."""
+    """Keep the traces and logs of a failed test's clusters, and add their state to the report."""
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
@@ -131,7 +131,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _cluster_of(value: object) -> KafkaCluster | None:
-    """The cluster behind a fixture's value, if it is one."""
+    """Return the cluster of a fixture's value; None if the value is no cluster."""
     asynchronous = sys.modules.get(f"{__package__}.asynchronous")
     if asynchronous is not None and isinstance(value, asynchronous.AsyncKafkaCluster):
         value = value.cluster

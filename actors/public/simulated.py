@@ -5,11 +5,13 @@
     with SimulatedCluster() as cluster:
         cluster.create_topic("t")
         cluster.kill(0)
-        cluster.wait_for(lambda: cluster.leader_of("t") != 0)    # six seconds, in no time
+        cluster.wait_for(lambda: cluster.leader_of("t") != 0)    # six virtual seconds, almost no real time
 
-Rule 1: time passes only in `run` and in what waits, and chance comes from `seed`: the same calls give the same run.
-Rule 2: Kafka's clients cannot come in, for there is no socket: tests send request messages to a broker (`ask`).
-Rule 3: this imports internal packages into this process, which `kafka_actors` itself does not.
+Rule 1: time passes only in `run` and in waiting methods, and `seed` determines all random choices: the same calls give
+        the same run.
+Rule 2: Kafka's clients cannot connect, because the cluster has no sockets: tests send request messages to a broker
+        (`ask`).
+Rule 3: this module imports internal packages into this process, which `kafka_actors` itself does not.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from .cluster_process import ClusterError, UnknownPartition
 _T = TypeVar("_T")
 
 PATIENCE = 120.0
-"""Seconds of virtual time that what is done may take."""
+"""Maximum virtual time in seconds of an operation."""
 
 
 def message(name: str) -> type[Any]:
@@ -44,9 +46,9 @@ def message(name: str) -> type[Any]:
 class SimulatedCluster:
     """A context manager that runs brokers 0, 1, ... with simulated time, network, disks and ZooKeeper.
 
-    `settings` are Kafka's broker settings, for all brokers. What happens is recorded below `directory`, a temporary
-    one that is gone at the end unless one is named. Methods that change something let virtual time pass until it has
-    happened, and raise ClusterError where it cannot.
+    `settings` are Kafka's broker settings, for all brokers. Traces are below `directory`, by default a temporary folder
+    that is removed at the end. Methods that change something let virtual time pass until the change is complete, and
+    raise ClusterError if it fails.
     """
 
     def __init__(
@@ -89,22 +91,22 @@ class SimulatedCluster:
 
     @property
     def trace_dir(self) -> Path:
-        """Below which the messages of all brokers are recorded; complete once the cluster has ended."""
+        """The folder of the brokers' traces; complete after the cluster has stopped."""
         return self.directory
 
     # ------------------------------------------------------------------------------------------------ time
 
     @property
     def now(self) -> float:
-        """Seconds of virtual time since the beginning."""
+        """Seconds of virtual time since the start."""
         return float(self._cluster.now)
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass, with everything that happens meanwhile."""
+        """Let virtual time pass, with all events in it."""
         self._cluster.run(seconds)
 
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
-        """Let time pass, event by event, until `condition()` returns something true, and return that.
+        """Let virtual time pass, event by event, until the result of `condition()` is true; return the result.
 
         A partition that does not exist yet counts as false. So does broker 0: `wait_for_leader` waits for a leader.
 
@@ -130,7 +132,7 @@ class SimulatedCluster:
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = PATIENCE
     ) -> int:
-        """Wait until a partition exists and a broker other than `other_than` leads it; that broker's id.
+        """Wait until a partition exists and a broker other than `other_than` leads it; return that broker's id.
 
         Raises:
             TimeoutError: After `timeout` seconds of virtual time.
@@ -142,10 +144,10 @@ class SimulatedCluster:
 
         return self.wait_for(leaders, timeout)[0]
 
-    # ------------------------------------------------------------------------------------------------ what is done
+    # -------------------------------------------------------------------------------------------------- operations
 
     def create_topic(self, topic: str, partitions: int = 1, replication_factor: int | None = None) -> None:
-        """Create a topic, by default replicated on up to three brokers; it has leaders then."""
+        """Create a topic, by default with up to three replicas, and wait for its leaders."""
         from messages.admin_requests import CreatableTopic, CreateTopicsRequest
 
         factor = min(3, self.brokers) if replication_factor is None else replication_factor
@@ -161,18 +163,18 @@ class SimulatedCluster:
         )
 
     def kill(self, broker_id: int) -> None:
-        """End a broker as kill -9 would. The others notice when its session expires."""
+        """Stop a broker without a shutdown, as `kill -9` does. The others notice when its session expires."""
         self._live(broker_id)
         self._cluster.kill(broker_id)
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker in order: it hands on what it leads."""
+        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers."""
         self._live(broker_id)
         self._cluster.leave(broker_id)
         self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, on its disks, when its last session has expired."""
+        """Start a stopped or killed broker again, with its disks, after its last session has expired."""
         self._known(broker_id)
         if broker_id in self.live_brokers:
             raise ClusterError(f"broker {broker_id} is already running")
@@ -184,7 +186,7 @@ class SimulatedCluster:
         self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
 
     def expire_session(self, broker_id: int) -> None:
-        """End a broker's ZooKeeper session; it has registered again in a new one then."""
+        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one."""
         self._live(broker_id)
         self._cluster.expire(broker_id)
         self._until(
@@ -192,7 +194,7 @@ class SimulatedCluster:
         )
 
     def partition_network(self, a: int, b: int) -> None:
-        """Part two brokers from each other: nothing comes through, neither way, until `heal_network`."""
+        """Cut the connection between two brokers in both directions until `heal_network`."""
         from actors.simulation.simulated_cluster import host_of
 
         self._known(a)
@@ -204,14 +206,15 @@ class SimulatedCluster:
             self._cut.append(pair)
 
     def heal_network(self) -> None:
-        """Let every broker reach every other again."""
+        """Restore the connections between all brokers."""
         while self._cut:
             self._cluster.mend(*self._cut.pop())
 
     def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
-        """What a broker answers to a request, both internal messages (`messages.requests` and others).
+        """Send a request to a broker; return the response. Both are internal messages (`messages.requests` and others).
 
-        Raises ClusterError where it does not.
+        Raises:
+            ClusterError: The broker does not respond.
         """
         answers: list[Any] = []
         self._cluster.ask(broker_id, request, answers.append, timeout)
@@ -220,26 +223,26 @@ class SimulatedCluster:
             raise ClusterError(f"broker {broker_id} did not respond to {type(request).__name__}")
         return answers[0]
 
-    # ------------------------------------------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------------------------------------------------- state
 
     @property
     def controller_id(self) -> int | None:
-        """The controller, as ZooKeeper says; None while there is none."""
+        """The controller's id in ZooKeeper; None without a controller."""
         found = self._read("/controller")
         return None if found is None else int(found["brokerid"])
 
     @property
     def live_brokers(self) -> list[int]:
-        """The brokers that run."""
+        """The ids of the running brokers."""
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The leader of a partition by ZooKeeper; None if there is none."""
+        """Return the leader of a partition in ZooKeeper; None without a leader."""
         leader = int(self._state(topic, partition)["leader"])
         return None if leader < 0 else leader
 
     def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """The in-sync replicas of a partition, as ZooKeeper says."""
+        """Return the in-sync replicas of a partition in ZooKeeper."""
         return [int(id) for id in self._state(topic, partition)["isr"]]
 
     def _state(self, topic: str, partition: int) -> Any:

@@ -7,7 +7,7 @@
         print(delivery.time, delivery.node, delivery.message)
     recorded.at(4711, node=2).state("ControllerActor")
 
-This imports internal packages into this process, which `kafka_actors` itself does not.
+This module imports internal packages into this process, which `kafka_actors` itself does not.
 """
 
 from __future__ import annotations
