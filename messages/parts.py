@@ -15,7 +15,8 @@ Rule 4: requests with more than MAX_ENTRIES entries are rejected. Kafka's limit 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import ClassVar, NamedTuple, TypeVar
 
 import attrs
@@ -153,6 +154,11 @@ def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[Message, ...
     """Return the entries of a message and its parts, as non-empty tuples of at most SLICE entries."""
     rest = getattr(last, PARTED[type(last)].field)
     return (*(part.entries for part in parts), *((rest,) if rest else ()))
+
+
+def all_entries(parts: Sequence[Part], last: Message) -> Iterator[Message]:
+    """Return the entries of a message and its parts, one after another."""
+    return chain.from_iterable(entries_of(parts, last))
 
 
 def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], Message]:

@@ -19,7 +19,7 @@ from actors.core.config.log_settings import log_config, log_settings
 from messages.ask import AskFailed
 from messages.broker import PartitionContext
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.flow.conversation import Flow, ask, chunks, in_slices, in_turns
+from messages.flow.conversation import Flow, ask, for_each
 from messages.node import NodeSettings
 from messages.partition import Configure, LogSettings, ThrottleReplicas
 from messages.zookeeper import GetTopicConfigs
@@ -64,8 +64,8 @@ class HostedTopics:
         """
         new: dict[str, tuple[ConfigEntry, ...]] = {}
         for role in roles:
-            yield from in_turns(
-                lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._hosts), chunks(role)
+            yield from for_each(
+                role, lambda part: new.update((topic, ()) for topic, _ in part if topic not in self._hosts)
             )
         if not new:
             return
@@ -77,7 +77,7 @@ class HostedTopics:
                 "[Broker id=%d] Failed to read topic configs: %s. The logs being opened use the defaults.",
                 *(self._hosted.broker_id, error),
             )
-        yield from in_slices(self._add, tuple(new.items()), TOPICS_AT_ONCE)
+        yield from for_each(new.items(), self._add, TOPICS_AT_ONCE)
 
     def configured(self, topics: Sequence[TopicConfig]) -> Flow[None]:
         """Apply changed overrides of topics."""
@@ -129,7 +129,7 @@ class HostedTopics:
                 if old is not None and new.settings != old.settings:
                     self._hosts[topic], changed[topic] = new, new.settings
 
-        yield from in_slices(find_changes, topics, TOPICS_AT_ONCE)
+        yield from for_each(topics, find_changes, TOPICS_AT_ONCE)
 
         def send(partitions: Sequence[TopicPartition]) -> None:
             for partition in partitions:
@@ -138,7 +138,7 @@ class HostedTopics:
                     self._hosted.send(actor, Configure(changed[partition.topic]))
 
         if changed:
-            yield from in_slices(send, tuple(self._hosted.actors))
+            yield from for_each(tuple(self._hosted.actors), send)
 
     def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> PartitionContext:
         settings, start = log_settings(self.settings, topic, overrides), self._hosted.start

@@ -27,7 +27,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.runtime import FlowActor
 from messages.ask import Answer, Ask, AskFailed, Done
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.flow.conversation import SLICE, Flow, ask, in_slices
+from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
 from messages.partition import (
@@ -130,7 +130,7 @@ class IsrKeeperActor(FlowActor):
             for leader in leaders:
                 self.send(leader, reminder)
 
-        yield from in_slices(tell, self._watching.pop(reminder.at), LEADERS_AT_ONCE)
+        yield from for_each(self._watching.pop(reminder.at), tell, LEADERS_AT_ONCE)
 
     def _write(self) -> Flow[None]:
         """Write the queued changes in slices."""

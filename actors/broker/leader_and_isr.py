@@ -33,9 +33,9 @@ from messages.broker import (
 )
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, grow_tables, in_slices, in_turns
+from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, for_each, grow_tables
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
-from messages.parts import entries_of
+from messages.parts import all_entries
 from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
 from messages.vocabulary import Message
 
@@ -70,7 +70,7 @@ class LeaderAndIsrRequests:
         """
         orders, self._origin = self._orders, origin
         orders.clear()
-        yield from in_turns(orders.take, entries_of(parts, request))
+        yield from for_each(all_entries(parts, request), orders.take)
         _log.info(
             "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "
             "%d become-follower partitions",
@@ -81,7 +81,7 @@ class LeaderAndIsrRequests:
         yield from self._lead(orders, errors)
         if orders.following:
             yield from self._follow(orders, errors)
-            yield from in_slices(self._hosted.drop_figures, tuple(orders.following))
+            yield from for_each(orders.following, self._hosted.drop_figures)
         orders.clear()
 
     def _lead(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:

@@ -27,7 +27,7 @@ from actors.storage.log_directories import LogDirectories, rename_deleted
 from messages.ask import Ask
 from messages.broker import LogPlace
 from messages.cluster import TopicPartition
-from messages.flow.conversation import Flow, in_slices
+from messages.flow.conversation import Flow, cut, for_each
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.node import ReplicaManagerFailed
 from messages.zookeeper import NotifyLogDirFailure
@@ -94,7 +94,7 @@ class LogDirs:
                 for (path, partition, is_future), size in zip(part, sizes, strict=True)
             ]
 
-        measured = yield from in_slices(measure, found)
+        measured = yield from cut(found, measure)
         log_dirs, offline = self._hosted.start.settings.log_dirs, self.directories.offline
         return described(log_dirs, offline, itertools.chain.from_iterable(measured))
 
@@ -128,7 +128,7 @@ class LogDirs:
             "[Broker id=%d] Stopping serving replicas in dir %s: %d partitions are offline (%s)",
             *(broker_id, directory, len(lost), storage_error),
         )
-        yield from in_slices(self._hosted.take_all_offline, lost, PARTITIONS_AT_ONCE)
+        yield from for_each(lost, self._hosted.take_all_offline, PARTITIONS_AT_ONCE)
         if self.directories.live:
             self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))
         else:

@@ -48,12 +48,12 @@ from messages.broker import (
     OldTopics,
     StageMetadata,
 )
-from messages.flow.conversation import Flow, in_turns
+from messages.flow.conversation import Flow, Pause
 from messages.network import ClientPart, ClientResponse, CloseClient
 from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart
-from messages.requests import MetadataResponse
+from messages.requests import MetadataResponse, MetadataTopic
 from messages.transactions import FindLeaders, LeadersFound
 from messages.vocabulary import Message
 
@@ -230,6 +230,10 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Build a response from this view."""
         listener, request = forwarded.request.listener, forwarded.request.request
         groups, absent = view.in_parts(view.names(request)), dict(created)
-        topics = yield from in_turns(lambda names: view.describe(names, listener, request.version, absent), groups)
+        topics: list[tuple[MetadataTopic, ...]] = []
+        for names in groups:
+            if topics:
+                yield Pause()
+            topics.append(view.describe(names, listener, request.version, absent))
         *ahead, rest = topics or [()]
         return EncodedMetadata(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))

@@ -13,7 +13,6 @@ Kafka: `ReplicaManager`.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterable
 
@@ -47,12 +46,12 @@ from messages.broker import (
     TopicsConfigured,
 )
 from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import Flow, ask, chunks, in_turns
+from messages.flow.conversation import Flow, ask, cut, for_each
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.network import ClientPart, ClientResponse
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, MaintainLogs
-from messages.parts import PartitionErrorsPart, entries_of, let_go
+from messages.parts import PartitionErrorsPart, all_entries, let_go
 from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, UpdateMetadataRequest
 from messages.vocabulary import Message
 from messages.zookeeper import GetControllerEpoch
@@ -235,17 +234,17 @@ class ReplicaManagerActor(FlowActor):
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Respond with one error code to a whole request."""
         request = forwarded.request.request
-        errors: list[list[PartitionError]] = []
+        errors: list[PartitionError] = []
         if isinstance(request, LeaderAndIsrRequest):
-            entries = entries_of(self._parts, request)
-            errors = yield from in_turns(lambda orders: refused(orders, error_code), entries)
-        yield from self._answer(forwarded, error_code, itertools.chain.from_iterable(errors))
+            entries = all_entries(self._parts, request)
+            yield from for_each(entries, lambda orders: errors.extend(refused(orders, error_code)))
+        yield from self._answer(forwarded, error_code, errors)
         yield from let_go(self._parts)
 
     def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
         """Respond to a controller's request, in parts if it has many errors."""
         request = forwarded.request
-        *ahead, rest = (yield from in_turns(tuple, chunks(errors))) or [()]
+        *ahead, rest = (yield from cut(errors, tuple)) or [()]
         for entries in ahead:
             self.send(forwarded.client, ClientPart(request.connection, PartitionErrorsPart(entries)))
         self._respond(forwarded, answer(request.request, error_code, rest))

@@ -23,9 +23,9 @@ from messages.ask import AskFailed, Failure
 from messages.broker import StopPartition
 from messages.cluster import TopicPartition
 from messages.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import Flow, Pause, ask, ask_all, chunks, in_turns
+from messages.flow.conversation import Flow, Pause, ask, ask_all, chunks, for_each
 from messages.partition import DropIsrChanges
-from messages.parts import entries_of
+from messages.parts import all_entries
 from messages.requests import PartitionError, StopReplicaPartitionState, StopReplicaRequest
 from messages.vocabulary import Message
 
@@ -64,8 +64,8 @@ class StopReplicaRequests:
             errors: Receives the error code of each partition.
         """
         orders: dict[TopicPartition, StopReplicaPartitionState] = {}
-        yield from in_turns(
-            lambda states: orders.update((state.partition, state) for state in states), entries_of(parts, request)
+        yield from for_each(
+            all_entries(parts, request), lambda states: orders.update((state.partition, state) for state in states)
         )
         deletions = sum(order.delete_partition for order in orders.values())
         _log.info(

@@ -16,7 +16,6 @@ Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -33,10 +32,18 @@ from messages.events import (
     TopicDeletionStopReplicaResponseReceived,
     UpdateMetadataResponseReceived,
 )
-from messages.flow.conversation import Flow, in_turns
+from messages.flow.conversation import Flow, for_each
 from messages.metrics import DropMetric, Gauge, Gauges, Sample, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
-from messages.parts import LeaderAndIsrPart, NoErrorsPart, Part, StopReplicaPart, UpdateMetadataPart, entries_of, let_go
+from messages.parts import (
+    LeaderAndIsrPart,
+    NoErrorsPart,
+    Part,
+    StopReplicaPart,
+    UpdateMetadataPart,
+    all_entries,
+    let_go,
+)
 from messages.probes import probe
 from messages.requests import (
     ControllerRequest,
@@ -66,16 +73,16 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 
 
 def _errors(
-    answered: Sequence[Part], response: Message, asked: Sequence[Sequence[LeaderAndIsrPartitionState]]
-) -> Iterable[Sequence[PartitionError]]:
+    answered: Sequence[Part], response: Message, asked: Iterable[LeaderAndIsrPartitionState]
+) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 
     If the response only reports that no partition has an error, return NONE for the partitions in `asked`.
     Otherwise a response for 100,000 partitions without errors would create 100,000 objects.
     """
     if answered and isinstance(answered[0], NoErrorsPart):
-        return ([PartitionError(state.partition, NONE) for state in states] for states in asked)
-    return entries_of(answered, response)
+        return (PartitionError(state.partition, NONE) for state in asked)
+    return all_entries(answered, response)
 
 
 class Queued(NamedTuple):
@@ -256,21 +263,22 @@ class BrokerChannelActor(FlowActor):
             )
         match request, response:
             case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
-                asked = entries_of(ahead, request) if self._unserved else ()
-                news = yield from in_turns(self._news, _errors(answered, response, asked))
-                result = LeaderAndIsrResponse(error_code, tuple(itertools.chain.from_iterable(news)))
+                asked = all_entries(ahead, request) if self._unserved else ()
+                news: list[PartitionError] = []
+                yield from for_each(_errors(answered, response, asked), lambda errors: news.extend(self._news(errors)))
+                result = LeaderAndIsrResponse(error_code, tuple(news))
                 self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, result))
             case UpdateMetadataRequest(), UpdateMetadataResponse():
                 self.send(self._controller, UpdateMetadataResponseReceived(broker_id, response))
             case StopReplicaRequest(), StopReplicaResponse(error_code):
                 codes: dict[TopicPartition, PartitionError] = {}
-                yield from in_turns(
-                    lambda errors: codes.update((error.partition, error) for error in errors),
+                yield from for_each(
                     _errors(answered, response, ()),
+                    lambda errors: codes.update((error.partition, error) for error in errors),
                 )
-                yield from in_turns(
+                yield from for_each(
+                    all_entries(ahead, request),
                     lambda states: self._report_deletions(request.broker_epoch, states, error_code, codes),
-                    entries_of(ahead, request),
                 )
             case _:
                 names = type(request).__name__, type(response).__name__

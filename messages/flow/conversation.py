@@ -125,11 +125,6 @@ def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
         yield chunk
 
 
-def in_slices(work: Callable[[Sequence[E]], R], items: Sequence[E], size: int = SLICE) -> Flow[list[R]]:
-    """Call `work` with each slice of `items`, with a pause between two calls, and return the results in order."""
-    return (yield from in_turns(work, slices(items, size)))
-
-
 def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
     """Run a stepwise generator without pauses, call the functions that it yields, and return its result."""
     while True:
@@ -139,16 +134,6 @@ def all_at_once(steps: Generator[Callable[[], None] | None, None, T]) -> T:
             return cast(T, done.value)
         if long is not None:
             long()
-
-
-def in_turns(work: Callable[[E], R], items: Iterable[E]) -> Flow[list[R]]:
-    """Call `work` with each item, with a pause between two calls, and return the results in order."""
-    results: list[R] = []
-    for item in items:
-        if results:
-            yield Pause()
-        results.append(work(item))
-    return results
 
 
 def for_each(
@@ -188,6 +173,13 @@ def select(items: Iterable[E], test: Callable[[E], bool]) -> Flow[list[E]]:
     found: list[E] = []
     yield from for_each(items, lambda part: found.extend(filter(test, part)))
     return found
+
+
+def cut(items: Iterable[E], make: Callable[[tuple[E, ...]], R]) -> Flow[list[R]]:
+    """Return what `make` returns for each SLICE items and for the rest, in order."""
+    made: list[R] = []
+    yield from for_each(items, lambda part: made.append(make(tuple(part))))
+    return made
 
 
 def _first_asked(flow: Flow[None]) -> Flow[int | None]:

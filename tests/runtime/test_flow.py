@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
 from actors.runtime import FlowActor
 from actors.runtime.flow.flow import MOST_AT_ONCE
 from messages.ask import Answer, Ask, AskFailed, ConnectionLoss, ControllerMoved, Failure, LostAnswer, Question
-from messages.flow.conversation import SLICE, Pause, Worked, ask_all, for_each, in_slices, slices
+from messages.flow.conversation import SLICE, Worked, ask_all, for_each, slices
 from tests.runtime.actors import World
 
 
@@ -426,19 +426,15 @@ def test_slices_hold_all_items_in_their_order(count: int, parts: list[int]) -> N
     items = tuple(range(count))
     assert [len(part) for part in slices(items, 3)] == parts
     assert tuple(item for part in slices(items, 3) for item in part) == items
-    steps = []
-    flow = in_slices(sum, items, 3)
-    try:
-        while True:
-            steps.append(next(flow))
-    except StopIteration as end:
-        assert end.value == [sum(part) for part in slices(items, 3)]
-    assert [type(step) for step in steps] == [Pause] * max(len(parts) - 1, 0), "one between two, none after the last"
+    taken: list[Sequence[int]] = []
+    shares = [step.share for step in for_each(items, taken.append, 3) if isinstance(step, Worked)]
+    assert [tuple(part) for part in taken] == list(slices(items, 3))
+    assert shares == [part / 3 for part in parts]
 
 
 def pausing(*texts: str) -> Any:
     def event(clerk: Clerk) -> Generator[Any, Any, None]:
-        yield from in_slices(clerk.log.extend, texts, 1)
+        yield from for_each(texts, clerk.log.extend, 1)
 
     return event
 
@@ -453,7 +449,7 @@ def test_a_pause_lets_the_mail_pass_that_waits_and_then_the_flow_goes_on() -> No
     assert (desk.clerk.log, desk.clerk.stashed, desk.clerk.busy) == (["one", "poked"], 1, True)
     desk.base.run()
     assert (desk.clerk.log, desk.clerk.busy) == (["one", "poked", "two", "three", "other event"], False)
-    assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue", "Continue"]
+    assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue"] * 3
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from actors.runtime.trace.recorder import Recorder
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import Broker, TopicPartition
 from messages.events import BrokerChange, BrokerModifications, TopicChange
-from messages.flow.conversation import in_slices
+from messages.flow.conversation import for_each
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeReady, StartBridge, StopNode
 from messages.requests import StopReplicaPartitionState, StopReplicaRequest
@@ -90,7 +90,7 @@ class Boss(FlowActor):
             for worker in workers:
                 self.send(worker, StopReplicaRequest(3, 1, 1, 1, states))
 
-        yield from in_slices(stop, self.workers, 2)
+        yield from for_each(self.workers, stop, 2)
 
     def topics(self) -> Any:
         names: TopicNames = yield GetTopics()

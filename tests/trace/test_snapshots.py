@@ -63,14 +63,16 @@ def test_a_replay_begins_at_any_snapshot_and_ends_the_same(run: Run) -> None:
     whole, found = replay_run(run, ACTORS), snapshots(run)
     resting = [each for each in found if each.end.resting]
     assert len(resting) > 5
-    for number, snapshot in enumerate(found):
+    moments = [each.after for each in found]
+    for snapshot in found:
         if not snapshot.end.resting:
             continue
+        begin = moments.index(snapshot.after)  # the last segment may be closed without a delivery
         replayed = replay_run(run, ACTORS, snapshot.after + 1)
         assert replayed.result == SAME, replayed
         assert replayed.began == snapshot.after
         assert replayed.deliveries == whole.deliveries - snapshot.after
-        assert replayed.snapshots == len(found) - number - 1
+        assert replayed.snapshots == len(found) - begin - 1
         assert replayed.undelivered == whole.undelivered
 
 

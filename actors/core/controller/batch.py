@@ -20,10 +20,10 @@ from __future__ import annotations
 import logging
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from actors.core.controller import log_text
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
@@ -36,7 +36,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import Flow, for_each
+from messages.flow.conversation import Flow, cut
 from messages.parts import LeaderAndIsrPart, StopReplicaPart
 from messages.probes import probe
 from messages.protocol_version import at_least
@@ -51,9 +51,6 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.vocabulary import maker
-
-E = TypeVar("E")
-P = TypeVar("P")
 
 log = logging.getLogger("state.change.logger")
 
@@ -130,13 +127,6 @@ class _LeaderAndIsrPart(NamedTuple):
         """Return a part with these entries: the next part of the previous broker if that is equal."""
         shared = next(before, None)
         return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
-
-
-def _cut(items: Iterable[E], make: Callable[[tuple[E, ...]], P]) -> Flow[list[P]]:
-    """Return what `make` makes of each SLICE items."""
-    made: list[P] = []
-    yield from for_each(items, lambda part: made.append(make(tuple(part))))
-    return made
 
 
 class RequestBatch:
@@ -294,7 +284,7 @@ class RequestBatch:
             if broker is None:
                 continue
             part_of = partial(_LeaderAndIsrPart.next_of, iter(shared_parts))
-            shared_parts = yield from _cut(states.values(), part_of)
+            shared_parts = yield from cut(states.values(), part_of)
             led: Counter[int] = Counter()
             for each in shared_parts:
                 led.update(each.leaders)
@@ -333,7 +323,7 @@ class RequestBatch:
         if not receivers:
             return
         all_online = context.all_online()
-        states = yield from _cut(partitions, lambda part: self._metadata_states(part, all_online))
+        states = yield from cut(partitions, lambda part: self._metadata_states(part, all_online))
         *ahead, rest = list(filter(None, states)) or [()]
         parts = tuple([context.metadata_part(number, entries) for number, entries in enumerate(ahead)])
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
@@ -403,7 +393,7 @@ class RequestBatch:
                     [state for state in states.values() if state.delete_partition is delete] for delete in (True, False)
                 ]
             for stopped in requests:
-                *ahead, rest = (yield from _cut(stopped, tuple)) or [()]
+                *ahead, rest = (yield from cut(stopped, tuple)) or [()]
                 if rest:
                     log.info(
                         "%s Sending StopReplica request for %d replicas to broker %d",
