@@ -36,7 +36,7 @@ class Forwarded:
 
 @message
 class ForwardedPart:
-    """A part of a large request, which is sent before the Forwarded request that it belongs to."""
+    """A part of a large client request, sent to the handler before the request itself (Forwarded)."""
 
     connection: int
     part: Message

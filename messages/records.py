@@ -119,7 +119,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base class of Body, with an attribute that equality and traces ignore."""
+    """The base class of Body. It has the bytes, which equality and traces ignore."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region

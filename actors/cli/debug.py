@@ -144,7 +144,10 @@ class DebugPrompt:
         """Go to the next delivery of a class of messages or actors, or to the next break."""
         wanted = [argument] if argument else self._breaks
         if not wanted:
-            raise DebugCommandError("until what? Name a message, an actor or an address, or set a break")
+            raise DebugCommandError(
+                "Missing argument of `until`: the class of a message or actor, or an actor's address such as"
+                " ControllerActor.3. Or set a break first."
+            )
         found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
         if found is None:
             self.debugger.to_end()

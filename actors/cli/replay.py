@@ -41,7 +41,9 @@ from messages.trace.files.runs import Run, find_runs
 @click.option("--break", "break_at", metavar="EVENT", help="Stop before the first message of this class is handled.")
 @click.option("--state", "actor", metavar="ACTOR", help="Print the final state of this actor as JSON.")
 @click.option(
-    "--changed", metavar="ACTOR:PATH", help="Print the last delivery (up to --until) that changed this part of a state."
+    "--changed",
+    metavar="ACTOR:PATH",
+    help="Print the last delivery (up to --until) that changed this part of an actor's state.",
 )
 @click.option("--diff", nargs=2, metavar="N M", type=click.IntRange(0), help="Print how states after N and M differ.")
 def command(

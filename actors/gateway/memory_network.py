@@ -285,7 +285,9 @@ class MemoryGateway:
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
-                _log.error("Network gateway: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error(
+                    "The network gateway ignores an unexpected %s message from actor %s", type(message).__name__, sender
+                )
 
     def _begin(self, transmit: Transmit, tell: Callable[[Message], None]) -> None:
         parts = tuple(self._parts.pop(transmit.channel, ()))
@@ -388,7 +390,11 @@ class MemoryListener:
                         self._submit(exchange, listener)
                 self._waiting.clear()
             case _:
-                _log.error("Listener gateway: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error(
+                    "The listener gateway ignores an unexpected %s message from actor %s",
+                    type(message).__name__,
+                    sender,
+                )
 
     def _respond(self, message: ClientResponse) -> None:
         id, response = message.connection, message.response

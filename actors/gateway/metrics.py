@@ -178,7 +178,11 @@ class MetricsGateway:
                 elif name in self._summaries:
                     self._summaries[name].drop(labels)
             case _:
-                _log.error("Metrics endpoint: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error(
+                    "The metrics endpoint ignores an unexpected %s message from actor %s",
+                    type(message).__name__,
+                    sender,
+                )
 
     def _set(self, gauge: Gauge) -> None:
         name, value, labels = gauge

@@ -143,7 +143,9 @@ class NetworkGateway:
             case CloseConnection(channel):
                 self._forget(channel)
             case _:
-                _log.error("Network gateway: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error(
+                    "The network gateway ignores an unexpected %s message from actor %s", type(message).__name__, sender
+                )
 
     def _channel(self, name: str) -> Channel:
         return self._channels.setdefault(name, Channel(self._bench))

@@ -90,9 +90,9 @@ class NodeProcess:
             case NodeReady(broker_epoch, cluster_id):
                 _server_log.info("[KafkaServer id=%d] started", self._settings.node_id)
                 _log.info(
-                    "[Broker id=%d] started (%s), broker epoch %d, cluster %s; %s",
+                    "[Broker id=%d] started with process.roles=%s, broker epoch %d, cluster %s; %s",
                     self._settings.node_id,
-                    ", ".join(self._settings.roles),
+                    ",".join(self._settings.roles),
                     broker_epoch,
                     cluster_id,
                     self._whereabouts,
@@ -107,7 +107,7 @@ class NodeProcess:
             case NodeStopped():
                 self._end(0)
             case _:
-                _log.error("Process gateway: ignoring unexpected message %s", type(message).__name__)
+                _log.error("The process gateway ignores an unexpected %s message", type(message).__name__)
 
 
 def _whereabouts(node: Node) -> str:

@@ -39,7 +39,7 @@ DECIDING = (EndTxnRequest, InitProducerIdRequest)
 
 
 class CoordinatorFacts:
-    """Reads the facts about the transactional ids of one run."""
+    """Finds the facts about transactional ids in one run."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit

@@ -33,7 +33,7 @@ short.
 
 
 class Encoding(Protocol):
-    """What the functions that convert values to JSON need from the encoder."""
+    """The methods of the encoder that the functions call which convert values to JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -49,7 +49,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """What the functions that restore values from JSON need from the decoder."""
+    """The methods of the decoder that the functions call which restore values from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""

@@ -106,7 +106,7 @@ def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
         ("jump", "Unknown command 'jump'. Enter `help` for a list of the commands."),
         ("goto x", "'x' is not the number of a delivery"),
         ("goto", "the number is missing"),
-        ("until", "until what? Name a message"),
+        ("until", "Missing argument of `until`"),
         ("state Missing", "there is not exactly one actor Missing; the actors are NodeActor.1"),
         ("state X:y z", "'X:y z' is not a path such as"),
         ("why weather", "'weather' is not one of partition"),

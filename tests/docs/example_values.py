@@ -98,7 +98,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "error": "the list with the order of the partitions must name each partition exactly once",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
-    "ignoring unexpected message": {"type(message).__name__": "FindLeader"},
+    "ignores an unexpected": {"type(message).__name__": "FindLeader"},
     "to {to}: the actor system has": {"type(message).__name__": "SendRequest"},
     "failed to handle": {"type(message).__name__": "UpdateMetadataResponse", "describe(error)": "KeyError('orders')"},
     "contains no {what}": {"what": "traces"},
@@ -175,9 +175,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         " the states NewPartition, OnlinePartition, OfflinePartition; its last state changes: NewPartition ->"
         " OnlinePartition -> NonExistentPartition",
     },
-    "started ({', '.join(self._settings.roles)})": {
-        "self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"
-    },
+    "started with process.roles": {"self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"},
     "Injecting a fault": {"message.fault": "error", "message.value:d": "6"},
     "{reason} serve up to": {
         "reason": "--time max-timestamp needs ListOffsets version 7, brokers of Kafka 2.6",

@@ -42,7 +42,7 @@ INITIAL_CONTROLLER_EPOCH = 0
 
 @attrs.frozen
 class Epochs:
-    """The two epochs by which a broker rejects outdated requests.
+    """The broker and controller epoch by which a broker rejects outdated controller requests.
 
     They are its own broker epoch and the latest controller epoch.
     """
