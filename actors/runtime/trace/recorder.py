@@ -111,6 +111,7 @@ def header_of(
 ) -> Header:
     """Return the header of a run that begins now, or at the time `started` of a simulation."""
     started = time.time() if started is None else started
+    clock_offset = started - now()  # at once: the version of the code takes tenths of a second to find
     return Header(
         schema_version=SCHEMA_VERSION,
         run=run_name(node, started, os.getpid() if process is None else process),
@@ -120,7 +121,7 @@ def header_of(
         settings=masked({} if settings is None else settings),
         code_version=code_version(),
         started_ms=int(started * 1000),
-        clock_offset=started - now(),
+        clock_offset=clock_offset,
         python=platform.python_version(),
         platform=platform.platform(),
         events=events,
