@@ -306,3 +306,29 @@ EVENTS: tuple[type[Event], ...] = tuple(cls for cls in VOCABULARY.values() if is
 
 CONTROLLER_EVENTS: tuple[tuple[str, str], ...] = tuple((cls.__name__, cls.state.kafka_name) for cls in EVENTS)
 """Pairs (message type, ControllerState's name) of all events, which the header of a trace contains."""
+
+EVENT_WORDS = {
+    "Startup": "the start of its controller",
+    "ControllerChange": "a change of /controller",
+    "Reelect": "the election of a new controller",
+    "SessionExpired": "the end of its ZooKeeper session",
+    "BrokerChange": "a change of the live brokers",
+    "BrokerModifications": "changed addresses of a broker",
+    "TopicChange": "a change of the topics",
+    "PartitionModifications": "changed replicas of a topic",
+    "TopicDeletion": "a topic deletion",
+    "ZkPartitionReassignment": "a reassignment in ZooKeeper",
+    "PartitionReassignmentIsrChange": "an ISR change of a partition that is reassigned",
+    "PreferredReplicaLeaderElection": "a preferred leader election in ZooKeeper",
+    "AutoPreferredReplicaLeaderElection": "the periodic check for leader imbalance",
+    "ConfigChangeNotification": "a changed config",
+    "UncleanLeaderElectionEnable": "the permission of unclean leader elections",
+    "IsrChangeNotification": "a leader's change of an ISR",
+    "LogDirEventNotification": "a broker's failed log directory",
+    "LeaderAndIsrResponseReceived": "a broker's response to LeaderAndIsr",
+    "UpdateMetadataResponseReceived": "a broker's response to UpdateMetadata",
+    "TopicDeletionStopReplicaResponseReceived": "a broker's response to StopReplica",
+    "ControllerShutdown": "the stop of its node",
+    "ControlledShutdownRequest": "the controlled shutdown of a broker",
+}
+"""Event, by its class -> what it is, for readers of an explanation; requests of clients are named by their API."""

@@ -16,7 +16,8 @@ from actors.cli.display import printable
 from actors.trace.changes import value_text
 from actors.trace.debugger import Debugger
 from actors.trace.delivery_text import line_of
-from actors.trace.explanation import answers_about
+from actors.trace.explanation import explain, utc
+from actors.trace.explanation_text import explanation_lines
 from actors.trace.filters import causes, linked_effects
 from actors.trace.links import DeliveryId
 from actors.trace.moment import state_in
@@ -204,14 +205,11 @@ class DebugPrompt:
         """Print the explanation of a subject."""
         about, *names = shlex.split(argument) or [""]
         try:
-            answers = answers_about([run.run for run in self._trace.runs], about, " ".join(names) or None)
+            explanation = explain([run.run for run in self._trace.runs], about, " ".join(names) or None)
         except ValueError as error:
             raise DebugCommandError(str(error)) from error
-        for question, lines in answers:
-            click.echo(question)
-            for line in lines:
-                where = "" if line.seq is None else f" [node {line.node}, delivery {line.seq}]"
-                click.echo(printable(f"  {line.text}{where}"))
+        for line in explanation_lines(explanation, utc):
+            click.echo(printable(line))
 
     def help(self, argument: str) -> None:
         """List the commands."""

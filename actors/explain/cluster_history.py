@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from actors.explain.explanations import Answer, Sentence, state_history, terms
+from actors.explain.explanations import Answer, Sentence, terms
 from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import state_history
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import ErrorAnswered, StateWrite

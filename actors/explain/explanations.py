@@ -12,6 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import (
+    assignment_of,
+    deletions_of,
+    ids,
+    latest_assignments,
+    pending_deletion,
+    registered_life,
+    replicas_of,
+    since_when,
+    state_history,
+    target_of,
+)
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import NONE
 from messages.error_names import name_of
@@ -19,11 +31,8 @@ from messages.facts.declarations import (
     BrokersRead,
     EventWithoutEffect,
     LeaderAndIsrSent,
-    NodeRun,
-    ReplicasAssigned,
     RequestRefused,
     StateWrite,
-    TopicDeletionStep,
     TracePosition,
 )
 
@@ -50,24 +59,23 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain the partition's leader, or why it has none."""
     history = state_history(facts, partition)
     if not history:
-        assigned = _assigned(facts, partition)
+        assigned = assignment_of(facts, partition)
         if assigned is None:
             return [Sentence(f"no node in this trace knows {partition}")]
         return [
             Sentence(
-                f"it never had a leader: its replicas are {_ids(assigned.replicas)}, and no partition state "
-                f"was written",
+                f"it never had a leader: its replicas are {ids(assigned.replicas)}, and no partition state was written",
                 assigned.place,
             )
         ]
-    removed = [each for each in _deleted(facts, partition.topic) if each > history[-1].place]
+    removed = [each for each in deletions_of(facts, partition.topic) if each > history[-1].place]
     if removed:
         return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
-    now, since = history[-1], _since(history, lambda state: state.leader)
+    now, since = history[-1], since_when(history, lambda state: state.leader)
     if now.leader != NO_LEADER:
         return [Sentence(f"broker {now.leader} is the leader since {_wrote(since)}", since.place)]
-    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {_ids(now.isr)}", since.place)]
-    queued = _queued(facts, partition.topic)
+    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
+    queued = pending_deletion(facts, partition.topic)
     if queued:
         return [
             *lines,
@@ -85,15 +93,15 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why another replica than the preferred one leads."""
-    history, assigned = state_history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return []
     now, wanted = history[-1], assigned.replicas[0]
     lines = [
-        Sentence(f"the preferred leader is broker {wanted}, of the replicas {_ids(assigned.replicas)}", assigned.place)
+        Sentence(f"the preferred leader is broker {wanted}, of the replicas {ids(assigned.replicas)}", assigned.place)
     ]
     if wanted in now.isr:
-        back = _since(history, lambda state: wanted in state.isr)
+        back = since_when(history, lambda state: wanted in state.isr)
         led = [state for state in history if state.leader == wanted and state.place >= back.place]
         since = "and was elected since then" if led else "but was not elected since then"
         lines.append(Sentence(f"broker {wanted} is in the ISR since {_wrote(back)}, {since}", back.place))
@@ -104,13 +112,13 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why replicas are not in the ISR."""
-    history, assigned = state_history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     lines = []
     for broker in assigned.replicas if history and assigned is not None else ():
         if broker not in history[-1].isr:
-            left = _since(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
+            left = since_when(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
             before = [state for state in history if state.place < left.place]
-            was = f"; the ISR was {_ids(before[-1].isr)} before" if before else " (from the start of the trace)"
+            was = f"; the ISR was {ids(before[-1].isr)} before" if before else " (from the start of the trace)"
             lines.append(Sentence(f"broker {broker} is not in the ISR since {_wrote(left)}{was}", left.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
@@ -132,7 +140,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for state in grown[-LAST:]:
         answer.append(
             Sentence(
-                f"leader epoch {state.epoch}, leader {state.leader}, ISR {_ids(state.isr)}: {_wrote(state)}",
+                f"leader epoch {state.epoch}, leader {state.leader}, ISR {ids(state.isr)}: {_wrote(state)}",
                 state.place,
             )
         )
@@ -141,18 +149,18 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why the reassignment is not complete."""
-    history, assigned = state_history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
-    what = f"adding {_ids(assigned.adding)}, removing {_ids(assigned.removing)}"
+    what = f"adding {ids(assigned.adding)}, removing {ids(assigned.removing)}"
     event = assigned.event or "an admin request"
     how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
     lines = [Sentence(f"{what}, {how}", assigned.place)]
     in_sync = history[-1].isr if history else ()
-    for broker in _target(assigned):
+    for broker in target_of(assigned):
         if broker not in in_sync:
             gone = _alive(facts, broker)
-            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {_ids(in_sync)}"))
+            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {ids(in_sync)}"))
             lines += [gone] if gone is not None else []
     return lines
 
@@ -168,10 +176,10 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for each in facts.dropped:
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
-            taken = f"the request for {_ids(each.replicas)} was removed from /admin/reassign_partitions"
+            taken = f"the request for {ids(each.replicas)} was removed from /admin/reassign_partitions"
             lines.append(Sentence(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
-        if _replicas(before) == _replicas(after):
+        if replicas_of(before) == replicas_of(after):
             continue
         origin = [broker for broker in before.replicas if broker not in before.adding]
         back = [broker for broker in before.adding if broker not in after.replicas]
@@ -179,11 +187,11 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
             given_up = (
                 "the reassignment was cancelled"
                 if not after.adding
-                else f"the reassignment was replaced by one to {_ids(_target(after))}"
+                else f"the reassignment was replaced by one to {ids(target_of(after))}"
             )
             lines.append(
                 Sentence(
-                    f"{given_up}, and {_ids(back)} were not added, by {after.event or 'an admin request'}", after.place
+                    f"{given_up}, and {ids(back)} were not added, by {after.event or 'an admin request'}", after.place
                 )
             )
     return lines[-LAST:]
@@ -204,7 +212,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
         ):
             lines += _outage(facts, before, gap, state)
         before, gap = state, []
-    if before is not None and gap and not _queued(facts, partition.topic):
+    if before is not None and gap and not pending_deletion(facts, partition.topic):
         last = max((each.place for each in facts.lives), default=gap[-1].place)
         began, since = _lost_at(facts, before, gap[0])
         words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
@@ -229,8 +237,8 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     waited = (event.waited or 0) / 1000
     shares = [
         (unseen, f"until the controller received {first.kind}"),
-        (_without(alive, began, able), f"with no live replica in the ISR {_ids(isr)}"),
-        (unable, f"with no electable replica in the ISR {_ids(isr)}"),
+        (_without(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
+        (unable, f"with no electable replica in the ISR {ids(isr)}"),
         (heard - able, f"until the controller received {event.kind} for broker {after.leader}"),
     ]
     parts = [(took, what) for took, what in shares if took > MOMENT]
@@ -261,23 +269,10 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     """Return the time in seconds at which a leader was lost, and the evidence; `after` is the next state."""
     event = after.event
     noticed = event.place if event is not None else after.place
-    life = _life(facts, led.leader, noticed)
+    life = registered_life(facts, led.leader, noticed)
     if life is not None and life.end <= after.taken:
         return min(life.end, noticed.at), f"the last record of broker {led.leader}"
     return noticed.at, f"the controller received {event.kind if event is not None else 'the event'}"
-
-
-def _life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """Return the run of a broker whose registration a controller read last before this event; None if it is not
-    recorded.
-    """
-    lives = [each for each in facts.lives if each.place.node == broker and each.registered]
-    epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
-    for life in lives:
-        if epochs and epochs[-1] in dict(life.registered):
-            return life
-    registered = [each for each in lives if each.registered[0][1] <= noticed.at]
-    return max(registered, key=lambda each: each.registered[0][1], default=None)
 
 
 Interval = tuple[float, float]
@@ -316,7 +311,7 @@ def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
 
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain which brokers have an older state than ZooKeeper."""
-    history, assigned = state_history(facts, partition), _assigned(facts, partition)
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
         answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
@@ -349,7 +344,7 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
         lines.append(Sentence(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
     for before, after in itertools.pairwise(state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
-            unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {_ids(before.isr)}: {_wrote(after)}"
+            unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {ids(before.isr)}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
     return sorted(lines, key=lambda line: line.place or TracePosition(0.0, 0, "", 0))[-LAST:]
 
@@ -360,7 +355,7 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def deletion(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic is not deleted."""
     made = [fact.place for fact in facts.assigned if fact.partition.topic == topic and fact.written]
-    over = [place for place in _deleted(facts, topic) if any(place < each for each in made)]
+    over = [place for place in deletions_of(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
     if over and not steps:
         return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
@@ -388,7 +383,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
         lines.append(Sentence("not deleted at the end of the trace"))
         brokers = {broker for fact in facts.assigned if fact.partition.topic == topic for broker in fact.replicas}
         lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
-        moving = [fact for fact in _latest(facts, topic) if fact.adding or fact.removing]
+        moving = [fact for fact in latest_assignments(facts, topic) if fact.adding or fact.removing]
         lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
 
@@ -400,7 +395,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
         for each in facts.refused
         if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
-    latest = _latest(facts, topic)
+    latest = latest_assignments(facts, topic)
     if lines and latest:
         replicas = sorted({len(each.replicas) for each in latest})
         lines.append(Sentence(f"it has {len(latest)} partitions of {' or '.join(map(str, replicas))} replicas"))
@@ -453,7 +448,7 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
         lines.append(Sentence(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
             states = [state for state in state_history(facts, partition) if state.place <= each.place]
-            why = f": its ISR is {_ids(states[-1].isr)}" if states else ""
+            why = f": its ISR is {ids(states[-1].isr)}" if states else ""
             lines.append(Sentence(f"{partition} keeps its leader{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
 
@@ -536,67 +531,6 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 # ------------------------------------------------------------------------------------------------------------- details
 
 
-def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
-    """Return the states of a partition in the order of their znode's versions.
-
-    If the topic was created again, only the states of the last one are returned. Of two equal states, the written one
-    is preferred to the one that was read.
-    """
-    deleted = _deleted(facts, partition.topic)
-    states = [state for state in facts.written if state.partition == partition]
-    last = max((sum(each < state.place for each in deleted) for state in states), default=0)
-    found: dict[object, StateWrite] = {}
-    for state in states:
-        key = state.version if state.version >= 0 else state.place
-        if sum(each < state.place for each in deleted) == last and (key not in found or not state.read):
-            found[key] = state
-    return sorted(found.values(), key=lambda state: (state.version, state.place))
-
-
-def _queued(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
-    """Return the steps that queued a topic for a deletion that has not ended."""
-    steps = [each for each in facts.deletions if topic in each.topics]
-    over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
-    return [each for each in steps[over:] if each.step == "queued"]
-
-
-def _deleted(facts: TraceFacts, topic: str) -> list[TracePosition]:
-    """Return the positions at which the topic's znodes were removed."""
-    return [each.place for each in facts.deletions if each.step == "deleted" and topic in each.topics]
-
-
-def _assigned(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
-    """Return the current assignment as first observed: the write that made it, if it is recorded.
-
-    Later events read or write the same assignment again.
-    """
-    since: ReplicasAssigned | None = None
-    for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
-        if since is not None and _replicas(fact) != _replicas(since):
-            break
-        since = fact
-    return since
-
-
-def _replicas(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
-    return assigned.replicas, assigned.adding, assigned.removing
-
-
-def _latest(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
-    latest = {fact.partition: fact for fact in facts.assigned if fact.partition.topic == topic}
-    return [latest[partition] for partition in sorted(latest)]
-
-
-def _since(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
-    """Return the first state since which `what` has its current value."""
-    since = history[-1]
-    for state in reversed(history):
-        if what(state) != what(history[-1]):
-            break
-        since = state
-    return since
-
-
 def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
     """Return the sentence about the time since which a broker is alive or gone; None without an observation.
 
@@ -621,10 +555,6 @@ def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 
-def _target(assigned: ReplicasAssigned) -> list[int]:
-    return [broker for broker in assigned.replicas if broker not in assigned.removing]
-
-
 def _why(refused: RequestRefused) -> str:
     return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
@@ -633,7 +563,3 @@ def _wrote(state: StateWrite) -> str:
     return f"{state.by} {'found it in ZooKeeper' if state.read else 'wrote it'}" + (
         f" during {state.event}" if state.event else ""
     )
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, brokers))}]"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from typing import Any
+import math
+from collections.abc import Iterable
+from typing import Any, get_args, get_type_hints
 
 from messages.cluster import TopicPartition
 from messages.facts import facts as facts_of_run
@@ -14,20 +15,34 @@ from messages.facts.declarations import (
     ControllerEvent,
     ControllerEventHandled,
     ControllerTermChanged,
+    ControllerZnodeDeleted,
     ErrorAnswered,
     EventWithoutEffect,
     Fact,
+    FetchFailed,
+    FollowerLagged,
+    GroupHosted,
+    GroupMemberAction,
+    GroupStateChanged,
     InjectedFaultReturned,
     LeaderAndIsrSent,
+    LogDirectoryFailed,
     LogTruncation,
+    MinInsyncReplicas,
+    NodeFailure,
     NodeFaultChange,
     NodeRun,
     PendingEvent,
     ReassignmentRequestRemoved,
+    RecordingGap,
+    RegistrationTaken,
+    ReplicaDeletionFailed,
     ReplicasAssigned,
     RequestFailed,
     RequestRefused,
+    SessionChanged,
     StateWrite,
+    StopRequested,
     TopicDeletionStep,
     TransactionDecision,
     TransactionMarked,
@@ -61,41 +76,36 @@ class TraceFacts:
     transaction_requests: list[TransactionRequest] = dataclasses.field(default_factory=list)
     decisions: list[TransactionDecision] = dataclasses.field(default_factory=list)
     marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
+    lagged: list[FollowerLagged] = dataclasses.field(default_factory=list)
+    failed_fetches: list[FetchFailed] = dataclasses.field(default_factory=list)
+    minimums: list[MinInsyncReplicas] = dataclasses.field(default_factory=list)
+    sessions: list[SessionChanged] = dataclasses.field(default_factory=list)
+    deleted_controllers: list[ControllerZnodeDeleted] = dataclasses.field(default_factory=list)
+    taken_ids: list[RegistrationTaken] = dataclasses.field(default_factory=list)
+    failed_disks: list[LogDirectoryFailed] = dataclasses.field(default_factory=list)
+    failed_nodes: list[NodeFailure] = dataclasses.field(default_factory=list)
+    stops: list[StopRequested] = dataclasses.field(default_factory=list)
+    gaps: list[RecordingGap] = dataclasses.field(default_factory=list)
+    undeleted: list[ReplicaDeletionFailed] = dataclasses.field(default_factory=list)
+    hosted: list[GroupHosted] = dataclasses.field(default_factory=list)
+    group_states: list[GroupStateChanged] = dataclasses.field(default_factory=list)
+    member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
     lives: list[NodeRun] = dataclasses.field(default_factory=list)
     undecodable: list[Undecodable] = dataclasses.field(default_factory=list)
 
 
-_LISTS: dict[type, Callable[[TraceFacts], list[Any]]] = {
-    StateWrite: lambda facts: facts.written,
-    ReplicasAssigned: lambda facts: facts.assigned,
-    ReassignmentRequestRemoved: lambda facts: facts.dropped,
-    BrokersRead: lambda facts: facts.seen,
-    ControllerTermChanged: lambda facts: facts.terms,
-    TopicDeletionStep: lambda facts: facts.deletions,
-    LeaderAndIsrSent: lambda facts: facts.orders,
-    RequestFailed: lambda facts: facts.failures,
-    BrokerResponse: lambda facts: facts.answered,
-    RequestRefused: lambda facts: facts.refused,
-    ErrorAnswered: lambda facts: facts.errors,
-    InjectedFaultReturned: lambda facts: facts.faults,
-    NodeFaultChange: lambda facts: facts.node_faults,
-    LogTruncation: lambda facts: facts.cuts,
-    EventWithoutEffect: lambda facts: facts.idle,
-    PendingEvent: lambda facts: facts.waiting,
-    TransactionRequest: lambda facts: facts.transaction_requests,
-    TransactionDecision: lambda facts: facts.decisions,
-    TransactionMarked: lambda facts: facts.marked,
-    NodeRun: lambda facts: facts.lives,
-    Undecodable: lambda facts: facts.undecodable,
+_NAMES: dict[type, str] = {
+    get_args(hint)[0]: name for name, hint in get_type_hints(TraceFacts).items() if name != "handled"
 }
-"""Kind of fact -> its list. Controller events are added separately."""
+"""Kind of fact -> the name of its list. Controller events are added separately."""
 
 
-def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> TraceFacts:
+def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: float = math.inf) -> TraceFacts:
     """Return the facts of these runs.
 
     Args:
         partition: Partition of the LeaderAndIsr requests to collect; None for all.
+        until: Time of the last deliveries to read, in seconds since 1970.
 
     Raises:
         TraceError: A run is damaged.
@@ -104,7 +114,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
     for run in runs:
         events: dict[int, ControllerEvent] = {}
         found: list[Fact] = []
-        for fact in facts_of_run(run, partition):
+        for fact in facts_of_run(run, partition, until):
             match fact:
                 case ControllerEvent():
                     events[fact.place.n] = fact
@@ -114,7 +124,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None) -> Trac
                 case _:
                     found.append(fact)
         for fact in found:
-            _LISTS[type(fact)](gathered).append(_joined(fact, events))
+            getattr(gathered, _NAMES[type(fact)]).append(_joined(fact, events))
     for field in dataclasses.fields(gathered):
         getattr(gathered, field.name).sort(key=lambda fact: fact.place)
     return gathered

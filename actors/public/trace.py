@@ -15,7 +15,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from actors.trace.arrow import MissingExtra
-from actors.trace.explanation import TraceAnswer, TraceFact, TraceLine
+from actors.trace.explanation import TraceAnswer, TraceExplanation, TraceFact, TraceLine
 from actors.trace.moment import ActorNotFound, Moment, NotReplayable
 from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
 from messages.trace.errors import TraceError
@@ -32,6 +32,7 @@ __all__ = [
     "TraceAnswer",
     "TraceDelivery",
     "TraceError",
+    "TraceExplanation",
     "TraceFact",
     "TraceLine",
     "TraceRun",

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from actors.explain import cluster_history, transaction_history
-from actors.explain.explanations import QUESTIONS as OF_ONE
 from actors.explain.fact_gathering import TraceFacts, gather
+from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
+from actors.explain.verdicts import verdict_of
+from actors.trace.payload_restoration import with_payloads
 from messages.cluster import TopicPartition
 from messages.facts.declarations import ControllerEvent, TracePosition
-from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run
-from messages.trace.schema import FULL
-
-QUESTIONS = {**OF_ONE, "transaction": transaction_history.QUESTIONS, "cluster": cluster_history.QUESTIONS}
-"""The questions about each kind of subject, with the functions that answer them."""
-
-UNNAMED = ("controller", "cluster")
-"""The subjects that need no name."""
 
 
 class TraceFact(NamedTuple):
@@ -67,68 +61,73 @@ class TraceAnswer(NamedTuple):
     lines: tuple[TraceLine, ...]
 
 
+class TraceExplanation(NamedTuple):
+    """Why a subject is in its state: one sentence, the chain of causes, and answers in detail.
+
+    `chain` begins with what is seen and ends where it began; it is empty if nothing is wrong.
+    """
+
+    verdict: str
+    chain: tuple[TraceLine, ...]
+    answers: tuple[TraceAnswer, ...]
+
+
 def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:
     """Yield the facts of these runs in the order of time.
 
     Raises:
-        TraceError: A run is damaged.
+        TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
-    need_payloads(runs)
-    facts: TraceFacts = gather(runs)
+    with with_payloads(runs) as complete:
+        facts: TraceFacts = gather(complete)
     found = [_fact(each) for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
     found.sort(key=lambda fact: (fact.at, fact.node, fact.seq))
     return iter(found)
 
 
-def answers_about(runs: Sequence[Run], about: str, name: str | int | None) -> list[TraceAnswer]:
-    """Return the answers about a subject.
+def explain(
+    runs: Sequence[Run],
+    about: str,
+    name: str | int | None,
+    until: float = math.inf,
+    clock: Callable[[float], str] | None = None,
+) -> TraceExplanation:
+    """Explain a subject.
+
+    Args:
+        runs: The runs of the trace.
+        about: A kind of subject.
+        name: Its name; None for controller and cluster.
+        until: Time of the last deliveries to read, in seconds since 1970.
+        clock: Returns a time as the text for the verdict; UTC by default.
 
     Raises:
         ValueError: The subject is malformed.
-        TraceError: A run is damaged.
+        TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} is not one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
         raise ValueError(f"{about} needs a name" if name is None else f"{about} has no name")
-    subject = _subject(about, name)
-    need_payloads(runs)
-    facts = gather(runs, subject if isinstance(subject, TopicPartition) else None)
+    subject = None if name is None else subject_of(about, str(name))
+    with with_payloads(runs) as complete:
+        facts = gather(complete, subject if isinstance(subject, TopicPartition) else None, until)
+    verdict = verdict_of(facts, about, subject, clock or utc)
     answers = []
     for question, answer in QUESTIONS[about]:
         lines = answer(facts, subject)
         if lines:
-            answers.append(
-                TraceAnswer(question, tuple(TraceLine(line.text, *(line.place or ())[:4]) for line in lines))
-            )
-    return answers
+            answers.append(TraceAnswer(question, tuple(_line(*each) for each in lines)))
+    return TraceExplanation(verdict.text, tuple(_line(*each) for each in verdict.steps), tuple(answers))
 
 
-def need_payloads(runs: Sequence[Run]) -> None:
-    """Check that the traces have the contents of messages.
-
-    Raises:
-        TraceError: A run's trace omits them.
-    """
-    for run in runs:
-        if run.header.detail != FULL:
-            raise TraceError(
-                f"run {run.header.run} has no payloads (trace.detail={run.header.detail}): "
-                "restore them with `kafka-actors trace expand`"
-            )
+def _line(text: str, place: TracePosition | None) -> TraceLine:
+    return TraceLine(text, *(place or ())[:4])
 
 
-def _subject(about: str, name: str | int | None) -> Any:
-    if about == "partition":
-        topic, _, number = str(name).rpartition("-")
-        if not topic or not number.isdigit():
-            raise ValueError(f"{name!r} is not a partition such as orders-0")
-        return TopicPartition(topic, int(number))
-    if about == "broker":
-        if not str(name).isdigit():
-            raise ValueError(f"{name!r} is not the id of a broker")
-        return int(str(name))
-    return name
+def utc(at: float) -> str:
+    """Return a time in seconds since 1970 as text in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z"
 
 
 def _fact(fact: Any) -> TraceFact:

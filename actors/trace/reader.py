@@ -8,6 +8,7 @@ Rule 3: of a damaged run, the deliveries before the damage are read; then the da
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from actors.trace.explanation import TraceAnswer, TraceFact, answers_about, facts_of
+from actors.trace.explanation import TraceExplanation, TraceFact, explain, facts_of
 from actors.trace.moment import Moment
 from messages.trace.errors import TraceError
 from messages.trace.files.errors import NotATrace
@@ -291,21 +292,24 @@ class Trace:
         """
         return facts_of([each.run for each in self.runs])
 
-    def why(self, about: str, name: str | int | None = None) -> list[TraceAnswer]:
-        """Explain how a partition, topic, broker, controller or transaction came to its state.
+    def why(self, about: str, name: str | int | None = None, at: float = math.inf) -> TraceExplanation:
+        """Explain how a partition, topic, broker, group or another subject came to its state.
 
         Args:
-            about: "partition", "topic", "broker", "controller", "transaction" or "cluster".
-            name: "TOPIC-NUMBER", the topic, the broker's id or the transactional id. None for controller and cluster.
+            about: "partition", "topic", "broker", "controller", "transaction", "consumer-group", "producer" or
+                "cluster".
+            name: "TOPIC-NUMBER", the topic, the broker's id, the transactional id, the group, or the client id of a
+                producer. None for controller and cluster.
+            at: Read the trace up to this time, in seconds since 1970.
 
         Returns:
-            The questions that have an answer, each with its lines.
+            The verdict in one sentence, the chain of causes, and the questions that have an answer with their lines.
 
         Raises:
             ValueError: `about` or `name` is malformed.
             TraceError: A run is damaged, or its trace omits payloads.
         """
-        return answers_about([each.run for each in self.runs], about, name)
+        return explain([each.run for each in self.runs], about, name, at)
 
     def arrow(self) -> Any:
         """Read the deliveries as Arrow record batches with the typed columns of docs/trace-columns.md.

@@ -1,4 +1,4 @@
-"""Read facts from the messages of a controller's channels to brokers: LeaderAndIsr requests and their responses.
+"""Read facts from the messages of a controller's channels: LeaderAndIsr requests, their responses, failed deletions.
 
 Rule: a channel has one request in flight, and sends its requests in the order in which they were queued.
 """
@@ -9,10 +9,22 @@ from messages.channel import StartChannel
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import BrokerResponse, LeaderAndIsrSent, RequestFailed, TracePosition
+from messages.facts.declarations import (
+    BrokerResponse,
+    LeaderAndIsrSent,
+    ReplicaDeletionFailed,
+    RequestFailed,
+    TracePosition,
+)
 from messages.network import ChannelPart, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, PartitionErrorsPart
-from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse, PartitionError
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+    PartitionError,
+    StopReplicaResponse,
+)
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message
 
@@ -80,6 +92,10 @@ class ChannelFacts:
         """Match a response to the request in flight: the first LeaderAndIsr in the queue if it is one."""
         errors, channel.errors = channel.errors, []
         response = received.response
+        if isinstance(response, StopReplicaResponse):
+            for failed in (*errors, *response.partition_errors):
+                if failed.error_code != NONE:
+                    self._emit(ReplicaDeletionFailed(place, channel.broker, failed.partition, failed.error_code))
         if isinstance(response, LeaderAndIsrResponse) and channel.queue:
             codes = {each.partition: each.error_code for each in (*errors, *response.partition_errors)}
             for each in channel.queue.pop(0):

@@ -201,7 +201,8 @@ class ControllerFacts:
                 if isinstance(request.request, REFUSABLE):
                     key = address_text(client), request.connection, request.correlation_id
                     self._requests[key] = request.request
-                self._queued(controller, place, type(request.request).__name__)
+                about = str(request.request.broker_id) if isinstance(request.request, ControlledShutdownRequest) else ""
+                self._queued(controller, place, type(request.request).__name__, about, client=request.client_id)
             case Event():
                 failed = type(event).__name__
                 if isinstance(event, SessionExpired):
@@ -214,9 +215,15 @@ class ControllerFacts:
             self._emit(ControllerTermChanged(place, controller.broker, -1, ENDS[failed]))
 
     def _queued(
-        self, controller: _Controller, place: TracePosition, kind: str, about: str = "", generation: int = 0
+        self,
+        controller: _Controller,
+        place: TracePosition,
+        kind: str,
+        about: str = "",
+        generation: int = 0,
+        client: str = "",
     ) -> None:
-        event = ControllerEvent(place, kind, about)
+        event = ControllerEvent(place, kind, about, client=client)
         self._emit(event)
         controller.queue.append(_QueuedEvent(event, generation, controller.in_office))
 

@@ -43,8 +43,8 @@ class CoordinatorFacts:
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._asked: dict[tuple[str, int, int], _Request] = {}
-        """Requests without a response, by listener, connection and correlation id."""
+        self._asked: dict[tuple[str, int, int], tuple[_Request, str]] = {}
+        """Requests without a response and their client ids, by listener, connection and correlation id."""
         self._requests: dict[tuple[int, str], TransactionRequest] = {}
         """Responses that a decision may follow, by cause and transactional id (rule 2)."""
         self._first_appends: dict[str, int] = {}
@@ -57,7 +57,7 @@ class CoordinatorFacts:
                 request = message.request
                 if isinstance(request.request, _Request) and request.request.transactional_id:
                     key = address_text(message.client), request.connection, request.correlation_id
-                    self._asked[key] = request.request
+                    self._asked[key] = request.request, request.client_id
             case ClientResponse():
                 self._responded(place, record, message)
             case BatchesAppended() if record.actor == IDS:
@@ -70,9 +70,10 @@ class CoordinatorFacts:
 
     def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the coordinator's response to a request."""
-        asked = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
-        if asked is None:
+        found = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
+        if found is None:
             return
+        asked, client_id = found
         response, given = responded.response, (asked.producer_id, asked.producer_epoch)
         code = _error_code(response)
         if isinstance(response, InitProducerIdResponse) and code == NONE:
@@ -81,6 +82,7 @@ class CoordinatorFacts:
             *(place, asked.transactional_id or "", type(asked).__name__.removesuffix("Request"), *given, code),
             asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
             asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
+            client_id,
         )
         self._emit(request)
         if isinstance(asked, DECIDING):

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple, TypeAlias
 
 from messages.cluster import TopicPartition
+from messages.events import EVENT_WORDS
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -31,7 +32,7 @@ class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
     Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None if
-    the end of the event is not recorded.
+    the end of the event is not recorded. `client` is the client id of a request.
     """
 
     place: TracePosition
@@ -39,14 +40,24 @@ class ControllerEvent(NamedTuple):
     about: str = ""
     waited: float | None = None
     took: float | None = None
+    client: str = ""
 
     @property
     def name(self) -> str:
         """The event without its place, as text."""
         return f"{self.kind} {self.about}".rstrip()
 
+    @property
+    def words(self) -> str:
+        """The event for readers who do not know its class."""
+        known = EVENT_WORDS.get(self.kind)
+        if known is not None:
+            return known
+        api = self.kind.removesuffix("Request")
+        return f"{api} of client {self.client}" if self.client else f"a client's {api}"
+
     def __str__(self) -> str:
-        return f"{self.name} (delivery {self.place.n})"
+        return f"{self.words} ({self.name}, delivery {self.place.n})"
 
 
 class ControllerEventHandled(NamedTuple):
@@ -173,14 +184,41 @@ class RequestRefused(NamedTuple):
     left: tuple[TopicPartition, ...] = ()
 
 
+class ReplicaDeletionFailed(NamedTuple):
+    """A broker answered StopReplica with an error: it did not delete its replica of this partition."""
+
+    place: TracePosition
+    broker: int
+    partition: TopicPartition
+    code: int
+
+
 class ErrorAnswered(NamedTuple):
-    """An error code in the response to a client or broker, and how many `times` the response contains it."""
+    """An error code in the response to a client or broker, and how many `times` the response contains it.
+
+    `client_id`, `group` and `batch` are those of the request, as far as it is recorded and has them.
+    """
 
     place: TracePosition
     api: str
     code: int
     subject: str
     times: int = 1
+    client_id: str = ""
+    group: str = ""
+    batch: ProducerBatch | None = None
+
+
+class ProducerBatch(NamedTuple):
+    """A batch of an idempotent producer: its producer id and epoch and its first sequence number.
+
+    `expected` is the sequence number that follows the producer's earlier batches; -1 if it is not recorded.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    expected: int = -1
 
 
 class InjectedFaultReturned(NamedTuple):
@@ -201,6 +239,96 @@ class NodeFaultChange(NamedTuple):
     value: float
     change: str
     hits: int
+
+
+class FollowerLagged(NamedTuple):
+    """A leader removes a follower from the ISR, because it was not caught up for more than `lag` seconds.
+
+    `end` and `leader_end` are the log end offsets of the follower (-1 before its first fetch) and of the leader;
+    `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up, -1 for never.
+    """
+
+    place: TracePosition
+    partition: TopicPartition
+    leader: int
+    broker: int
+    end: int
+    leader_end: int
+    fetched_ago: float
+    caught_up_ago: float
+    lag: float
+
+
+class FetchFailed(NamedTuple):
+    """A follower's fetch got no response from its leader, because the connection failed."""
+
+    place: TracePosition
+    leader: int
+    reason: str
+
+
+class MinInsyncReplicas(NamedTuple):
+    """A leader's `min.insync.replicas` for its partition; 1 is not recorded at the start of a leadership."""
+
+    place: TracePosition
+    partition: TopicPartition
+    replicas: int
+
+
+class SessionChanged(NamedTuple):
+    """The state of a node's ZooKeeper session changed: `connected`, `suspended` or `expired`."""
+
+    place: TracePosition
+    state: str
+
+
+class ControllerZnodeDeleted(NamedTuple):
+    """A node was notified by ZooKeeper that /controller was deleted."""
+
+    place: TracePosition
+
+
+class RegistrationTaken(NamedTuple):
+    """A broker could not register, because another live session has its id; `owner` is the id of that session."""
+
+    place: TracePosition
+    owner: int
+
+
+class LogDirectoryFailed(NamedTuple):
+    """A disk error occurred in the log of a partition, so its log directory is offline."""
+
+    place: TracePosition
+    partition: TopicPartition
+    error: str
+
+
+class NodeFailure(NamedTuple):
+    """A node ended itself for this reason."""
+
+    place: TracePosition
+    reason: str
+
+
+class StopRequested(NamedTuple):
+    """A node was stopped from outside, as by SIGTERM."""
+
+    place: TracePosition
+
+
+class RecordingGap(NamedTuple):
+    """A node recorded nothing for these seconds before this delivery, and then lost its connection to ZooKeeper.
+
+    If its session had ended by then, the node did not run meanwhile.
+    """
+
+    place: TracePosition
+    seconds: float
+
+    @property
+    def began(self) -> float:
+        """When the node recorded the delivery before, in seconds since 1970."""
+        return self.place.at - self.seconds
 
 
 class LogTruncation(NamedTuple):
@@ -243,6 +371,7 @@ class TransactionRequest(NamedTuple):
     code: int
     partitions: tuple[TopicPartition, ...] = ()
     group: str = ""
+    client_id: str = ""
 
 
 class TransactionDecision(NamedTuple):
@@ -270,6 +399,39 @@ class TransactionMarked(NamedTuple):
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
+
+
+class GroupHosted(NamedTuple):
+    """A broker began to coordinate a consumer group, whose records are in the partition `log`."""
+
+    place: TracePosition
+    group: str
+    log: TopicPartition
+
+
+class GroupStateChanged(NamedTuple):
+    """A consumer group has a new state, such as PreparingRebalance."""
+
+    place: TracePosition
+    group: str
+    state: str
+
+
+class GroupMemberAction(NamedTuple):
+    """A client asked to join or leave a consumer group, or a timer of the group is due.
+
+    `action` is JOINED, LEFT, EXPIRED, NOT_JOINED or NOT_SYNCED. `timeout_ms` is the session timeout of a member.
+    """
+
+    place: TracePosition
+    group: str
+    action: str
+    member: str = ""
+    client_id: str = ""
+    timeout_ms: int = -1
+
+
+JOINED, LEFT, EXPIRED, NOT_JOINED, NOT_SYNCED = "joined", "left", "expired", "not joined", "not synced"
 
 
 class NodeRun(NamedTuple):
@@ -310,15 +472,29 @@ Fact: TypeAlias = (
     | RequestFailed
     | BrokerResponse
     | RequestRefused
+    | ReplicaDeletionFailed
     | ErrorAnswered
     | InjectedFaultReturned
     | NodeFaultChange
+    | FollowerLagged
+    | FetchFailed
+    | MinInsyncReplicas
+    | SessionChanged
+    | ControllerZnodeDeleted
+    | RegistrationTaken
+    | LogDirectoryFailed
+    | NodeFailure
+    | StopRequested
+    | RecordingGap
     | LogTruncation
     | EventWithoutEffect
     | PendingEvent
     | TransactionRequest
     | TransactionDecision
     | TransactionMarked
+    | GroupHosted
+    | GroupStateChanged
+    | GroupMemberAction
     | NodeRun
     | Undecodable
 )

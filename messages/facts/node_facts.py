@@ -1,31 +1,56 @@
-"""Read facts about a node: error codes in its responses, injected faults, truncated logs, and its registrations."""
+"""Read facts about a node: error codes in its responses, injected faults, its logs, followers, session and end."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
-from messages.ask import Answer
+from messages.ask import Answer, Ask
+from messages.broker import BecomeFollower, BecomeLeader, LogFailed
 from messages.cluster import TopicPartition
+from messages.data_requests import ProduceRequest
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
+    ControllerZnodeDeleted,
     ErrorAnswered,
+    FetchFailed,
+    FollowerLagged,
     InjectedFaultReturned,
+    LogDirectoryFailed,
     LogTruncation,
+    MinInsyncReplicas,
+    NodeFailure,
     NodeFaultChange,
     NodeRun,
+    RecordingGap,
+    RegistrationTaken,
+    SessionChanged,
+    StopRequested,
     TracePosition,
 )
-from messages.network import ClientResponse, ClientResponses, FaultInjected
-from messages.node import NodeFaultInjected
-from messages.trace.schema import TraceRecord
+from messages.facts.open_requests import OpenClientRequests
+from messages.network import ClientResponse, ClientResponses, FaultInjected, TransmitFailed
+from messages.node import NodeFailed, NodeFaultInjected, StopNode
+from messages.partition import ChangeIsr, Configure
+from messages.store import CONNECTED, NODE_DELETED, SessionState, WatchEvent
+from messages.trace.schema import OUTSIDE, TraceRecord
 from messages.vocabulary import Message
-from messages.zookeeper.brokers import BrokerRegistered
+from messages.zookeeper.brokers import BrokerRegistered, RegistrationRefused
 
 PARTITION = "PartitionActor"
+CONTROLLER_PATH = "/controller"
+
+SHORTEST_GAP = 0.3
+"""Seconds: shorter than any ZooKeeper session. A node that was silent for less was not suspended until its end."""
+SOON = 0.5
+"""Seconds in which a node that was suspended notices the loss of its connection."""
+
+_FETCHER = re.compile(r"fetcher-(\d+)-")
+"""The channel of a follower's fetcher, with the id of the leader."""
 
 _LOG_END = {
     "open": 1,
@@ -48,6 +73,19 @@ class NodeFacts:
         """Log end offsets by the directory of the partition."""
         self._registered: list[tuple[int, float]] = []
         """Broker epochs of this run, with the time of each registration."""
+        self._partitions: dict[str, TopicPartition] = {}
+        """Partitions by the address of their actor."""
+        self._minimums: dict[TopicPartition, int] = {}
+        self._gap: RecordingGap | None = None
+        """The last time in which the node recorded nothing."""
+        self._connected = False
+        """Whether the node has a connection to ZooKeeper."""
+        self.requests = OpenClientRequests()
+
+    def passed(self, before: TracePosition, place: TracePosition) -> None:
+        """Read the time between two deliveries."""
+        if place.at - before.at > SHORTEST_GAP:
+            self._gap = RecordingGap(place, place.at - before.at)
 
     def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -61,9 +99,49 @@ class NodeFacts:
                 self._emit(InjectedFaultReturned(place, message.fault, message.value, message.api, message.client_id))
             case NodeFaultInjected():
                 self._emit(NodeFaultChange(place, message.fault, message.value, message.change, message.hits))
-            case Answer():
-                if isinstance(message.result, BrokerRegistered):
-                    self._registered.append((message.result.epoch, place.at))
+            case Answer(_, BrokerRegistered(epoch)):
+                self._registered.append((epoch, place.at))
+            case Answer(_, RegistrationRefused(owner)):
+                self._emit(RegistrationTaken(place, owner))
+            case Ask(_, BecomeLeader() | BecomeFollower() as order):
+                self._partitions[record.receiver] = order.state.partition
+                if isinstance(order, BecomeLeader) and order.host is not None:
+                    self._minimum(place, order.state.partition, order.host.settings.min_insync_replicas)
+            case Configure() if record.receiver in self._partitions:
+                self._minimum(place, self._partitions[record.receiver], message.settings.min_insync_replicas)
+            case ChangeIsr():
+                for broker, end, fetched_ago, caught_up_ago in message.lagging:
+                    behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag
+                    self._emit(FollowerLagged(place, message.partition, message.leader, broker, *behind))
+            case TransmitFailed():
+                fetcher = _FETCHER.match(message.channel)
+                if fetcher is not None:
+                    self._emit(FetchFailed(place, int(fetcher[1]), message.reason))
+            case SessionState():
+                gap = self._gap
+                if (
+                    self._connected
+                    and message.state != CONNECTED
+                    and gap is not None
+                    and place.at - gap.place.at < SOON
+                ):
+                    self._emit(gap)
+                self._connected = message.state == CONNECTED
+                self._emit(SessionChanged(place, message.state))
+            case WatchEvent():
+                if message.path == CONTROLLER_PATH and message.kind == NODE_DELETED:
+                    self._emit(ControllerZnodeDeleted(place))
+            case LogFailed():
+                self._emit(LogDirectoryFailed(place, message.partition, message.storage_error))
+            case NodeFailed():
+                self._emit(NodeFailure(place, message.reason))
+            case StopNode() if record.kind == OUTSIDE:
+                self._emit(StopRequested(place))
+
+    def _minimum(self, place: TracePosition, partition: TopicPartition, replicas: int) -> None:
+        if replicas != self._minimums.get(partition, 1):
+            self._minimums[partition] = replicas
+            self._emit(MinInsyncReplicas(place, partition, replicas))
 
     def on_disk(self, place: TracePosition, record: TraceRecord) -> None:
         """Read a replica's calls to its log."""
@@ -87,8 +165,13 @@ class NodeFacts:
     def _errors(self, place: TracePosition, responded: ClientResponse) -> None:
         """Emit the error codes in a response to a client or broker."""
         api = type(responded.response).__name__.removesuffix("Response")
-        for (code, subject), times in Counter(_error_codes(responded.response, "")).items():
-            self._emit(ErrorAnswered(place, api, code, subject, times))
+        found = Counter(_error_codes(responded.response, ""))
+        asked = self.requests.request(responded.connection, responded.correlation_id) if found else None
+        request, client = (None, "") if asked is None else (asked.request, asked.client_id)
+        group = getattr(request, "group_id", "")
+        for (code, subject), times in found.items():
+            batch = self.requests.batch(request, subject) if isinstance(request, ProduceRequest) else None
+            self._emit(ErrorAnswered(place, api, code, subject, times, client, group, batch))
 
 
 def _error_codes(value: Any, subject: str) -> Iterator[tuple[int, str]]:

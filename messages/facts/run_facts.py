@@ -6,6 +6,7 @@ most messages of the type have no fact.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -15,14 +16,18 @@ from messages.facts.channel_facts import ChannelFacts
 from messages.facts.controller_facts import CONTROLLER, ControllerFacts
 from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import Fact, TracePosition, Undecodable
+from messages.facts.group_facts import GROUP, GroupFacts
 from messages.facts.node_facts import NodeFacts
+from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
 from messages.metrics import EVENT_TIME
 from messages.trace.codec import decode
+from messages.trace.endings import RUNNING
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.files.runs import Run, RunRecords, ending
 from messages.trace.schema import DELIVERIES, TraceRecord
 
 _ALL = re.compile(b"")
+_GROUP = rb'"(JoinGroup|LeaveGroup)Request"'
 _TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(Request|Response)"'
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
@@ -30,47 +35,63 @@ DECODED: dict[str, re.Pattern[bytes]] = {
     "Answer": _ALL,
     "Ask": _ALL,
     "BatchesAppended": re.compile(b"__transaction_state"),
+    "ChangeIsr": re.compile(b'"grows":false'),
     "ChannelPart": re.compile(b'"PartitionErrorsPart"'),
     "ClientResponse": re.compile(_TRANSACTIONAL + b"|" + _HAS_ERROR),
     "ClientResponses": re.compile(_HAS_ERROR),
+    "Configure": _ALL,
     "FaultInjected": _ALL,
-    "Forwarded": re.compile(_TRANSACTIONAL),
+    "Forwarded": re.compile(_TRANSACTIONAL + b"|" + _GROUP),
+    "GroupChanged": _ALL,
     "LeaderAndIsrPart": _ALL,
     "LeaderAndIsrRequest": _ALL,
+    "LogFailed": _ALL,
+    "NodeFailed": _ALL,
     "NodeFaultInjected": _ALL,
     "PartitionsMarked": _ALL,
     "Received": re.compile(b'"(LeaderAndIsr|StopReplica)Response"'),
     "Samples": re.compile(EVENT_TIME.encode()),
     "SendMarkers": _ALL,
+    "SessionState": _ALL,
     "StartChannel": _ALL,
+    "StartGroup": _ALL,
+    "StopNode": _ALL,
     "Transmit": re.compile(b'"LeaderAndIsrRequest"'),
     "TransmitFailed": _ALL,
+    "WatchEvent": re.compile(b'"/controller"'),
 }
 """Types of messages that have facts, with a pattern that the payload of such a message contains."""
+
+_REQUESTED = REQUESTS | {BATCHES}
 
 _OF_CONTROLLERS = frozenset(("Forwarded", "StartController", "WakeupMessage", *(event.__name__ for event in EVENTS)))
 """Messages to a controller that are always decoded."""
 
 
-def facts(run: Run, partition: TopicPartition | None = None) -> Iterator[Fact]:
+def facts(run: Run, partition: TopicPartition | None = None, until: float = math.inf) -> Iterator[Fact]:
     """Read the facts of a run, in the order in which its records show them.
 
     Args:
         run: A run with payloads (`trace.detail` is `full`).
         partition: If it is given, facts about LeaderAndIsr requests, and about states that a controller reads, are of
             this partition only.
+        until: Read the deliveries up to this time, in seconds since 1970.
 
     Raises:
         TraceError: The run is damaged.
     """
     found: list[Fact] = []
     reader = _RunReader(run, found, partition)
+    how = ""
     for record in RunRecords(run):
         if record.kind in DELIVERIES:
+            if record.taken_at + run.header.clock_offset > until:
+                how = RUNNING
+                break
             reader.take(record)
             yield from found
             found.clear()
-    reader.end()
+    reader.end(how or ending(run))
     yield from found
 
 
@@ -84,6 +105,7 @@ class _RunReader:
         self._channels = ChannelFacts(self._emit, partition)
         self._node = NodeFacts(self._emit)
         self._coordinators = CoordinatorFacts(self._emit)
+        self._groups = GroupFacts(self._emit)
         self._first: TracePosition | None = None
         self._last: TracePosition | None = None
 
@@ -91,14 +113,22 @@ class _RunReader:
         """Read the next delivery."""
         header = self._run.header
         at = record.taken_at + header.clock_offset
-        place = self._last = TracePosition(at, header.node, header.run, record.n, record.event_id)
-        self._first = self._first or place
+        place = TracePosition(at, header.node, header.run, record.n, record.event_id)
+        self._node.passed(self._last or place, place)
+        self._first, self._last = self._first or place, place
         if record.type == "Received":
             self._channels.answered(place, record)
+        if record.type in _REQUESTED:
+            self._node.requests.begin(record)
         if record.effects:
             self._node.on_disk(place, record)
-        if not self._is_decoded(record):
-            return
+        if self._is_decoded(record):
+            self._decode(place, record)
+        if record.type in RESPONSES:
+            self._node.requests.end(record)
+
+    def _decode(self, place: TracePosition, record: TraceRecord) -> None:
+        """Decode a message, and pass it to the readers."""
         try:
             message = decode(record.type, record.payload)
         except (BadPayload, UnknownType) as error:
@@ -108,19 +138,21 @@ class _RunReader:
         self._channels.take(place, record, message)
         self._node.take(place, record, message)
         self._coordinators.take(place, record, message)
+        self._groups.take(place, record, message)
 
     def _is_decoded(self, record: TraceRecord) -> bool:
         if record.actor == CONTROLLER and record.type in _OF_CONTROLLERS:
+            return True
+        if record.actor == GROUP and record.type == "WakeupMessage":
             return True
         if record.type == "ClientResponse" and self._controllers.is_controller(record.sender):
             return True
         pattern = DECODED.get(record.type)
         return pattern is not None and pattern.search(bytes(record.payload)) is not None
 
-    def end(self) -> None:
+    def end(self, how: str) -> None:
         """Emit the facts at the end of the run."""
         if self._first is not None and self._last is not None:
-            how = ending(self._run)
             self._channels.end()
             self._node.end(self._first, self._last, how)
             self._controllers.end(self._last, how)

@@ -3,6 +3,7 @@ goes where it points. Questions are numbered as operators ask them."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE, STALE_BROKER_EPOCH
+from messages.events import EVENT_WORDS, EVENTS
 from messages.facts.declarations import (
     ControllerEvent,
     LeaderAndIsrSent,
@@ -65,7 +67,14 @@ def answers(facts: TraceFacts, about: str, subject: object) -> dict[str, list[st
 
 
 def without_numbers(lines: list[str]) -> list[str]:
-    return [re.sub(r" \(delivery \d+\)", "", line) for line in lines]
+    """The lines with events as their class alone, without words and delivery numbers."""
+    return [EVENT.sub(r"\1", line) for line in lines]
+
+
+EVENT = re.compile(
+    rf"(?:{'|'.join(map(re.escape, EVENT_WORDS.values()))}|\w+ of client [\w.]+|a client's \w+) \((.+?), delivery \d+\)"
+)
+"""An event in words, with its class in brackets."""
 
 
 def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: TraceFacts) -> None:
@@ -259,12 +268,61 @@ def test_replay_goes_where_an_answer_points(lived: Path, facts: TraceFacts) -> N
 def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived)])
     assert result.exit_code == 0
-    question, first, *_ = result.stdout.splitlines()
-    assert question == "Which broker leads it, and why?"
-    assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", first)
+    verdict, seen, because, *_ = result.stdout.splitlines()
+    assert re.match(
+        r"broker 2 is out of the ISR \[4\] of orders-0 since [\d-]+ [\d:.]+Z, because controller 0", verdict
+    )
+    assert seen.startswith("  controller 0 wrote the state of orders-0: leader 3, ISR [3, 4], epoch 1 [")
+    assert because.startswith(
+        "  because controller 0 noticed that broker 2 was gone through a change of the live brokers"
+    )
+    for line in (seen, because):
+        assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", line)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
     unknown = CliRunner().invoke(why.command, ["partition", "nobody-3", str(lived)]).stdout
-    assert unknown == "Which broker leads it, and why?\n  no node in this trace knows nobody-3\n"
+    assert unknown.splitlines()[0] == "no node in this trace knows topic nobody, and no request for it was refused."
+
+
+def lines_of(said: dict[str, Any]) -> list[str]:
+    """What the command prints, made from its JSON."""
+
+    def line(of: dict[str, Any]) -> str:
+        where = f" [{of['time']}, node {of['node']}, --run {of['run']} --until {of['delivery']}]" if "at" in of else ""
+        return of["text"] + where
+
+    chain = [f"  {'because ' if number else ''}{line(each)}" for number, each in enumerate(said["chain"])]
+    details = [
+        text
+        for answer in said["answers"]
+        for text in (answer["question"], *(f"  {line(each)}" for each in answer["lines"]))
+    ]
+    return [said["verdict"], *chain, *details]
+
+
+@pytest.mark.parametrize("options", [[], ["--local"]])
+def test_json_has_what_the_text_has(lived: Path, options: list[str]) -> None:
+    arguments = ["partition", "orders-0", str(lived), *options]
+    text = CliRunner().invoke(why.command, arguments).stdout
+    said = json.loads(CliRunner().invoke(why.command, [*arguments, "--json"]).stdout)
+    assert lines_of(said) == text.splitlines()
+    assert said["chain"][0]["time"].endswith("Z") == (not options)
+
+
+def test_an_earlier_time_is_explained_without_what_came_later(lived: Path, facts: TraceFacts) -> None:
+    lost = next(state for state in facts.written if state.partition == ORDERS and state.leader == 3)
+    arguments = ["partition", "orders-0", str(lived), "--at", str(lost.place.at - 0.001)]
+    assert CliRunner().invoke(why.command, arguments).stdout.startswith("broker 2 leads orders-0 since ")
+
+
+def test_every_event_has_words() -> None:
+    assert {event.__name__ for event in EVENTS} <= EVENT_WORDS.keys()
+    place = TracePosition(1.0, 0, "r", 7)
+    assert str(ControllerEvent(place, "PartitionModifications", "t")) == (
+        "changed replicas of a topic (PartitionModifications t, delivery 7)"
+    )
+    request = ControllerEvent(place, "CreateTopicsRequest", client="admin-1")
+    assert str(request) == "CreateTopics of client admin-1 (CreateTopicsRequest, delivery 7)"
+    assert request._replace(client="").words == "a client's CreateTopics"
 
 
 @pytest.mark.parametrize(
@@ -288,11 +346,18 @@ def test_where_nothing_is_recorded(tmp_path: Path) -> None:
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
 
-def test_a_record_without_payloads_is_refused_by_name(tmp_path: Path) -> None:
+def test_payloads_that_a_trace_omits_are_restored_by_replay(tmp_path: Path) -> None:
+    settings = {"trace.detail": INPUTS}
+    with SimulatedCluster(2, seed=1, directory=tmp_path, settings=settings) as running:
+        running.create_topic("t", 1, replication_factor=2)
+    assert {run.header.detail for run in find_runs(tmp_path).runs} == {INPUTS}
+    result = CliRunner().invoke(why.command, ["partition", "t-0", str(tmp_path)])
+    assert re.match(r"broker \d leads t-0 since .*, and all replicas are in the ISR", result.stdout)
+
+
+def test_a_record_that_cannot_be_restored_is_refused_by_name(tmp_path: Path) -> None:
     small = Small(tmp_path, detail=INPUTS)
     small.live()
     small.recorder.close()
-    with pytest.raises(
-        CommandFailed, match=r"has no payloads \(trace.detail=inputs\): restore them with `kafka-actors trace expand`"
-    ):
+    with pytest.raises(CommandFailed, match=r"has no payloads \(trace.detail=inputs\) and cannot be restored: "):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)

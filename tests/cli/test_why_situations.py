@@ -30,6 +30,7 @@ from messages.error_codes import NONE
 from messages.store import WriteOp
 from messages.trace.files.runs import find_runs
 from messages.zookeeper import RequestedReassignment, RequestReassignments
+from tests.cli.test_why import without_numbers
 from tests.trace import cluster_life
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore
@@ -83,7 +84,7 @@ def lines(folder: Path, about: str, subject: object, question: str) -> list[str]
     found = facts(folder, name)
     about_whom = TopicPartition(name, 0) if about == "partition" else subject
     (answer,) = (answer for words, answer in QUESTIONS[about] if words.startswith(question))
-    return [re.sub(r" \(delivery \d+\)", "", line.text) for line in answer(found, about_whom)]
+    return without_numbers([line.text for line in answer(found, about_whom)])
 
 
 def shares(line: str) -> dict[str, float]:

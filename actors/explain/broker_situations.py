@@ -1,0 +1,215 @@
+"""The situations of brokers, controllers and whole clusters; those that last come before those that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.explain.causes import (
+    BrokerGone,
+    broker_gone,
+    end_of_term,
+)
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import (
+    end_of_record,
+    pending_deletion,
+)
+from actors.explain.partition_situations import OF_PARTITIONS, REFUSED, is_deleted, out_of_sync
+from actors.explain.situation import Seen, Situation, quiet
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.error_names import name_of
+from messages.facts.declarations import (
+    ControllerTermChanged,
+    NodeRun,
+    StateWrite,
+    TracePosition,
+)
+
+# ------------------------------------------------------------------------------------------------------------- brokers
+
+
+def _broker_is_gone(facts: TraceFacts, broker: int) -> Seen | None:
+    gone = broker_gone(facts, broker, end_of_record(facts))
+    return None if gone is None else Seen(gone, since=_gone_since(facts, gone))
+
+
+def _gone_since(facts: TraceFacts, gone: BrokerGone) -> float:
+    return gone.noticed.at - gone.late
+
+
+def _id_taken(facts: TraceFacts, broker: int) -> Seen | None:
+    taken = [each for each in facts.taken_ids if each.place.node == broker]
+    if not taken or _registered_later(facts, taken[-1].place):
+        return None
+    failed = [each for each in facts.failed_nodes if each.place.run == taken[-1].place.run]
+    return Seen(failed[-1] if failed else taken[-1], since=taken[-1].place.at)
+
+
+def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
+    lives: list[NodeRun] = [each for each in facts.lives if each.place.run == place.run]
+    return any(at > place.at for life in lives for _, at in life.registered)
+
+
+def _lags(facts: TraceFacts, broker: int) -> Seen | None:
+    """Return a partition whose ISR lacks this live broker."""
+    for partition in dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker):
+        seen = out_of_sync(facts, partition)
+        if seen is not None and seen.values["broker"] == broker:
+            return seen._replace(values={**seen.values, "partition": partition})
+    return None
+
+
+def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
+    refused = [each for each in facts.refused if each.subject == broker and each.request == "ControlledShutdown"]
+    if not refused:
+        return None
+    left = refused[-1].left
+    what = f"it leads {len(left)} partitions without another replica in the ISR" if left else name_of(refused[-1].code)
+    return Seen(refused[-1], {"what": what}, refused[-1].place.at)
+
+
+def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
+    """Return the last time in which a broker was gone, or that it registered in a new session."""
+    found: Seen | None = None
+    gone: BrokerGone | None = None
+    before: dict[int, int] = {}
+    for seen in facts.seen:
+        now, known = seen.brokers.get(broker), before.get(broker)
+        if now is None and known is not None:
+            gone = broker_gone(facts, broker, seen.place)
+        elif now is not None and (gone is not None or (known is not None and now != known)):
+            left = gone or BrokerGone(seen.place, broker, seen.by, seen.event, (seen.event or seen).place)
+            found = Seen(left, since=_gone_since(facts, left), until=seen.place.at)
+            gone = None
+        before = seen.brokers
+    return found
+
+
+def _is_alive(facts: TraceFacts, broker: int) -> Seen | None:
+    alive = [each for each in facts.seen if broker in each.brokers]
+    return Seen(None, since=alive[0].place.at) if alive else None
+
+
+def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
+    lagged = [each for each in facts.lagged if each.broker == broker]
+    return Seen(lagged[-1], {"partition": lagged[-1].partition}, lagged[-1].place.at) if lagged else None
+
+
+# ---------------------------------------------------------------------------------------------------------- controller
+
+
+def _begun(facts: TraceFacts) -> list[ControllerTermChanged]:
+    return [each for each in facts.terms if each.epoch >= 0]
+
+
+def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
+    begun = _begun(facts)
+    end = end_of_term(facts, begun[-1]) if begun else None
+    return None if end is None else Seen(end, {"broker": end.broker}, end.place.at)
+
+
+def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
+    begun = _begun(facts)
+    if len(begun) < 2:
+        return None
+    values = {"broker": begun[-1].broker, "epoch": begun[-1].epoch, "before": begun[-2].broker}
+    return Seen(begun[-1], values, begun[-1].place.at)
+
+
+def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
+    begun = _begun(facts)
+    return Seen(None, {"broker": begun[-1].broker, "epoch": begun[-1].epoch}, begun[-1].place.at) if begun else None
+
+
+# ------------------------------------------------------------------------------------------------------------- cluster
+
+
+def _any_partition(situation: Situation) -> Situation:
+    """Return the situation of a cluster one of whose partitions is in this one."""
+
+    def find(facts: TraceFacts, _: object) -> Seen | None:
+        for partition in _candidates(facts):
+            if pending_deletion(facts, partition.topic) or is_deleted(facts, partition.topic):
+                continue
+            seen = situation.find(facts, partition)
+            if seen is not None:
+                return seen._replace(values={**seen.values, "subject": str(partition)})
+        return None
+
+    return situation._replace(find=find)
+
+
+MOST_CANDIDATES = 20
+"""Partitions whose situation is examined for a verdict about a cluster."""
+
+
+def _candidates(facts: TraceFacts) -> Iterator[TopicPartition]:
+    """Return partitions with changes: first those without a leader now, then those with refused producers."""
+    last: dict[TopicPartition, StateWrite] = {}
+    changes: dict[TopicPartition, int] = {}
+    for state in facts.written:
+        last[state.partition] = state
+        changes[state.partition] = changes.get(state.partition, 0) + 1
+    refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
+    ranked = sorted(
+        (partition for partition, times in changes.items() if times > 1),
+        key=lambda each: (last[each].leader != NO_LEADER, str(each) not in refused, each.topic.startswith("__"), each),
+    )
+    yield from ranked[:MOST_CANDIDATES]
+
+
+def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
+    seen = {broker for each in facts.seen for broker in each.brokers}
+    for broker in sorted(seen - set(facts.seen[-1].brokers)) if facts.seen else ():
+        found = _broker_is_gone(facts, broker)
+        if found is not None:
+            return found._replace(values={"subject": broker})
+    return None
+
+
+BROKER = (
+    Situation(_broker_is_gone, "broker {subject} is gone since {since}{why}", True),
+    Situation(_id_taken, "a process of broker {subject} was refused at {since}{why}", True),
+    Situation(
+        _lags,
+        "broker {subject} is alive but out of the ISR {isr} of {partition} since {since}{why}",
+        True,
+        "Find out why broker {subject} does not fetch.",
+    ),
+    Situation(
+        _shutdown_refused,
+        "the controlled shutdown of broker {subject} was refused at {since}: {what}",
+        True,
+        "Bring other replicas of these partitions into the ISR first.",
+    ),
+    Situation(_was_gone, "broker {subject} was gone from {since} to {until} ({seconds:.1f} s){why}"),
+    Situation(_was_slow, "broker {subject} was removed from the ISR of {partition} at {since}{why}"),
+    Situation(_is_alive, "broker {subject} is alive for the controllers since {since}"),
+    Situation(quiet, "no controller in this trace has seen broker {subject}"),
+)
+
+CONTROLLER = (
+    Situation(
+        _no_controller,
+        "there is no controller since {since}: broker {broker} ceased to be it{why}",
+        True,
+    ),
+    Situation(
+        _controller_changed,
+        "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}",
+    ),
+    Situation(_one_controller, "broker {broker} is controller (epoch {epoch}) since {since}"),
+    Situation(quiet, "no controller was elected in this trace"),
+)
+
+CLUSTER = (
+    _any_partition(OF_PARTITIONS[0]),
+    _any_partition(OF_PARTITIONS[1]),
+    Situation(_any_broker, "broker {subject} is gone since {since}{why}", True),
+    *map(_any_partition, OF_PARTITIONS[2:8]),
+    Situation(
+        _controller_changed,
+        "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}",
+    ),
+    Situation(quiet, "all brokers are alive, and no partition lacks a leader or a replica"),
+)

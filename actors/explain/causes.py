@@ -1,0 +1,622 @@
+"""Find the cause of a fact, and the cause of that, down to the fault, request or act with which it began.
+
+Rule 1: a chain consists of facts. `CAUSES` has, for each kind of fact, the function that finds its cause. A fact whose
+        cause is None begins the chain.
+Rule 2: a cause lies before its effect and is shown by a delivery; nothing is guessed. If the record does not show a
+        cause, the chain ends there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import assignment_of, registered_life, state_history, target_of
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.error_codes import (
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_LEADER_EPOCH,
+    ILLEGAL_GENERATION,
+    INVALID_PRODUCER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    PRODUCER_FENCED,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
+from messages.facts.declarations import (
+    BrokersRead,
+    ControllerEvent,
+    ControllerTermChanged,
+    ErrorAnswered,
+    FollowerLagged,
+    GroupHosted,
+    GroupStateChanged,
+    LogDirectoryFailed,
+    LogTruncation,
+    NodeFailure,
+    NodeFaultChange,
+    NodeRun,
+    RecordingGap,
+    ReplicasAssigned,
+    SessionChanged,
+    StateWrite,
+    StopRequested,
+    TopicDeletionStep,
+    TracePosition,
+    TransactionDecision,
+    TransactionRequest,
+)
+from messages.trace.endings import KILLED
+from messages.trace.schema import STOPPED
+
+AT_ONCE = 1.0
+"""Seconds: facts of two nodes that are not further apart may belong together."""
+DISK_FAULTS = ("full_disk", "broken_disk")
+SESSION_FAULTS = ("pause", "session_expiry")
+FOLLOWER_FAULTS = ("pause", "mute", "slow_disk")
+
+
+class BrokerGone(NamedTuple):
+    """A controller noticed that a broker is not registered in ZooKeeper any more.
+
+    `noticed` is the delivery of the event; `late` are the seconds since the broker's last record, 0 if it still ran.
+    """
+
+    place: TracePosition
+    broker: int
+    by: int
+    event: ControllerEvent | None
+    noticed: TracePosition
+    late: float = 0.0
+
+
+class BrokerCame(NamedTuple):
+    """A controller noticed that a broker registered in ZooKeeper."""
+
+    place: TracePosition
+    broker: int
+    by: int
+    event: ControllerEvent | None
+
+
+class DeletionBlocked(NamedTuple):
+    """A topic cannot be deleted, because this broker does not delete its replica of a partition.
+
+    `code` is the error code of its response; 0 if the broker is not alive.
+    """
+
+    place: TracePosition
+    partition: TopicPartition
+    broker: int
+    code: int
+
+
+class ReassignmentWaits(NamedTuple):
+    """A reassignment waits for a broker that is not in the ISR."""
+
+    place: TracePosition
+    partition: TopicPartition
+    broker: int
+    isr: tuple[int, ...]
+
+
+_F = TypeVar("_F")
+Fact = Any
+MOST_STEPS = 12
+
+
+def chain_of(facts: TraceFacts, first: Fact) -> list[Fact]:
+    """Return the fact, its cause, the cause of that, and so on; the last one is where it began."""
+    chain, fact = [first], cause_of(facts, first)
+    while fact is not None and fact not in chain and len(chain) < MOST_STEPS:
+        chain.append(fact)
+        fact = cause_of(facts, fact)
+    return chain
+
+
+def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
+    """Return the cause of a fact; None if the chain begins with it, or if the record does not show it."""
+    find = CAUSES.get(type(fact))
+    return None if find is None else find(facts, fact)
+
+
+def last_before(found: Iterable[_F], place: TracePosition, run: str | None = None) -> _F | None:
+    """Return the last of these facts (sorted by time) up to a position, of a run if it is given."""
+    last = None
+    for each in found:
+        at: TracePosition = each.place  # type: ignore[attr-defined]
+        if at > place:
+            break
+        if run in (None, at.run):
+            last = each
+    return last
+
+
+# --------------------------------------------------------------------------------------------------- how a broker went
+
+
+def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerGone | None:
+    """Return since when a broker was gone for controllers at this position; None if it was alive or never seen."""
+    since: BrokersRead | None = None
+    for seen in facts.seen:
+        if seen.place > until:
+            break
+        if broker in seen.brokers:
+            since = None
+        elif since is None and any(broker in each.brokers for each in facts.seen if each.place < seen.place):
+            since = seen
+    if since is None:
+        return None
+    noticed = since.event.place if since.event is not None else since.place
+    gone = BrokerGone(since.place, broker, since.by, since.event, noticed)
+    end = _end_of_broker(facts, gone)
+    if isinstance(end, NodeRun) and end.ending == KILLED:
+        return gone._replace(late=max(noticed.at - end.place.at, 0.0))
+    return gone
+
+
+def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
+    """Return how the broker went: it failed, it was killed or stopped, or its session ended while it ran."""
+    noticed = gone.noticed
+    life = registered_life(facts, gone.broker, noticed)
+    if life is None:
+        return None
+    run = life.place.run
+    if life.end <= noticed.at + AT_ONCE and life.ending in (KILLED, STOPPED):
+        failed = last_before(facts.failed_nodes, life.place, run)
+        asked = last_before(facts.stops, life.place, run)
+        if life.end <= noticed.at or failed is not None or asked is not None:
+            return failed or life
+    stopping = last_before(facts.stops, noticed, run)
+    if stopping is not None:
+        return stopping
+    expired = [each for each in facts.sessions if each.place.run == run and each.state == "expired"]
+    near = [each for each in expired if each.place.at > noticed.at - AT_ONCE]
+    if near:
+        return near[0]
+    return RecordingGap(life.place, noticed.at - life.place.at)
+
+
+def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap | None:
+    """Return the time in which a node recorded nothing, if it overlaps this time."""
+    found = [each for each in facts.gaps if each.place.node == node and each.place.at >= begin and each.began <= end]
+    return found[-1] if found else None
+
+
+def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
+    """Return the injection of a fault of these kinds that was active at a node in this time.
+
+    Only the run of the node then counts: the removal of a fault is not recorded while its node is dead.
+    """
+    lives = [life for life in facts.lives if life.place.node == node and life.began <= end]
+    run = max(lives, key=lambda life: life.began).place.run if lives else ""
+    active: dict[str, NodeFaultChange] = {}
+    for each in facts.node_faults:
+        if each.place.run != run or each.fault not in kinds or each.place.at > end:
+            continue
+        if each.change == "injected":
+            active[each.fault] = each
+        elif each.change == "removed" and each.place.at < begin:
+            active.pop(each.fault, None)
+    return max(active.values(), key=lambda each: each.place, default=None)
+
+
+def _of_life(facts: TraceFacts, life: NodeRun) -> StopRequested | None:
+    return last_before(facts.stops, life.place, life.place.run) if life.ending == STOPPED else None
+
+
+def _of_failure(facts: TraceFacts, failure: NodeFailure) -> Fact | None:
+    run = failure.place.run
+    return last_before(facts.failed_disks, failure.place, run) or last_before(facts.taken_ids, failure.place, run)
+
+
+def _of_disk(facts: TraceFacts, failed: LogDirectoryFailed) -> NodeFaultChange | None:
+    return _injected(facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at)
+
+
+def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
+    """Return why a session expired: the node did not run, a test ended it, or it had no connection to ZooKeeper."""
+    place = changed.place
+    if changed.state != "expired":
+        return None
+    of_run = [each for each in facts.sessions if each.place.run == place.run and each.place < place]
+    suspended = of_run[-1] if of_run and of_run[-1].state == "suspended" else None
+    lost = suspended or changed
+    injected = _injected(facts, place.node, SESSION_FAULTS, place.at - AT_ONCE, place.at)
+    gap = last_before(facts.gaps, lost.place, place.run)
+    if gap is not None and lost.place.at - gap.place.at > AT_ONCE:
+        gap = None
+    if injected is None and gap is not None and _noticed_before(facts, place.node, lost.place):
+        return gap
+    return injected or suspended
+
+
+def _noticed_before(facts: TraceFacts, broker: int, place: TracePosition) -> bool:
+    """Return whether a controller got the event of a session's end before the broker lost its connection."""
+    noticed = [
+        after.event.place.at
+        for before, after in pairwise(facts.seen)
+        if broker in before.brokers and broker not in after.brokers and after.event is not None
+    ]
+    return bool(noticed) and min(noticed, key=lambda at: abs(at - place.at)) <= place.at
+
+
+def _of_gap(facts: TraceFacts, gap: RecordingGap) -> NodeFaultChange | None:
+    return _injected(facts, gap.place.node, ("pause",), gap.began - AT_ONCE, gap.began + AT_ONCE)
+
+
+# --------------------------------------------------------------------------------------------------------- partitions
+
+
+def before_of(facts: TraceFacts, state: StateWrite) -> StateWrite | None:
+    """Return the state before this one."""
+    before = None
+    for each in state_history(facts, state.partition):
+        if each.place == state.place and each.version == state.version:
+            return before
+        before = each
+    return None
+
+
+def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
+    """Return why a state was written: a follower lagged, a broker went or came, or an event asked for it."""
+    before = before_of(facts, state)
+    left = [broker for broker in before.isr if broker not in state.isr] if before is not None else []
+    if state.event is None and not state.read:
+        lagged = [each for each in facts.lagged if each.partition == state.partition and each.broker in left]
+        return last_before(lagged, state.place)
+    event = state.event
+    if event is not None and event.kind == "ControlledShutdownRequest" and event.about.isdigit():
+        stops = [each for each in facts.stops if each.place.node == int(event.about)]
+        return last_before(stops, event.place) or event
+    if before is not None:
+        moved = [before.leader] if before.leader not in (state.leader, NO_LEADER) else []
+        for broker in (*moved, *left):
+            failed = [each for each in facts.failed_disks if each.place.node == broker]
+            disk = last_before(failed, state.place)
+            gone = broker_gone(facts, broker, state.place)
+            if gone is not None:
+                return gone
+            if disk is not None and event is not None and event.kind in _DISK_EVENTS:
+                return disk
+        if before.leader == NO_LEADER:
+            came = _came(facts, state)
+            if came is not None:
+                return came
+    return event
+
+
+_DISK_EVENTS = ("LogDirEventNotification", "LeaderAndIsrResponseReceived")
+
+
+def _came(facts: TraceFacts, state: StateWrite) -> BrokerCame | None:
+    """Return the registration by which the new leader became electable."""
+    before: BrokersRead | None = None
+    came = None
+    for seen in facts.seen:
+        if seen.place > state.place:
+            break
+        if before is not None and seen.brokers.get(state.leader) not in (None, before.brokers.get(state.leader)):
+            came = BrokerCame(seen.place, state.leader, seen.by, seen.event)
+        before = seen
+    return came
+
+
+def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
+    """Return why a follower was behind: it ended, was suspended or slow, or could not reach its leader."""
+    place, broker, leader = lagged.place, lagged.broker, lagged.leader
+    begin = place.at - max(lagged.lag, lagged.caught_up_ago, 0.0) - AT_ONCE
+    lives = [each for each in facts.lives if each.place.node == broker and each.began <= place.at]
+    last = max(lives, key=lambda each: each.began, default=None)
+    if last is not None and last.end <= place.at:
+        return last_before(facts.failed_nodes, last.place, last.place.run) or last
+    fault = _injected(facts, broker, FOLLOWER_FAULTS, begin, place.at) or _injected(
+        facts, leader, FOLLOWER_FAULTS, begin, place.at
+    )
+    fetcher = f"broker-{broker}-"
+    returned = [
+        each
+        for each in facts.faults
+        if each.place.node == leader and each.client_id.startswith(fetcher) and begin <= each.place.at <= place.at
+    ]
+    gap = _gap(facts, broker, begin, place.at) or _gap(facts, leader, begin, place.at)
+    if fault is not None or gap is not None or returned:
+        return fault or gap or returned[0]
+    failed = [
+        each
+        for each in facts.failed_fetches
+        if each.place.node == broker and each.leader == leader and begin <= each.place.at <= place.at
+    ]
+    return failed[0] if failed else None
+
+
+def _of_truncation(facts: TraceFacts, cut: LogTruncation) -> StateWrite | None:
+    """Return the election that cost the records: the last unclean one before, else the last change of leader."""
+    changed = None
+    before: StateWrite | None = None
+    for state in state_history(facts, cut.partition):
+        if state.place > cut.place:
+            break
+        if before is not None and state.leader not in (NO_LEADER, before.leader):
+            unclean = state.leader not in before.isr
+            changed = state if unclean or changed is None else changed
+        before = state
+    return changed
+
+
+def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
+    """Return why a state was written; an election after a time without a leader continues with the loss of that one."""
+    before = before_of(facts, state)
+    if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
+        return since_without_leader(facts, before)
+    return _of_state(facts, state)
+
+
+def since_without_leader(facts: TraceFacts, state: StateWrite) -> StateWrite:
+    """Return the first state since which the partition has no leader."""
+    first = state
+    for each in reversed([each for each in state_history(facts, state.partition) if each.place <= state.place]):
+        if each.leader != NO_LEADER:
+            break
+        first = each
+    return first
+
+
+def _of_assignment(facts: TraceFacts, assigned: ReplicasAssigned) -> ControllerEvent | None:
+    return assigned.event
+
+
+def waits_for(facts: TraceFacts, partition: TopicPartition) -> ReassignmentWaits | None:
+    """Return the broker for which a reassignment waits."""
+    assigned, history = assignment_of(facts, partition), state_history(facts, partition)
+    if assigned is None or not (assigned.adding or assigned.removing):
+        return None
+    in_sync = history[-1].isr if history else ()
+    missing = [broker for broker in target_of(assigned) if broker not in in_sync]
+    return ReassignmentWaits(assigned.place, partition, missing[0], in_sync) if missing else None
+
+
+def _of_waiting(facts: TraceFacts, waits: ReassignmentWaits) -> Fact | None:
+    end = max((life.place for life in facts.lives), default=waits.place)
+    gone = broker_gone(facts, waits.broker, end)
+    if gone is not None:
+        return gone
+    failed = [each for each in facts.failed_fetches if each.place.node == waits.broker and each.place > waits.place]
+    return failed[0] if failed else assignment_of(facts, waits.partition)
+
+
+def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
+    if blocked.code != NONE:
+        failed = [each for each in facts.failed_disks if each.place.node == blocked.broker]
+        return last_before(failed, blocked.place)
+    end = max((life.place for life in facts.lives), default=blocked.place)
+    return broker_gone(facts, blocked.broker, end)
+
+
+def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
+    """Return the request for a deletion."""
+    asked = [each for each in facts.deletions if each.step == "asked" and set(each.topics) & set(step.topics)]
+    if step.step != "asked":
+        return last_before(asked, step.place) or step.event
+    return step.event
+
+
+# -------------------------------------------------------------------------------------------------------- controllers
+
+
+def _of_term(facts: TraceFacts, term: ControllerTermChanged) -> Fact | None:
+    """Return why a term began (the end of the one before) or ended."""
+    run, place = term.place.run, term.place
+    if term.epoch >= 0:
+        earlier = [each for each in facts.terms if each.place < place and each.epoch >= 0]
+        return end_of_term(facts, earlier[-1]) if earlier else None
+    life = next((each for each in facts.lives if each.place.run == run), None)
+    deleted = last_before(facts.deleted_controllers, place, run)
+    kind = term.event.kind if term.event is not None else ""
+    if "killed" in term.why:
+        return life
+    if kind == "ControllerShutdown" or "stopped" in term.why:
+        failure = last_before(facts.failed_nodes, place, run)
+        return failure or last_before(facts.stops, place, run) or life
+    if kind == "SessionExpired" or "session" in term.why:
+        return last_before([each for each in facts.sessions if each.state == "expired"], place, run)
+    if kind == "Reelect" and deleted is not None:
+        return deleted
+    return term.event
+
+
+def end_of_term(facts: TraceFacts, begun: ControllerTermChanged) -> ControllerTermChanged | None:
+    """Return the first end of this term that is recorded."""
+    for each in facts.terms:
+        if each.place.run == begun.place.run and each.place > begun.place:
+            return each if each.epoch < 0 else None
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------- clients
+
+
+def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
+    """Return what made a broker answer with an error: an injected fault, or what its code names."""
+    returned = [
+        each
+        for each in facts.faults
+        if (each.place.run, each.api, each.client_id) == (error.place.run, error.api, error.client_id)
+        and each.fault == "error"
+        and each.value == error.code
+    ]
+    injected = last_before(returned, error.place)
+    if injected is not None:
+        return injected
+    find = _CAUSES_OF_CODES.get(error.code)
+    return None if find is None else find(facts, error)
+
+
+def partition_of(text: str) -> TopicPartition | None:
+    """Return the partition with this name; None if it is not one."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number)) if topic and number.isdigit() else None
+
+
+def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+    """Return the write since which the ISR is smaller than min.insync.replicas."""
+    partition = partition_of(error.subject)
+    if partition is None:
+        return None
+    minimum = minimum_of(facts, partition, error.place)
+    since: StateWrite | None = None
+    for state in state_history(facts, partition):
+        if state.place > error.place:
+            break
+        small = len(state.isr) < minimum
+        since = (since or state) if small else None
+    return since
+
+
+def minimum_of(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> int:
+    """Return the last recorded min.insync.replicas of a partition."""
+    found = last_before([each for each in facts.minimums if each.partition == partition], until)
+    return 1 if found is None else found.replicas
+
+
+def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+    partition = partition_of(error.subject)
+    changed, leader = None, None
+    for state in state_history(facts, partition) if partition is not None else ():
+        if state.place <= error.place and state.leader != leader:
+            changed, leader = state, state.leader
+    return changed
+
+
+def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
+    """Return what raised the epoch of a producer."""
+    if error.batch is None:
+        return None
+    producer, epoch = error.batch.producer_id, error.batch.producer_epoch
+    return raised_epoch(facts, producer, epoch, error.place)
+
+
+def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePosition) -> Fact | None:
+    """Return the decision or InitProducerId that gave a producer id an epoch above this one."""
+    found: list[TransactionDecision | TransactionRequest] = [
+        *(each for each in facts.decisions if not each.loaded),
+        *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", NONE)),
+    ]
+    newer = [
+        each
+        for each in found
+        if each.producer_id == producer_id and each.producer_epoch > epoch and each.place <= until
+    ]
+    return min(newer, key=lambda each: each.place, default=None)
+
+
+def _rebalanced(facts: TraceFacts, error: ErrorAnswered) -> GroupStateChanged | None:
+    states = [
+        each
+        for each in facts.group_states
+        if each.group == error.group and each.state in ("PreparingRebalance", "Empty", "Dead")
+    ]
+    return last_before(states, error.place, error.place.run)
+
+
+def _coordinator_moved(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+    hosted = last_before([each for each in facts.hosted if each.group == error.group], error.place)
+    return None if hosted is None else _log_led(facts, hosted.log, error.place)
+
+
+def _disk_of(facts: TraceFacts, error: ErrorAnswered) -> LogDirectoryFailed | None:
+    return last_before(facts.failed_disks, error.place, error.place.run)
+
+
+_CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, ErrorAnswered], Fact | None]] = {
+    NOT_ENOUGH_REPLICAS: _isr_below_minimum,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
+    NOT_LEADER_OR_FOLLOWER: _leader_changed,
+    LEADER_NOT_AVAILABLE: _leader_changed,
+    FENCED_LEADER_EPOCH: _leader_changed,
+    KAFKA_STORAGE_ERROR: _disk_of,
+    INVALID_PRODUCER_EPOCH: _fenced,
+    PRODUCER_FENCED: _fenced,
+    ILLEGAL_GENERATION: _rebalanced,
+    UNKNOWN_MEMBER_ID: _rebalanced,
+    REBALANCE_IN_PROGRESS: _rebalanced,
+    NOT_COORDINATOR: _coordinator_moved,
+    COORDINATOR_NOT_AVAILABLE: _coordinator_moved,
+}
+"""Error code -> the function that finds its cause. Other errors are caused by the request itself."""
+
+
+def _of_group_state(facts: TraceFacts, changed: GroupStateChanged) -> Fact | None:
+    """Return the action of a member, or the load of the group, in the same event."""
+    same = changed.place.run, changed.place.event_id
+    actions = [
+        each
+        for each in facts.member_actions
+        if each.group == changed.group and (each.place.run, each.place.event_id) == same
+    ]
+    if actions:
+        return last_before(actions, changed.place)
+    return last_before([each for each in facts.hosted if each.group == changed.group], changed.place)
+
+
+def _of_hosted(facts: TraceFacts, hosted: GroupHosted) -> StateWrite | None:
+    return _log_led(facts, hosted.log, hosted.place)
+
+
+def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> StateWrite | None:
+    """Return the last change of the leader of a coordinator's partition."""
+    changed, before = None, None
+    for state in state_history(facts, log):
+        if state.place <= until and before is not None and before.leader != state.leader:
+            changed = state
+        before = state
+    return changed
+
+
+def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> TransactionRequest | None:
+    """Return the request that ended a transaction; None if its timeout did."""
+    if decision.loaded or not decision.api:
+        return None
+    name, api = decision.transactional_id, decision.api
+    asked = [each for each in facts.transaction_requests if (each.transactional_id, each.api) == (name, api)]
+    same = [each for each in asked if each.place.event_id == decision.place.event_id]
+    return same[-1] if same else last_before(asked, decision.place)
+
+
+def _of_transaction_request(facts: TraceFacts, request: TransactionRequest) -> Fact | None:
+    """Return what fenced the producer of a rejected request."""
+    if request.code not in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED):
+        return None
+    return raised_epoch(facts, request.producer_id, request.producer_epoch, request.place)
+
+
+CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
+    BrokerGone: _end_of_broker,
+    NodeRun: _of_life,
+    NodeFailure: _of_failure,
+    LogDirectoryFailed: _of_disk,
+    SessionChanged: _of_session,
+    RecordingGap: _of_gap,
+    StateWrite: _of_unclean,
+    FollowerLagged: _of_lag,
+    LogTruncation: _of_truncation,
+    ReplicasAssigned: _of_assignment,
+    ReassignmentWaits: _of_waiting,
+    DeletionBlocked: _of_blocked,
+    TopicDeletionStep: _of_step,
+    ControllerTermChanged: _of_term,
+    ErrorAnswered: _of_error,
+    GroupStateChanged: _of_group_state,
+    GroupHosted: _of_hosted,
+    TransactionDecision: _of_decision,
+    TransactionRequest: _of_transaction_request,
+}
+"""Kind of fact -> the function that finds its cause. Faults, requests and acts of operators have none."""

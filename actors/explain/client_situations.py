@@ -1,0 +1,185 @@
+"""The situations of transactions, consumer groups and producers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from actors.explain.causes import (
+    cause_of,
+)
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.situation import Seen, Situation, quiet
+from actors.explain.transaction_history import RETRIED
+from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    NONE,
+    REQUEST_TIMED_OUT,
+)
+from messages.error_names import name_of
+from messages.facts.declarations import (
+    ErrorAnswered,
+    TransactionDecision,
+    TransactionRequest,
+)
+
+# -------------------------------------------------------------------------------------------------------- transactions
+
+
+def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last rejected request or abort, if no transaction was committed after it."""
+    rejected = [each for each in facts.transaction_requests if each.transactional_id == name and _is_rejected(each)]
+    aborted = [
+        each
+        for each in facts.decisions
+        if each.transactional_id == name and not each.commit and each.api != "EndTxn" and not each.loaded
+    ]
+    troubles: list[TransactionRequest | TransactionDecision] = [*rejected, *aborted]
+    last = max(troubles, key=lambda each: each.place, default=None)
+    return None if last is None else Seen(last, since=last.place.at)
+
+
+def _is_rejected(request: TransactionRequest) -> bool:
+    return request.code not in (NONE, *RETRIED)
+
+
+def _last_decision(facts: TraceFacts, name: str) -> Seen | None:
+    decisions = [each for each in facts.decisions if each.transactional_id == name]
+    return Seen(decisions[-1], since=decisions[-1].place.at) if decisions else None
+
+
+def _last_request(facts: TraceFacts, name: str) -> Seen | None:
+    requests = [each for each in facts.transaction_requests if each.transactional_id == name]
+    return Seen(requests[-1], since=requests[-1].place.at) if requests else None
+
+
+# -------------------------------------------------------------------------------------------------------------- groups
+
+
+def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
+    """Return the last move of a group to another coordinator, if it is the last thing that happened to it."""
+    hosted = [each for each in facts.hosted if each.group == group]
+    if len(hosted) < 2 or hosted[-1].place.run == hosted[-2].place.run:
+        return None
+    begun = [each for each in facts.group_states if each.group == group and each.state == "PreparingRebalance"]
+    if begun and begun[-1].place > hosted[-1].place:
+        return None
+    return Seen(hosted[-1], {"broker": hosted[-1].place.node, "log": hosted[-1].log}, hosted[-1].place.at)
+
+
+def _commit_refused(facts: TraceFacts, group: str) -> Seen | None:
+    """Return the last refused commit of offsets, unless its client only has to try again."""
+    refused = [
+        each
+        for each in facts.errors
+        if each.group == group and each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
+    ]
+    if not refused:
+        return None
+    values = {"client": refused[-1].client_id, "code": name_of(refused[-1].code)}
+    return Seen(refused[-1], values, refused[-1].place.at)
+
+
+_RETRY = (COORDINATOR_LOAD_IN_PROGRESS, REQUEST_TIMED_OUT)
+
+
+def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
+    states = [each for each in facts.group_states if each.group == group]
+    changes = [
+        after
+        for before, after in pairwise([None, *states])
+        if after is not None
+        and (after.state == "PreparingRebalance" or (after.state == "Empty" and before is not None))
+        and (before is None or before.state != after.state)
+    ]
+    if not changes:
+        return None
+    times = sum(each.state == "PreparingRebalance" for each in changes)
+    words = "has no members" if changes[-1].state == "Empty" else "began its last rebalance"
+    return Seen(changes[-1], {"times": times, "what": words, "now": states[-1].state}, changes[-1].place.at)
+
+
+def _group_known(facts: TraceFacts, group: str) -> Seen | None:
+    hosted = [each for each in facts.hosted if each.group == group]
+    return Seen(None, {"broker": hosted[-1].place.node}, hosted[-1].place.at) if hosted else None
+
+
+# ----------------------------------------------------------------------------------------------------------- producers
+
+
+def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
+    """Return the refused produce requests of a producer, given by its client id, producer id or transactional id."""
+    producers = {each.producer_id for each in facts.transaction_requests if each.transactional_id == name}
+    return [
+        each
+        for each in facts.errors
+        if each.api == "Produce"
+        and (
+            each.client_id == name
+            or (each.batch is not None and (str(each.batch.producer_id) == name or each.batch.producer_id in producers))
+        )
+    ]
+
+
+def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
+    errors = produce_errors(facts, name)
+    if not errors:
+        return None
+    last = errors[-1]
+    same = [each for each in errors if (each.code, each.subject) == (last.code, last.subject)]
+    values = {"code": name_of(last.code), "partition": last.subject, "times": sum(each.times for each in same)}
+    return Seen(last, values, same[0].place.at, last.place.at)
+
+
+def _fault_met(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last fault that a test injected into a request of this client."""
+    met = [each for each in facts.faults if each.client_id == name]
+    return Seen(met[-1], {"times": len(met)}, met[-1].place.at) if met else None
+
+
+def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
+    """Return a refused produce request whose cause is the request itself."""
+    seen = _produce_refused(facts, name)
+    return seen if seen is not None and cause_of(facts, seen.fact) is None else None
+
+
+TRANSACTION = (
+    Situation(
+        _ended_badly,
+        "transactional id {subject} had trouble at {since}: {first}{why}",
+        True,
+        "Begin a new transaction.",
+    ),
+    Situation(_last_decision, "the last transaction of {subject} ended at {since}: {first}"),
+    Situation(_last_request, "the last request of {subject} was at {since}: {first}"),
+    Situation(quiet, "the trace has no request of transactional id {subject}"),
+)
+
+CONSUMER_GROUP = (
+    Situation(
+        _commit_refused,
+        "group {subject} refused offsets of client {client} at {since} ({code}){why}",
+        True,
+        "The member must join again; what it did not commit is read again.",
+    ),
+    Situation(_group_coordinator_moved, "broker {broker} coordinates group {subject} since {since}{why}"),
+    Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),
+    Situation(_group_known, "broker {broker} coordinates group {subject} since {since}, without a rebalance"),
+    Situation(quiet, "no node in this trace coordinates group {subject}"),
+)
+
+PRODUCER = (
+    Situation(
+        _produce_refused_itself,
+        "producer {subject} is refused {code} for {partition} since {since} ({times} times): {first}",
+        True,
+        "Correct the producer: the request itself is wrong.",
+    ),
+    Situation(
+        _produce_refused,
+        "producer {subject} was refused {code} for {partition} from {since} to {until} ({times} times){why}",
+        True,
+    ),
+    Situation(_fault_met, "a request of producer {subject} was not handled as usual at {since}: {first}", True),
+    Situation(_ended_badly, "producer {subject} had trouble at {since}: {first}{why}", True),
+    Situation(quiet, "the trace has no refused request of producer {subject}"),
+)

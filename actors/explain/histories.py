@@ -1,0 +1,100 @@
+"""Look up in the facts of a trace what was so when: states of partitions, assignments, deletions, lives of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from actors.explain.fact_gathering import TraceFacts
+from messages.cluster import TopicPartition
+from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, TopicDeletionStep, TracePosition
+
+
+def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
+    """Return the states of a partition in the order of their znode's versions.
+
+    If the topic was created again, only the states of the last one are returned. Of two equal states, the written one
+    is preferred to the one that was read.
+    """
+    deleted = deletions_of(facts, partition.topic)
+    states = [state for state in facts.written if state.partition == partition]
+    last = max((sum(each < state.place for each in deleted) for state in states), default=0)
+    found: dict[object, StateWrite] = {}
+    for state in states:
+        key = state.version if state.version >= 0 else state.place
+        if sum(each < state.place for each in deleted) == last and (key not in found or not state.read):
+            found[key] = state
+    return sorted(found.values(), key=lambda state: (state.version, state.place))
+
+
+def pending_deletion(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
+    """Return the steps that queued a topic for a deletion that has not ended."""
+    steps = [each for each in facts.deletions if topic in each.topics]
+    over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
+    return [each for each in steps[over:] if each.step == "queued"]
+
+
+def deletions_of(facts: TraceFacts, topic: str) -> list[TracePosition]:
+    """Return the positions at which the topic's znodes were removed."""
+    return [each.place for each in facts.deletions if each.step == "deleted" and topic in each.topics]
+
+
+def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
+    """Return the current assignment as first observed: the write that made it, if it is recorded.
+
+    Later events read or write the same assignment again.
+    """
+    since: ReplicasAssigned | None = None
+    for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
+        if since is not None and replicas_of(fact) != replicas_of(since):
+            break
+        since = fact
+    return since
+
+
+def replicas_of(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
+    """Return the replicas, and those that are added and removed."""
+    return assigned.replicas, assigned.adding, assigned.removing
+
+
+def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
+    """Return the last recorded assignment of each partition of a topic."""
+    latest = {fact.partition: fact for fact in facts.assigned if fact.partition.topic == topic}
+    return [latest[partition] for partition in sorted(latest)]
+
+
+def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
+    """Return the first state since which `what` has its current value."""
+    since = history[-1]
+    for state in reversed(history):
+        if what(state) != what(history[-1]):
+            break
+        since = state
+    return since
+
+
+def registered_life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
+    """Return the run of a broker whose registration a controller read last before this event; None if it is not
+    recorded.
+    """
+    lives = [each for each in facts.lives if each.place.node == broker and each.registered]
+    epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
+    for life in lives:
+        if epochs and epochs[-1] in dict(life.registered):
+            return life
+    registered = [each for each in lives if each.registered[0][1] <= noticed.at]
+    return max(registered, key=lambda each: each.registered[0][1], default=None)
+
+
+def target_of(assigned: ReplicasAssigned) -> list[int]:
+    """Return the replicas after the reassignment."""
+    return [broker for broker in assigned.replicas if broker not in assigned.removing]
+
+
+def ids(brokers: Sequence[int]) -> str:
+    """Return broker ids as text: [1, 2]."""
+    return f"[{', '.join(map(str, brokers))}]"
+
+
+def end_of_record(facts: TraceFacts) -> TracePosition:
+    """Return the last recorded position."""
+    return max((life.place for life in facts.lives), default=TracePosition(0.0, 0, "", 0))

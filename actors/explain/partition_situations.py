@@ -1,0 +1,397 @@
+"""The situations of partitions and topics; those that last come before those that are over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from actors.explain.causes import (
+    BrokerGone,
+    DeletionBlocked,
+    before_of,
+    broker_gone,
+    cause_of,
+    last_before,
+    minimum_of,
+    waits_for,
+)
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import (
+    assignment_of,
+    deletions_of,
+    end_of_record,
+    ids,
+    latest_assignments,
+    pending_deletion,
+    registered_life,
+    since_when,
+    state_history,
+    target_of,
+)
+from actors.explain.situation import Seen, Situation
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.error_codes import (
+    NONE,
+    NOT_CONTROLLER,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+from messages.error_names import name_of
+from messages.facts.declarations import (
+    ErrorAnswered,
+    LogTruncation,
+    RequestRefused,
+    StateWrite,
+    TracePosition,
+)
+
+# ---------------------------------------------------------------------------------------------------------- partitions
+
+
+def _refused_topic(facts: TraceFacts, topic: str) -> RequestRefused | None:
+    refused = [
+        each for each in facts.refused if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
+    ]
+    final = [each for each in refused if each.code != NOT_CONTROLLER]
+    return (final or refused)[-1] if refused else None
+
+
+def _never_created(facts: TraceFacts, topic: str) -> Seen | None:
+    known = any(each.partition.topic == topic for each in facts.assigned)
+    refused = None if known else _refused_topic(facts, topic)
+    return None if refused is None else Seen(refused, since=refused.place.at)
+
+
+def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
+    known = any(each.partition.topic == topic for each in facts.assigned)
+    return None if known else Seen(None)
+
+
+def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
+    """Return the last deletion, if nothing was assigned after it."""
+    over = deletions_of(facts, topic)
+    if not over or any(each.place > over[-1] for each in facts.assigned if each.partition.topic == topic):
+        return None
+    [step] = [each for each in facts.deletions if each.place == over[-1] and each.step == "deleted"][:1]
+    return Seen(step, {"topic": topic}, step.place.at)
+
+
+def _queued(facts: TraceFacts, topic: str) -> Seen | None:
+    queued = pending_deletion(facts, topic)
+    if not queued:
+        return None
+    blocked = _blocker(facts, topic, queued[0].place)
+    if blocked is None:
+        return Seen(queued[0], {"topic": topic, "what": "is being deleted"}, queued[0].place.at)
+    broker, partition = blocked.broker, blocked.partition
+    what = f"is not deleted, because replica {broker} of {partition} cannot be deleted"
+    return Seen(blocked, {"topic": topic, "what": what}, queued[0].place.at)
+
+
+def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBlocked | None:
+    """Return the replica that cannot be deleted."""
+    failed = [each for each in facts.undeleted if each.partition.topic == topic and each.place >= queued]
+    for each in latest_assignments(facts, topic):
+        for broker in each.replicas:
+            gone = broker_gone(facts, broker, end_of_record(facts))
+            if gone is not None:
+                return DeletionBlocked(max(queued, gone.place), each.partition, broker, NONE)
+    if failed:
+        return DeletionBlocked(failed[-1].place, failed[-1].partition, failed[-1].broker, failed[-1].code)
+    return None
+
+
+def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[TraceFacts, TopicPartition], Seen | None]:
+    """Return the function that finds a situation of a partition's topic."""
+    return lambda facts, partition: find(facts, partition.topic)
+
+
+def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    known = any(each.partition == partition for each in facts.assigned)
+    return None if known or state_history(facts, partition) else Seen(None)
+
+
+def _never_led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    assigned = assignment_of(facts, partition)
+    if assigned is None or state_history(facts, partition):
+        return None
+    return Seen(assigned, {"replicas": ids(assigned.replicas)}, assigned.place.at)
+
+
+def _no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    history = state_history(facts, partition)
+    if not history or history[-1].leader != NO_LEADER:
+        return None
+    since = since_when(history, lambda state: state.leader)
+    return Seen(since, {"isr": ids(history[-1].isr)}, since.taken)
+
+
+REFUSED = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[ErrorAnswered]:
+    return [
+        each
+        for each in facts.errors
+        if each.api == "Produce" and each.code in REFUSED and each.subject == str(partition)
+    ]
+
+
+def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool) -> Seen | None:
+    refused = _refused_produces(facts, partition)
+    if not refused:
+        return None
+    minimum = minimum_of(facts, partition, end_of_record(facts))
+    history = state_history(facts, partition)
+    if lasts != (bool(history) and len(history[-1].isr) < minimum):
+        return None
+    below = cause_of(facts, refused[-1])
+    isr = below.isr if isinstance(below, StateWrite) else ()
+    values = {
+        "times": sum(each.times for each in refused),
+        "code": name_of(refused[-1].code),
+        "size": len(isr),
+        "isr": ids(isr),
+        "minimum": minimum,
+    }
+    return Seen(refused[-1], values, refused[0].place.at, refused[-1].place.at)
+
+
+def _producers_are_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    return _producers_refused(facts, partition, lasts=True)
+
+
+def _producers_were_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    return _producers_refused(facts, partition, lasts=False)
+
+
+def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    """Return the last truncation after an unclean election."""
+    cuts = [each for each in facts.cuts if each.partition == partition and not 0 <= each.end <= each.to]
+    for cut in reversed(cuts):
+        elected = cause_of(facts, cut)
+        before = before_of(facts, elected) if isinstance(elected, StateWrite) else None
+        if isinstance(elected, StateWrite) and before is not None and elected.leader not in before.isr:
+            return Seen(cut, {"leader": elected.leader, "isr": ids(before.isr), "lost": _lost(cut)}, cut.place.at)
+    return None
+
+
+def _lost(cut: LogTruncation) -> str:
+    return f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
+
+
+def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    """Return since when a replica is out of the ISR."""
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    if not history or assigned is None:
+        return None
+    wanted = [each for each in assigned.replicas if each not in (*assigned.adding, *assigned.removing)]
+    missing = [broker for broker in wanted if broker not in history[-1].isr]
+    if not missing:
+        return None
+    left = since_when(history, lambda state: missing[0] in state.isr)
+    return Seen(left, {"broker": missing[0], "isr": ids(history[-1].isr)}, left.taken)
+
+
+def _reassigning(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    waits, assigned = waits_for(facts, partition), assignment_of(facts, partition)
+    if waits is None or assigned is None:
+        return None
+    return Seen(waits, {"broker": waits.broker, "target": ids(target_of(assigned))}, waits.place.at)
+
+
+def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    refused = last_before([each for each in facts.refused if each.subject == partition], end_of_record(facts))
+    return None if refused is None else Seen(refused, since=refused.place.at)
+
+
+def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    """Return the last time without a leader, also if only its controller had not noticed it yet."""
+    found: Seen | None = None
+    gap: StateWrite | None = None
+    for before, after in pairwise(state_history(facts, partition)):
+        if after.leader == NO_LEADER:
+            gap = gap or after
+        elif gap is not None:
+            found = Seen(gap, {"leader": after.leader}, _lost_at(facts, gap), after.taken)
+            gap = None
+        elif before.leader != after.leader and isinstance(cause_of(facts, after), BrokerGone):
+            found = Seen(after, {"leader": after.leader}, _lost_at(facts, after), after.taken)
+    return found
+
+
+def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
+    """Return when the leader before this state was lost: at its last record, else when the event came."""
+    before = before_of(facts, state)
+    noticed = state.event.place if state.event is not None else state.place
+    life = registered_life(facts, before.leader, noticed) if before is not None else None
+    return min(life.end, noticed.at) if life is not None else noticed.at
+
+
+def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    """Return the last time in which a replica was out of the ISR."""
+    found: Seen | None = None
+    left: dict[int, StateWrite] = {}
+    for before, after in pairwise(state_history(facts, partition)):
+        for broker in set(before.isr) - set(after.isr):
+            left[broker] = after
+        for broker in set(after.isr) - set(before.isr):
+            if broker in left:
+                shrunk = left.pop(broker)
+                found = Seen(shrunk, {"broker": broker, "isr": ids(after.isr)}, shrunk.taken, after.taken)
+    return found
+
+
+def _not_preferred(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
+        return None
+    since = since_when(history, lambda state: state.leader)
+    return Seen(since, {"leader": since.leader, "preferred": assigned.replicas[0]}, since.taken)
+
+
+def _leader_moved(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    history = state_history(facts, partition)
+    since = since_when(history, lambda state: state.leader) if history else None
+    if since is None or since is history[0]:
+        return None
+    return Seen(since, {"leader": since.leader}, since.taken)
+
+
+def _led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    history = state_history(facts, partition)
+    since = since_when(history, lambda state: state.leader)
+    return Seen(None, {"leader": since.leader, "isr": ids(history[-1].isr)}, since.taken)
+
+
+NEVER_CREATED = "topic {topic} was never created: at {since} {first}"
+GONE = "topic {topic} was deleted at {since}"
+QUEUED = "topic {topic} is queued for deletion since {since} and {what}{why}"
+
+
+def _named(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[TraceFacts, str], Seen | None]:
+    """Return the function that finds the same, with the topic's name for the verdict."""
+
+    def found(facts: TraceFacts, topic: str) -> Seen | None:
+        seen = find(facts, topic)
+        return None if seen is None else seen._replace(values={"topic": topic, **seen.values})
+
+    return found
+
+
+_OF_TOPICS = (
+    Situation(_named(_never_created), NEVER_CREATED, True),
+    Situation(_named(_unknown), "no node in this trace knows topic {topic}, and no request for it was refused"),
+    Situation(is_deleted, GONE),
+    Situation(_queued, QUEUED, True),
+)
+"""The situations of a whole topic, which its partitions share."""
+
+OF_PARTITIONS = (
+    Situation(
+        _no_leader,
+        "{subject} has no leader since {since}, because no replica in its ISR {isr} is alive{why}",
+        True,
+        "Start a broker of the ISR {isr}.",
+    ),
+    Situation(
+        _producers_are_refused,
+        "producers with acks=all are refused {code} for {subject} since {since} ({times} times): {size} of the"
+        " {minimum} replicas that min.insync.replicas requires are in its ISR {isr}{why}",
+        True,
+        "Bring replicas back into the ISR.",
+    ),
+    Situation(
+        _lost_records,
+        "{subject} lost records at {since}: broker {leader}, which was not in the ISR {isr}, was elected (unclean), and"
+        " {lost} were cut off{why}",
+        True,
+        "Send the lost records again; unclean.leader.election.enable=false prevents such losses.",
+    ),
+    Situation(
+        _reassigning,
+        "the reassignment of {subject} to {target} waits for broker {broker} since {since}{why}",
+        True,
+        "Start broker {broker}, or cancel the reassignment.",
+    ),
+    Situation(
+        out_of_sync,
+        "broker {broker} is out of the ISR {isr} of {subject} since {since}{why}",
+        True,
+        "Find out why broker {broker} does not fetch.",
+    ),
+    Situation(
+        _producers_were_refused,
+        "producers with acks=all were refused {code} for {subject} from {since} to {until} ({times} times): {size} of"
+        " the {minimum} replicas that min.insync.replicas requires were in its ISR {isr}{why}",
+    ),
+    Situation(
+        _was_without_leader,
+        "{subject} had no leader from {since} to {until} ({seconds:.1f} s), when broker {leader} was elected{why}",
+    ),
+    Situation(
+        _was_out_of_sync,
+        "broker {broker} was out of the ISR of {subject} from {since} to {until}{why}",
+    ),
+    Situation(
+        _not_preferred,
+        "broker {leader} leads {subject} since {since}, not the preferred broker {preferred}{why}",
+        True,
+        "Run kafka-actors leader-election, or wait for the periodic check.",
+    ),
+    Situation(_leader_moved, "broker {leader} leads {subject} since {since}{why}"),
+    Situation(_reassignment_refused, "a reassignment of {subject} was refused at {since}: {first}"),
+)
+
+NEVER_LED = Situation(
+    _never_led,
+    "{subject} never had a leader since it was created at {since}: no live broker was among its replicas {replicas}",
+    True,
+    "Start a broker of {replicas}.",
+)
+
+
+# ------------------------------------------------------------------------------------------------------------- topics
+
+
+def _worst(situation: Situation) -> Situation:
+    """Return the situation of a topic one of whose partitions is in this one."""
+
+    def find(facts: TraceFacts, topic: str) -> Seen | None:
+        for each in latest_assignments(facts, topic):
+            seen = situation.find(facts, each.partition)
+            if seen is not None:
+                return seen._replace(values={**seen.values, "subject": str(each.partition)})
+        return None
+
+    return situation._replace(find=find)
+
+
+def _grow_refused(facts: TraceFacts, topic: str) -> Seen | None:
+    refused = _refused_topic(facts, topic)
+    return None if refused is None else Seen(refused, since=refused.place.at)
+
+
+def _has_leaders(facts: TraceFacts, topic: str) -> Seen | None:
+    latest = latest_assignments(facts, topic)
+    return Seen(None, {"partitions": len(latest)}, latest[0].place.at)
+
+
+PARTITION = (
+    *(each._replace(find=_of_topic(each.find)) for each in _OF_TOPICS),
+    Situation(_partition_unknown, "no node in this trace knows {subject}"),
+    NEVER_LED,
+    *OF_PARTITIONS,
+    Situation(_led, "broker {leader} leads {subject} since {since}, and all replicas are in the ISR {isr}"),
+)
+
+TOPIC = (
+    *_OF_TOPICS,
+    *map(_worst, (NEVER_LED, *OF_PARTITIONS[:5])),
+    Situation(_grow_refused, "a request for {subject} was refused at {since}: {first}"),
+    *map(_worst, OF_PARTITIONS[5:]),
+    Situation(
+        _has_leaders,
+        "{subject} exists since {since}: all of its {partitions} partitions have leaders and full ISRs",
+    ),
+)

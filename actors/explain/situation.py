@@ -1,0 +1,32 @@
+"""A situation that `kafka-actors why` recognises: what shows it, its verdict, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from actors.explain.fact_gathering import TraceFacts
+
+
+class Seen(NamedTuple):
+    """A situation as the facts show it: the first step of its chain, the values of its verdict, and since when."""
+
+    fact: Any
+    values: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+    since: float = 0.0
+    until: float = 0.0
+
+
+class Situation(NamedTuple):
+    """A situation: the function that finds it, the template of its verdict, and what to do."""
+
+    find: Callable[[TraceFacts, Any], Seen | None]
+    verdict: str
+    lasts: bool = False
+    remedy: str = ""
+    """What to do if it lasts and the beginning of the chain has no remedy."""
+
+
+def quiet(facts: TraceFacts, subject: object) -> Seen | None:
+    """Find the last situation of each kind of subject: nothing is wrong, or nothing is recorded."""
+    return Seen(None)

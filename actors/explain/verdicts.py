@@ -1,0 +1,84 @@
+"""The verdict about a subject, and the chain of causes from what is seen to where it began.
+
+Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
+        that is found in the facts is the verdict.
+Rule 2: a verdict is one sentence: what is or was wrong, since when, and why (`{why}`: the text of the fact with
+        which the chain begins). A remedy follows if the situation lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
+from actors.explain.causes import (
+    chain_of,
+)
+from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTION
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.partition_situations import PARTITION, TOPIC
+from actors.explain.situation import Seen, Situation
+from actors.explain.step_texts import remedy_for, text_of
+from messages.facts.declarations import (
+    TracePosition,
+)
+
+SITUATIONS: dict[str, tuple[Situation, ...]] = {
+    "partition": PARTITION,
+    "topic": TOPIC,
+    "broker": BROKER,
+    "controller": CONTROLLER,
+    "transaction": TRANSACTION,
+    "consumer-group": CONSUMER_GROUP,
+    "producer": PRODUCER,
+    "cluster": CLUSTER,
+}
+"""Kind of subject -> its situations."""
+
+Clock = Callable[[float], str]
+"""Returns a time in seconds since 1970 as text."""
+
+
+class Step(NamedTuple):
+    """A step of the chain, with the position of the delivery that shows it."""
+
+    text: str
+    place: TracePosition
+
+
+class Verdict(NamedTuple):
+    """The verdict about a subject, and the chain from what is seen to where it began."""
+
+    text: str
+    steps: tuple[Step, ...] = ()
+
+
+NO_CAUSE = "; the trace does not show why"
+
+
+def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
+    """Return the verdict about a subject."""
+    for situation in SITUATIONS[about]:
+        seen = situation.find(facts, subject)
+        if seen is not None:
+            return _verdict(facts, situation, seen, str(subject), clock)
+    raise AssertionError(f"no situation fits {about} {subject}")  # the last one always does
+
+
+def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, clock: Clock) -> Verdict:
+    chain = [] if seen.fact is None else chain_of(facts, seen.fact)
+    values = {
+        "subject": subject,
+        "since": clock(seen.since),
+        "until": clock(seen.until),
+        "seconds": seen.until - seen.since,
+        "why": f", because {text_of(chain[-1])}" if len(chain) > 1 else NO_CAUSE,
+        "first": text_of(chain[0]) if chain else "",
+        **seen.values,
+    }
+    text = situation.verdict.format(**values) + "."
+    if situation.lasts:
+        remedy = (remedy_for(chain[-1]) if chain else "") or situation.remedy.format(**values)
+        text = f"{text} {remedy}".rstrip()
+    return Verdict(text, tuple(Step(text_of(fact), fact.place) for fact in chain))

@@ -1,0 +1,52 @@
+"""Format explanations as lines of text and as JSON; both have the same content.
+
+Rule 1: the verdict is the first line, the chain follows, then the questions with their lines.
+Rule 2: a line ends with the time, the node, and the options with which `kafka-actors replay DIR` stops at its delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from actors.trace.explanation import TraceExplanation, TraceLine
+
+Clock = Callable[[float], str]
+"""Returns a time in seconds since 1970 as text."""
+
+
+def explanation_lines(explanation: TraceExplanation, clock: Clock) -> Iterator[str]:
+    """Yield the lines of an explanation."""
+    yield explanation.verdict
+    for number, line in enumerate(explanation.chain):
+        yield f"  {'because ' if number else ''}{line_text(line, clock)}"
+    for question, lines in explanation.answers:
+        yield question
+        for line in lines:
+            yield f"  {line_text(line, clock)}"
+
+
+def line_text(line: TraceLine, clock: Clock) -> str:
+    """Return a line with the position that shows it."""
+    if line.at is None:
+        return line.text
+    return f"{line.text} [{clock(line.at)}, node {line.node}, --run {line.run} --until {line.seq}]"
+
+
+def explanation_json(explanation: TraceExplanation, clock: Clock) -> dict[str, Any]:
+    """Return an explanation as plain values."""
+    return {
+        "verdict": explanation.verdict,
+        "chain": [_plain(line, clock) for line in explanation.chain],
+        "answers": [
+            {"question": question, "lines": [_plain(line, clock) for line in lines]}
+            for question, lines in explanation.answers
+        ],
+    }
+
+
+def _plain(line: TraceLine, clock: Clock) -> dict[str, Any]:
+    text, at, node, run, delivery = line
+    if at is None:
+        return {"text": text}
+    return {"text": text, "time": clock(at), "at": at, "node": node, "run": run, "delivery": delivery}
