@@ -1,4 +1,4 @@
-"""Follow the traces of a running cluster: store new records as Parquet exactly once, and repeat the summary.
+"""Follow the traces of a running cluster: store new records as Parquet exactly once, and recompute the summary.
 
     KEPT/part-*.parquet      rows of `spark.columns`
     KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole

@@ -58,4 +58,4 @@ def subject_of(about: str, name: str) -> Any:
     try:
         return read(name)
     except ValueError:
-        raise ValueError(f"'{name}' is no {about}: it should be {form}") from None
+        raise ValueError(f"'{name}' is not a valid {about}: it should be {form}") from None

@@ -36,5 +36,6 @@ def _restore(run: Run, folder: Path) -> None:
     if not result.ok:
         reason = result.problem or "its replay differs from the trace (see `kafka-actors replay`)"
         raise TraceError(
-            f"run {run.header.run} has no payloads (trace.detail={run.header.detail}) and cannot be restored: {reason}"
+            f"run {run.header.run} was recorded without payloads (trace.detail={run.header.detail}), and a replay"
+            f" cannot restore them: {reason}"
         )

@@ -1,6 +1,10 @@
 """Example values for the placeholders of texts; samples of `tests.docs.surface` read like real output with them."""
 
 CONTEXTS: dict[str, dict[str, str]] = {
+    "contains no {wanted}": {"wanted": "recorded run of node 2"},
+    "have the class {self._path.actor}": {"', '.join(found[:5])": "BrokerChannelActor.7, BrokerChannelActor.9"},
+    "{line}: {error}": {"line": "goto 99999", "error": "the run has 4711 deliveries"},
+    "broker {id}: {self._failed": {"self._failed[id]": "the port 9092 is in use"},
     "[Partition {self.role.partition} broker": {"text": "Shrinking ISR from 1,2 to 1"},
     "Error loading transactions from": {
         "TRANSACTION_STATE": "__transaction_state",
@@ -16,7 +20,9 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "name": "'payments-1'",
         "error": "Ongoing is not before CompleteCommit",
     },
-    "Ignoring an invalid config of topic": {"error": "Invalid value -5 for configuration retention.ms"},
+    "Using the default instead of an invalid config of topic": {
+        "error": "Invalid value -5 for configuration retention.ms"
+    },
     "Dumping the flight recorder into": {"reason": "SIGUSR1"},
     "The flight recorder could not be dumped": {"failure": "No space left on device"},
     "Recording into": {
@@ -461,6 +467,15 @@ EXAMPLES = {
     r"n|end|moment|now": "4711",
     r"refused": "Number of partitions must be larger than 0.",
     r"znode": "/brokers/topics/orders",
+    r"about": "partition",
+    r"questions": "partition, topic, broker, controller",
+    r"form": "TOPIC-NUMBER, such as pay-0",
+    r"unfit|quoted": "orders-3,orders-4",
+    r"ratio": "0.25",
+    r"seq": "4711",
+    r"kept": "node0-1767225600-3f9a, node1-1767225600-77b2",
+    r"actor": "BrokerChannelActor",
+    r"breaks": "TopicChange, ControllerActor",
 }
 """The last name in a placeholder's expression -> an example value."""
 

@@ -84,6 +84,6 @@ def _is_valid(topic: str, entry: ConfigEntry) -> bool:
     try:
         check_config(entry)
     except InvalidConfig as error:
-        log.warning("Ignoring an invalid config of topic %s: %s", topic, error)
+        log.warning("Using the default instead of an invalid config of topic %s: %s", topic, error)
         return False
     return True
