@@ -8,6 +8,7 @@ Rule 2: the node registers again in every new session. Its controller joins the 
 Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
         controller after the last retry, or if ZooKeeper does not return the controller within a session timeout. It
         waits for nothing else: a start or registration in progress is dropped.
+Rule 4: `node_states` defines the handling of an event in each state.
 """
 
 from __future__ import annotations
@@ -34,7 +35,21 @@ from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
+from actors.core.illegal_transition import enter
 from actors.core.refusal import Refused
+from actors.node.node_states import (
+    LEAVING,
+    LOADING,
+    PREVIOUS,
+    REGISTERING,
+    RETRYING,
+    RUNNING,
+    STARTING,
+    STOPPING,
+    TABLES,
+    NodeAction,
+    NodeState,
+)
 from actors.runtime import FlowActor
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
@@ -42,7 +57,6 @@ from messages.events import ControllerShutdown, Reelect, SessionEstablished, Ses
 from messages.flow.conversation import Flow, ask
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
-    Advertise,
     BrokerEpoch,
     NodeFailed,
     NodeFaultInjected,
@@ -111,8 +125,8 @@ class NodeActor(FlowActor):
         self._generation = 0
         self._advertised: tuple[Endpoint, ...]
         """The current addresses of this broker (rule 2)."""
-        self._loaded: ReplicaManagerStarted | None = None
-        self._serving = False
+        self._state = STARTING
+        self._loaded = ReplicaManagerStarted()
         self._metadata_cache: ActorAddress | None = None
         self._controller: ActorAddress | None = None
         self._replica_manager: ActorAddress | None = None
@@ -122,8 +136,6 @@ class NodeActor(FlowActor):
         self._group_coordinator: ActorAddress | None = None
         self._transaction_coordinator: ActorAddress | None = None
         self._shutdown_attempts = 0
-        self._leaving = False
-        """Whether a controlled shutdown request is in progress."""
         self._correlation_id = 0
 
     @property
@@ -156,33 +168,46 @@ class NodeActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """Return the flow of each event of a node."""
         match message:
-            case SessionEstablished(generation):
-                self._generation = generation
-                return self._enter()
             case SessionExpired():
                 return None
-            case ReplicaManagerStarted():
-                self._loaded = message
-                return self._serve(message)
-            case Advertise(listeners):
-                return self._advertise(listeners)
             case ReplicaManagerFailed(reason):
                 self.send(self._start.process, NodeFailed(reason))
                 return None
-            case StopNode():
+            case SessionEstablished(generation):
+                self._generation = generation
+        table = TABLES.get(type(message))
+        if table is None:
+            return super().flow(message)
+        match table[self._state]:
+            case NodeAction.JOIN:
+                return self._join()
+            case NodeAction.SERVE:
+                return self._serve(message)
+            case NodeAction.REJOIN:
+                return self._rejoin()
+            case NodeAction.STORE:
+                self._apply(message.listeners)
+            case NodeAction.ADVERTISE:
+                return self._advertise(message.listeners)
+            case NodeAction.LEAVE:
                 return self._shut_down()
-        return super().flow(message)
+            case NodeAction.STOP:
+                self._stopped()
+        return None
+
+    def _enter(self, state: NodeState) -> None:
+        self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
 
     def preempts(self, message: Message) -> bool:
         """Return whether an event drops the current ones. An expired session does, because its requests fail and
         SessionEstablished follows. So does a stop."""
-        return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and not self._leaving)
+        return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and self._state is not LEAVING)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Keep the effects of dropped events: the loaded logs, and the request to stop."""
         for message, _ in dropped:
             if isinstance(message, ReplicaManagerStarted):
-                self._loaded = message
+                self._load(message)
             elif isinstance(message, StopNode):
                 self._stopped()
 
@@ -195,13 +220,11 @@ class NodeActor(FlowActor):
             reason = f"{type(event).__name__} failed with {type(error).__name__} ({error})"
             self.send(self._start.process, NodeFailed(reason))
 
-    def _enter(self) -> Flow[None] | None:
-        """Continue the start in a new session from where it was (rule 2)."""
-        if self._serving:
-            return self._rejoin()
-        if self._loaded is not None:
-            return self._serve(self._loaded)
-        return self._join() if self._metadata_cache is None else None
+    def _load(self, started: ReplicaManagerStarted) -> None:
+        """Store the loaded logs: the node registers next, in this session or in a new one."""
+        if self._state is LOADING:
+            self._loaded = started
+            self._enter(REGISTERING)
 
     def _join(self) -> Flow[None]:
         """Begin the start in the first session: create the persistent paths, read the cluster id, and create the
@@ -213,6 +236,7 @@ class NodeActor(FlowActor):
         if "broker" in start.settings.roles:
             (own,) = (yield from ask(GetBrokerConfigs((str(start.settings.node_id),)))).brokers
             self._apply(dict(own.entries).get(ADVERTISED_LISTENERS))
+        self._enter(LOADING)
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
         topic_creation: ActorAddress | None = None
         if "broker" in start.settings.roles:
@@ -280,8 +304,7 @@ class NodeActor(FlowActor):
                 ),
             )
         else:
-            self._loaded = ReplicaManagerStarted()
-            yield from self._serve(self._loaded)
+            yield from self._serve(ReplicaManagerStarted())
 
     def _create_verifier(self, metadata_cache: ActorAddress, finder: ActorAddress) -> ActorAddress | None:
         """Create the actor that verifies transactions, unless verification is disabled."""
@@ -294,9 +317,15 @@ class NodeActor(FlowActor):
         self.send(verifier, StartTransactionVerifier(start.settings.node_id, timeout_ms, *actors))
         return verifier
 
-    def _serve(self, started: ReplicaManagerStarted) -> Flow[None]:
-        """Register after the logs are loaded, then serve clients and let the controller join the election."""
-        start = self._start
+    def _serve(self, event: Message) -> Flow[None]:
+        """Register after the logs are loaded, then serve clients and let the controller join the election.
+
+        Args:
+            event: ReplicaManagerStarted, or SessionEstablished if the session of the first registration expired.
+        """
+        if isinstance(event, ReplicaManagerStarted):
+            self._load(event)
+        start, started = self._start, self._loaded
         if started.refused:
             self.send(start.process, NodeFailed(started.refused))
             return
@@ -331,7 +360,7 @@ class NodeActor(FlowActor):
         self.send(start.listener, ServeClients(handler, self._partition_requests, self._replica_manager))
         if self._controller is not None:
             self.send(self._controller, Startup())
-        self._serving = True
+        self._enter(RUNNING)
         self.send(start.process, NodeReady(epoch, self._cluster_id))
         yield from self._look_for_the_controllers_listener()
 
@@ -406,22 +435,22 @@ class NodeActor(FlowActor):
         """Apply changed advertised listeners: update the registration; the controller notifies all brokers."""
         before = self._advertised
         self._apply(said)
-        if self._serving and self._advertised != before:
+        if self._advertised != before:
             yield from ask(UpdateBroker(*self._registration()))
 
     def _shut_down(self) -> Flow[None]:
         """Try a controlled shutdown once. Then stop, or wait for the next try."""
         settings = self._settings
-        if self._replica_manager is not None and self._serving and settings.controlled_shutdown_enable:
+        if self._replica_manager is not None and settings.controlled_shutdown_enable:
             if self._shutdown_attempts == 0:
                 self.send(self._replica_manager, ShuttingDown())
             self._shutdown_attempts += 1
-            self._leaving = True
-            try:
-                relieved = yield from self._ask_to_be_relieved()
-            finally:
-                self._leaving = False
+            self._enter(LEAVING)
+            relieved = yield from self._ask_to_be_relieved()
+            if self._state is STOPPING:
+                return
             if not relieved and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
+                self._enter(RETRYING)
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
                 self.wakeupAfter(backoff, NEXT_TRY)
                 return
@@ -469,6 +498,7 @@ class NodeActor(FlowActor):
         return next((e for e in endpoints if e.listener == self._settings.inter_broker_listener_name), None)
 
     def _stopped(self) -> None:
+        self._enter(STOPPING)
         if self._controller is not None:
             self.send(self._controller, ControllerShutdown())
         self.send(self._start.process, NodeStopped())

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from actors.core.controller import partition_state_machine, replica_state_machine
 from actors.core.controller.states import Table
 from actors.core.coordinator import group_states
-from actors.core.coordinator.group_states import GroupState
 from actors.core.transaction import transaction_states
-from actors.core.transaction.transaction_states import TransactionState
+from actors.node import node_states
 from messages.error_names import NAMES
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "state-machines.md"
@@ -49,6 +49,15 @@ state is pending.
 ```mermaid
 stateDiagram-v2"""
 
+NODES = """\
+## Nodes
+
+The tables are in `actors/node/node_states.py`. `BackingOff` is the time until the next request for a
+controlled shutdown. While such a request is pending, all other events wait for its end.
+
+```mermaid
+stateDiagram-v2"""
+
 
 def document() -> str:
     """The whole file."""
@@ -57,8 +66,9 @@ def document() -> str:
             HEAD,
             *_section("Partitions", partition_state_machine.TABLE),
             *_section("Replicas", replica_state_machine.TABLE),
-            *_groups(),
-            *_transactions(),
+            *_requests(GROUPS, "request", group_states.PREVIOUS, group_states.TABLES),
+            *_requests(TRANSACTIONS, "request", transaction_states.PREVIOUS, transaction_states.TABLES),
+            *_requests(NODES, "event", node_states.PREVIOUS, {e.__name__: t for e, t in node_states.TABLES.items()}),
         ]
     )
 
@@ -79,31 +89,21 @@ def _section(title: str, table: Table) -> Iterator[str]:
     yield ""
 
 
-def _groups() -> Iterator[str]:
-    yield GROUPS
-    for state, previous in group_states.PREVIOUS.items():
+def _requests(
+    intro: str, what: str, previous_of: Mapping[Any, Collection[Any]], tables: Mapping[str, Mapping[Any, Any]]
+) -> Iterator[str]:
+    yield intro
+    for state, previous in previous_of.items():
         yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
     yield "```\n"
-    yield f"| request | {' | '.join(state.value for state in GroupState)} |"
-    yield f"| --- |{' --- |' * len(GroupState)}"
-    for request, table in group_states.TABLES.items():
-        yield f"| {request} | {' | '.join(_cell(table[state]) for state in GroupState)} |"
+    yield f"| {what} | {' | '.join(state.value for state in previous_of)} |"
+    yield f"| --- |{' --- |' * len(previous_of)}"
+    for request, table in tables.items():
+        yield f"| {request} | {' | '.join(_cell(table[state]) for state in previous_of)} |"
     yield ""
 
 
-def _transactions() -> Iterator[str]:
-    yield TRANSACTIONS
-    for state, previous in transaction_states.PREVIOUS.items():
-        yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
-    yield "```\n"
-    yield f"| request | {' | '.join(state.value for state in TransactionState)} |"
-    yield f"| --- |{' --- |' * len(TransactionState)}"
-    for request, table in transaction_states.TABLES.items():
-        yield f"| {request} | {' | '.join(_cell(table[state]) for state in TransactionState)} |"
-    yield ""
-
-
-def _cell(said: int | group_states.GroupAction | transaction_states.TransactionAction) -> str:
+def _cell(said: Any) -> str:
     return f"{NAMES[said]} ({said})" if isinstance(said, int) else said.value
 
 

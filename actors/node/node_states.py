@@ -1,0 +1,78 @@
+"""The states of a node, and tables of how each state handles an event (broker.md 7.1, 7.5).
+
+Rule 1: A state is entered only from the states that `PREVIOUS` contains.
+Rule 2: The handling of an event is a table cell. While a controlled shutdown is pending, events wait for its end; an
+        expired session ends it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from messages.events import SessionEstablished
+from messages.node import Advertise, ReplicaManagerStarted, StopNode
+
+
+class NodeState(enum.Enum):
+    """The state of a node, after Kafka's `BrokerStates`."""
+
+    STARTING = "Starting"
+    LOADING = "LoadingLogs"
+    REGISTERING = "Registering"
+    RUNNING = "Running"
+    LEAVING = "PendingControlledShutdown"
+    RETRYING = "BackingOff"
+    STOPPING = "ShuttingDown"
+
+
+STARTING, LOADING, REGISTERING, RUNNING, LEAVING, RETRYING, STOPPING = NodeState
+
+PREVIOUS: Mapping[NodeState, tuple[NodeState, ...]] = {
+    STARTING: (),
+    LOADING: (STARTING,),
+    REGISTERING: (LOADING,),
+    RUNNING: (REGISTERING,),
+    LEAVING: (RUNNING, RETRYING),
+    RETRYING: (LEAVING,),
+    STOPPING: tuple(NodeState),
+}
+"""State -> states from which it can be entered."""
+
+
+class NodeAction(enum.Enum):
+    """The handling of an event; the value is its description for the documentation."""
+
+    IGNORE = "nothing"
+    JOIN = "creates the broker's actors"
+    SERVE = "registers, serves clients and joins the election"
+    REJOIN = "registers again and joins the election"
+    STORE = "stores the listeners"
+    ADVERTISE = "stores the listeners and updates the registration"
+    LEAVE = "requests a controlled shutdown if it is enabled, else stops"
+    STOP = "stops"
+
+
+_STARTS, _SERVES = (STARTING, LOADING, REGISTERING), (RUNNING, RETRYING)
+_IGNORED = dict.fromkeys(NodeState, NodeAction.IGNORE)
+
+TABLES: Mapping[type, Mapping[NodeState, NodeAction]] = {
+    SessionEstablished: {
+        **_IGNORED,
+        **dict.fromkeys(_SERVES, NodeAction.REJOIN),
+        STARTING: NodeAction.JOIN,
+        REGISTERING: NodeAction.SERVE,
+    },
+    ReplicaManagerStarted: {**_IGNORED, LOADING: NodeAction.SERVE},
+    Advertise: {
+        **_IGNORED,
+        **dict.fromkeys(_STARTS, NodeAction.STORE),
+        **dict.fromkeys(_SERVES, NodeAction.ADVERTISE),
+    },
+    StopNode: {
+        **_IGNORED,
+        **dict.fromkeys(_STARTS, NodeAction.STOP),
+        **dict.fromkeys(_SERVES, NodeAction.LEAVE),
+    },
+}
+"""Event -> its handling by state."""
