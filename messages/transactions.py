@@ -291,9 +291,10 @@ class VerificationRequest(NamedTuple):
 
 @message
 class Verify:
-    """A message to the actors that verify transactions; each requesting actor receives TransactionVerified.
+    """A message to the verifying actors: check whether partitions are in the open transactions of producers.
 
-    The actors are TransactionVerifierActor and VerificationSenderActor.
+    It goes to TransactionVerifierActor and VerificationSenderActor. The actor that requested a verification receives
+    TransactionVerified.
     """
 
     verifications: tuple[VerificationRequest, ...]

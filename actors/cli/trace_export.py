@@ -37,10 +37,12 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option(
-    "--node", type=int, help="Only the runs of this node. Selects the node whose --delivery a diagram begins with."
+    "--node",
+    type=int,
+    help="Only the runs of this node. For --mermaid: the node to which the number in --delivery belongs.",
 )
 @click.option(
-    "--run", "name", help="Only the run with this id. Selects the run whose --delivery a diagram begins with."
+    "--run", "name", help="Only the run with this id. For --mermaid: the run to which the number in --delivery belongs."
 )
 @click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
 @click.option("--no-facts", is_flag=True, help="Leave the facts, such as a change of leader, out of a Perfetto export.")

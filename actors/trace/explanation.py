@@ -108,7 +108,9 @@ def explain(
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} is not one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
-        raise ValueError(f"{about} needs a name" if name is None else f"{about} has no name")
+        raise ValueError(
+            f"why({about!r}) needs the name of the {about}" if name is None else f"why({about!r}) takes no name"
+        )
     subject = None if name is None else subject_of(about, str(name))
     with with_payloads(runs) as complete:
         facts = gather(complete, subject if isinstance(subject, TopicPartition) else None, until)

@@ -90,7 +90,9 @@ class StatePartReader:
         try:
             return self._read(self._ref.actor)
         except UnstorableValue as error:
-            raise BadPath(f"{self._path} cannot be printed after delivery {base.n}: {error}") from error
+            raise BadPath(
+                f"the state {self._path} cannot be printed as it was after delivery {base.n}: {error}"
+            ) from error
 
     def _read(self, actor: Any) -> Any:
         thing: Any = actor
