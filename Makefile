@@ -101,7 +101,7 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@
 
-vocabulary: install ## count what docs/contributing/style.md replaces, and lower the permitted counts
+vocabulary: install ## print the lines with words that docs/contributing/style.md replaces
 	$(BIN)/python -m tests.docs.vocabulary
 
 apache: $(APACHE)/.complete $(STREAMS)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)

@@ -1,6 +1,6 @@
 """Frozen time: one hand moves a base's virtual clock and the wall clock that freezegun shows.
 
-Actors are told the time by their base; code at the rim (a gateway, a log line, a znode's timestamp) asks the wall
+Actors get the time from their base; code at the rim (a gateway, a log line, a znode's timestamp) asks the wall
 clock. A test of a backoff, a session or a timer rule wants both to move together:
 
     def test_backoff(frozen: FrozenTime) -> None:
@@ -45,7 +45,7 @@ class _Mirrored(VirtualClock):
 
 
 class FrozenTime:
-    """Time in the hand of a test: `clock` for bases, the wall clock for everybody else, always the same moment."""
+    """Time under a test's control: `clock` for bases and the wall clock for other code, always equal."""
 
     def __init__(self, wall: FrozenDateTimeFactory) -> None:
         self.clock = _Mirrored(wall)

@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 60.0
 class PatientZooKeeperClient(KazooClient):
     """Its reads are asked again where the server kept it waiting, or its session is over: the test is not about it.
 
-    Writes are not: whoever writes says what a second time means.
+    Writes are not: the caller of a write decides about retries.
     """
 
     def __init__(self, hosts: str) -> None:

@@ -112,7 +112,7 @@ class Processes:
     def begin(self) -> None:
         """Start all, the first of the controllers before the others."""
         self.start(CONTROLLERS[0])
-        assert self.until(lambda: self.exists(paths.CONTROLLER), 60), "nobody is the controller"
+        assert self.until(lambda: self.exists(paths.CONTROLLER), 60), "no node is the controller"
         others = [node_id for node_id in NODES if node_id != CONTROLLERS[0]]
         for node_id in others:
             self.start(node_id)
@@ -210,7 +210,7 @@ class Processes:
         transaction.commit()
 
     def ask_controller(self, request: Message) -> None:
-        """Ask whoever is controller; nobody waits for the answer."""
+        """Send a request to the controller, without waiting for the response."""
         data = self.zookeeper.read(paths.CONTROLLER).data
         if data:
             client = WireClient("127.0.0.1", self.ports[decode_controller(paths.CONTROLLER, data)])

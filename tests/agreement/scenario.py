@@ -3,9 +3,9 @@
 Rule 1: a scenario is a text. Above the line: the steps, those on one line (`;`) one right after the other; after each
         line the cluster comes to rest. Below it: each line again, with what it changed in ZooKeeper and in the logs,
         and what is otherwise in the end than at the beginning: as Apache Kafka 3.9.1 did it, alone.
-Rule 2: a step is a deed of the simulation (`actors.simulation.actions`), or stands beside them in `STEPS`. It takes
+Rule 2: a step is an action of the simulation (`actors.simulation.actions`), or an entry of `STEPS`. It takes
         words, and a stage (`tests.agreement.stage`) on which it is done: all kinds of clusters take the same steps.
-        `@` stands for the scenario's name and a hyphen: no two have topics of the same name, for where 3.9.1 once had
+        `@` is the scenario's name and a hyphen: no two have topics of the same name, for where 3.9.1 once had
         trouble in deleting a topic, it does not delete the next one of that name (trap T14).
 Rule 3: nodes 0, 1 and 2 hold the replicas. 3 and 4 are there to be controllers, and 3 is when a scenario begins.
 """
@@ -55,7 +55,7 @@ PATIENCE = 90.0
 """Seconds in which a cluster comes to what it should be."""
 
 QUIET = 40
-"""Looks that find a cluster as it was, when it is at rest and nobody knows what it should come to."""
+"""Number of equal looks after which a cluster counts as idle, if its expected state is unknown."""
 
 NONE_TEXT = 99
 """Who holds the controller's office while no controller shall be elected."""
@@ -165,7 +165,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "ask-elect": _ask_elect,
     "produce": _produce,
 }
-"""What may stand in a scenario: its first word -> what it does on a stage with the other words."""
+"""The steps of scenarios: first word -> the function that runs the step on a stage with the other words."""
 
 
 # ---------------------------------------------------------------------------------------------------- scenarios
@@ -194,7 +194,7 @@ class Scenario:
         return "".join(f"{each}\n" for each in said)
 
     def changes(self) -> list[tuple[str, ...]]:
-        """What `told` told. Raises ValueError where that is not of these lines."""
+        """The changes in the outcome. Raises ValueError if it does not belong to these lines."""
         found: list[list[str]] = []
         for line in self.outcome.splitlines():
             if line.startswith("  "):
@@ -248,7 +248,7 @@ class Play:
     def check(self, falling: float | None = None) -> None:
         """Play it all, and come to what Apache came to, after each line. Raises Disagreement.
 
-        `falling`: so many seconds after each line the controller is killed, and the other one elected. Then what tells
+        `falling`: seconds after each line at which the controller is killed, and the other one elected. Then what shows
         how far the first one had come is not compared: epochs, who is controller, and before the end the topics that
         are to be deleted, for a new controller does not begin with those of which a replica is down.
         """

@@ -1,4 +1,4 @@
-"""The stage on paper: the simulator's cluster, and a scenario played on it."""
+"""The simulated stage: the simulator's cluster, and a scenario that runs on it."""
 
 from __future__ import annotations
 

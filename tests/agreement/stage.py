@@ -1,4 +1,4 @@
-"""What a scenario is played on: five nodes, of whatever kind, with what the simulation's deeds take of a cluster."""
+"""What a scenario is played on: five nodes, of whatever kind, with the methods that the simulation's actions use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BROKERS = (0, 1, 2)
 CONTROLLERS = (3, 4)
 NODES = (*BROKERS, *CONTROLLERS)
 ROLES = (("broker",), ("broker", "controller"))
-"""Of our nodes: of who holds replicas, and of who is there to be controller."""
+"""The roles of our nodes: those with replicas, and those that may be controller."""
 
 SETTINGS: dict[str, object] = {
     "auto_leader_rebalance_enable": "false",
@@ -25,17 +25,17 @@ SETTINGS: dict[str, object] = {
     "replica_lag_time_max_ms": 60_000,
     "zookeeper_session_timeout_ms": 60_000,
 }
-"""Of every node, Kafka's names with underscores: nothing happens by itself, a node may stand still for a while, and
+"""Of every node, Kafka's names with underscores: nothing happens by itself, a node may be suspended for a while, and
 what is tried again is tried soon."""
 
 
 class ZooKeeper(Protocol):
-    """ZooKeeper, as somebody reads it who has waited for everything before."""
+    """ZooKeeper, read after all earlier writes."""
 
     up: bool
 
     def read(self, path: str) -> Znode:
-        """A node's data; None where there is no such node."""
+        """A node's data; None if it does not exist."""
         ...
 
     def walk(self, top: str = "/") -> Iterable[tuple[str, bytes | None]]:
@@ -81,7 +81,7 @@ class Stage(Protocol):
         ...
 
     def call(self, node_id: int, request: Message) -> Message | None:
-        """The node's answer to a client's request; None where there is none."""
+        """The node's answer to a client's request; None without a response."""
         ...
 
     def run(self, seconds: float) -> None:
@@ -89,5 +89,5 @@ class Stage(Protocol):
         ...
 
     def until(self, good: Callable[[], bool], seconds: float) -> bool:
-        """Let time pass until `good()`, looking now and then; whether it came to that in so many seconds."""
+        """Let time pass until `good()`, checked now and then; return whether that happened in time."""
         ...

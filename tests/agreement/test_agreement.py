@@ -1,4 +1,4 @@
-"""On paper, on processes of ours and beside Apache's, clusters do what Apache's own did: after each line of a scenario.
+"""Simulated clusters, our processes, and mixed clusters do what Apache's did, after each line of a scenario.
 
 The long form, all scenarios on all kinds of clusters, is a soak (`tests/soak/test_agreement.py`).
 """
@@ -141,7 +141,7 @@ def test_no_znode_is_left_behind(scenario: Scenario) -> None:
 
 
 def test_every_situation_of_a_deletion_has_its_scenario() -> None:
-    """But a replica's error, which needs a broker that answers as told, and a broken disk (tests/scenarios)."""
+    """But a replica's error, which needs a scripted broker, and a broken disk (tests/scenarios)."""
     said = "".join(scenario.above for scenario in SCENARIOS)
     assert [row for row in situations() if f'"{row}"' not in said] == ["StopReplica partition error"]
 
@@ -154,7 +154,7 @@ PATH = "/brokers/topics/t/partitions/0/state"
 
 
 def test_a_tree_without_clocks_and_machines() -> None:
-    """Controllers are counted from the beginning, an ISR is a set, and nodes are numbered by nobody."""
+    """Controllers are counted from the beginning, an ISR is a set, and nodes have no fixed numbers."""
     one = tree([(PATH, STATE % (7, 3, b"2,1")), ("/isr_change_notification/isr_change_0000000003", b"{}")], 7)
     assert one == {
         PATH: '{"controller_epoch": 0, "isr": [1, 2], "leader": 1, "leader_epoch": 3, "version": 1}',

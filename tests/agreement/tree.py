@@ -96,7 +96,7 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, 
 
 
 def changed(before: Mapping[str, str], lines: Iterable[str]) -> dict[str, str]:
-    """What `difference` told of, done to `before`."""
+    """The differences, applied to `before`."""
     now = dict(before)
     for line in lines:
         path, _, held = line.partition(" ")
@@ -108,7 +108,7 @@ def changed(before: Mapping[str, str], lines: Iterable[str]) -> dict[str, str]:
 
 
 def without_terms(nodes: Mapping[str, str]) -> dict[str, str]:
-    """The same, whoever was the controller, and how often leaders were elected."""
+    """The same without the controller's id and epoch, and without the leader epochs."""
     kept = {path: held for path, held in nodes.items() if path not in (paths.CONTROLLER, paths.CONTROLLER_EPOCH)}
     return {path: _TERMS.sub("", held) for path, held in kept.items()}
 

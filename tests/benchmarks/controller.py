@@ -103,7 +103,7 @@ class Scene:
         self._write(self._znodes("create", ""))
 
     def reset(self, leads: int = 0) -> None:
-        """The first replicas lead, or those at that place, all are in sync; whoever is elected next learns of it."""
+        """The first replicas lead, or those at that place, all are in sync; the next controller reads it."""
         self.epoch += 1000
         self._write(self._znodes("set_data", "/state", leads))
 
@@ -322,11 +322,11 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
     "preferred": Scene.preferred,
     "reassign": Scene.reassign,
 }
-"""In this order; whoever returns was lost before."""
+"""In this order: a broker returns after it was lost."""
 
 
 def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
-    """Whether requests of a kind for so many partitions have arrived."""
+    """Whether requests of a kind for this number of partitions have arrived."""
     return lambda arrivals: sum(each.partitions for each in arrivals if each.kind == kind) >= partitions
 
 

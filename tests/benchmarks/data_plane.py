@@ -6,7 +6,7 @@ Rule 2: rounds are interleaved, and a ratio is the median of the rounds' ratios:
         peers alike. Apache's brokers run with the settings of its own start script, and are warmed first.
 Rule 3: ours are traced, as they always are.
 
-`--cases big,one` takes some cases, `--rounds N` so many rounds (5), `--warm N` so many records for Apache first (10 M).
+`--cases big,one` takes some cases, `--rounds N` N rounds (5), `--warm N` N records for Apache first (10 M).
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def tell(name: str, rounds: list[dict[str, float]]) -> None:
     less = bool(CASES[name].rate)
     for peer in rounds[0]:
         if peer != OURS:
-            ours, theirs = (statistics.median(each[who] for each in rounds) for who in (OURS, peer))
+            ours, theirs = (statistics.median(each[side] for each in rounds) for side in (OURS, peer))
             ratios = [each[peer] / each[OURS] if less else each[OURS] / each[peer] for each in rounds]
             unit = "ms, p99" if less else "records/s"
             ratio, bound = statistics.median(ratios), CASES[name].apache if peer == APACHE else CASES[name].mock

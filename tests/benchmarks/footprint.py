@@ -2,7 +2,7 @@
 
 Both kinds stand alone on the machine, one after the other, each on a ZooKeeper of its own that is up already. Ready is
 who is registered; our sources are compiled before, as pip leaves them. Memory is what is resident after a million
-records; idle is CPU with so many partitions of three replicas each, whose followers poll.
+records; idle is CPU with this number of partitions of three replicas each, whose followers poll.
 
 `--partitions N` says how many (1,000); `--alone` measures ours only.
 """

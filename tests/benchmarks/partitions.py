@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def against_limit(case: str, ours: float, limit: float, unit: str) -> None:
-    """Print one row: there is no peer that hosts partitions as actors, so the design's limit stands for it."""
+    """Print one row: Apache hosts no partitions as actors, so the row shows the design's limit instead."""
     report("partitions", case, ours, limit, "limit", unit, less_is_better=True)
 
 

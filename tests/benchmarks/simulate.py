@@ -1,4 +1,4 @@
-"""A cluster on paper: fifty brokers with a thousand partitions, ten thousand virtual seconds under faults, on one core.
+"""A simulation: fifty brokers with a thousand partitions, ten thousand virtual seconds with faults, on one core.
 
 Every hundred seconds, on the average, operators do something or something goes wrong, and every thousand seconds the
 cluster is left alone until it is as it should be. All invariants are looked at; that every actor looks at its own state

@@ -68,7 +68,7 @@ _SECOND = 1_000_000.0
 
 
 def generate(folder: Path, lines: Path, records: int) -> None:
-    """So many records, half of them of each node, as traces and, where there is a folder `lines`, as JSON lines."""
+    """Write records, half of them of each node, as traces and, where there is a folder `lines`, as JSON lines."""
     day = folder / "day"
     working_day.record(day)
     [run] = find_runs(day).runs

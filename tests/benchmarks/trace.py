@@ -104,7 +104,7 @@ def settle() -> None:
 
 
 def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:
-    """Seconds for so many messages (and their record below `folder`)."""
+    """Seconds for this number of messages (and their record below `folder`)."""
     recorder = observer(detail, folder, time.monotonic)
     base = LocalBase(observer=recorder)
     player = local_system(base).createActor(Player)

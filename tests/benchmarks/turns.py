@@ -163,7 +163,7 @@ def gauges(port: int) -> dict[str, float]:
 
 
 def is_settled(port: int, partitions: int) -> bool:
-    """Is the node controller, and has its broker answered all it was told?"""
+    """Is the node controller, and has its broker responded to all requests?"""
     seen = gauges(port)
     return (
         seen.get(f"{PREFIX}activecontrollercount") == 1.0

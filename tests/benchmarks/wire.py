@@ -116,7 +116,7 @@ def kio(kind: type, body: dict[str, Any]) -> tuple[float, float]:
 
 
 def anew(request: Any) -> Any:
-    """The request with states that nobody has encoded yet."""
+    """The request with states that are not encoded yet."""
     return attrs.evolve(request, partition_states=tuple(attrs.evolve(state) for state in request.partition_states))
 
 

@@ -205,7 +205,7 @@ class Broker:
         """(what was counted, of which topic or "") -> how often."""
         self.dropped: list[DropMetrics] = []
         self.started: list[Message] = []
-        """What the replica manager told the node."""
+        """What the replica manager sent to the node."""
         self.answers: list[ClientResponse] = []
         self.parts: list[Part] = []
         """What went ahead of the next answer."""
@@ -215,7 +215,7 @@ class Broker:
         self._node = self.base.external_endpoint("node", lambda message, sender: self.started.append(message))
         self._client = self.base.external_endpoint("client", self._answered)
         self.grants = False
-        """Whether ZooKeeper writes ISRs; else nobody hears of it."""
+        """Whether ZooKeeper writes ISRs; otherwise the changes are dropped."""
         self.questions: list[Message] = []
         """What was asked of ZooKeeper."""
         self.elected: int | None = MAX_EPOCH
@@ -227,7 +227,7 @@ class Broker:
         """What fetchers sent to other brokers."""
         self.network = self.base.external_endpoint("network", lambda message, sender: self.transmitted.append(message))
         self.coordinated: list[Message] = []
-        """What the coordinator was told."""
+        """What the coordinator received."""
         self._coordinator = self.base.external_endpoint(
             "coordinator", lambda message, sender: self.coordinated.append(message)
         )
@@ -255,7 +255,7 @@ class Broker:
             self.start()
 
     def end(self) -> None:
-        """End it as a node ends: the actors go, and then nobody needs the logs."""
+        """Stop as a node does: first the actors, then their logs."""
         self.base.shutdown()
         self.base.ports["logs"].close_all()
         unlock_directories(self.base.ports["disk"], self.settings.log_dirs)
@@ -282,7 +282,7 @@ class Broker:
         if isinstance(message, ClientPart):
             self.parts.append(message.part)
         elif isinstance(message, ClientResponse) and message.response is not None:
-            if message.rest:  # nobody here answers idle polls: this session is not to rest
+            if message.rest:  # no listener answers idle polls here: this session must not be idle
                 woken = FetchSessionWoken(message.response.session_id, message.rest, self.clock.now())
                 self.base.inject(self.partition_requests, woken, self._client)
             parts, self.parts = self.parts, []

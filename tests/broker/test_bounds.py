@@ -56,7 +56,7 @@ def broker(tmp_path: Path) -> Iterator[Traced]:
 
 
 def receivers(broker: Traced, after: int, last: int) -> Counter[str]:
-    """Who got the deliveries in between, by the trace: classes of actors, names of outsiders."""
+    """The receivers of the deliveries in between: classes of actors, names of external endpoints."""
     broker.recorder.close()
     [run] = find_runs(broker.place / "trace").runs
     named = (record.receiver for record in RunRecords(run) if after < record.n <= last and record.receiver)

@@ -15,7 +15,7 @@ from tests.broker.harness import CLUSTER_ID, ServedBroker, alive, known
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker that was told of two topics and of another broker, which is itself: clients may ask either."""
+    """A broker with metadata of two topics and of a second broker at its own address."""
     with ServedBroker(tmp_path_factory.mktemp("clients") / "data") as broker:
         live = (alive(0, broker.port), alive(9, broker.port))
         states = (known("t"), known("t", 1, leader=9, isr=(9, 0)), known("u", leader=8))

@@ -142,7 +142,7 @@ def world() -> Iterator[World]:
 
 
 def ask(world: World, node: Node, request: Any) -> Any:
-    """The answer of the node's ConfigsActor, which has heard all that its broker was told."""
+    """The answer of the node's ConfigsActor, which has all metadata of its broker."""
     actor = world.base.instance_of(node.node)
     for reported in world.sent(node.id, UpdateMetadataRequest):
         world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(reported, begins=True)), world.client)
@@ -171,7 +171,7 @@ def test_each_resource_is_described_for_itself(world: World) -> None:
     world.topic("t", (0,), config=(("retention.ms", "5"),))
     wanted = (
         DescribeConfigsResource(TOPIC, "t", ("retention.ms",)),
-        DescribeConfigsResource(TOPIC, "nobody"),
+        DescribeConfigsResource(TOPIC, "missing"),
         DescribeConfigsResource(TOPIC, ""),
         DescribeConfigsResource(BROKER, "0", ("num.partitions",)),
         DescribeConfigsResource(BROKER, "9"),
@@ -280,7 +280,7 @@ def test_what_would_have_no_effect_is_refused_by_name(world: World, name: str) -
 
 
 def test_settings_of_another_server_are_kept_and_not_described(world: World) -> None:
-    """Apache's broker may have been here; whoever clears throttles, as the tool for reassignments does, leaves it."""
+    """Apache's broker may have been here; a tool that clears throttles, as that for reassignments does, leaves it."""
     node = world.node(0)
     world.admin.ask(SetBrokerConfig("0", (ConfigEntry("log.cleaner.threads", "4"), ConfigEntry(THROTTLE, "5"))))
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(THROTTLE, None, DELETE), kind=BROKER, name="0"))
@@ -299,7 +299,7 @@ def test_what_is_refused_or_only_tried_changes_nothing(world: World, kind: type[
     good = ConfigChange("retention.ms", "5")
     cases = [
         (kind(1, changed(good), validate_only=True), NONE),
-        (kind(1, changed(good, name="nobody")), UNKNOWN_TOPIC_OR_PARTITION),
+        (kind(1, changed(good, name="missing")), UNKNOWN_TOPIC_OR_PARTITION),
         (kind(1, changed(good, name="")), INVALID_REQUEST),
         (kind(1, changed(ConfigChange("no.such", "5"))), INVALID_CONFIG),
         (kind(1, changed(good, kind=BROKER, name="0")), INVALID_REQUEST),

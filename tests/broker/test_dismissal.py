@@ -56,7 +56,7 @@ def requests() -> list[Message]:
 
 
 def all_answered(broker: Broker, deliveries: int) -> list[int]:
-    """Post one of each kind after so many deliveries, go on, and give the codes of their answers."""
+    """Post one of each kind after this number of deliveries, go on, and give the codes of their answers."""
     broker.base.run(limit=deliveries)
     ids = [broker.post(request) for request in requests()]
     broker.run()
@@ -114,7 +114,7 @@ def test_requests_to_a_partition_on_a_failed_disk_are_answered(tmp_path: Path) -
 
 
 def test_it_is_notified_at_once(broker: Broker) -> None:
-    """That nobody waits for his time to be up, is seen by the clock."""
+    """The clock shows that no request waits for its timeout."""
     lead(broker, 1)
     broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
     before = broker.clock.now()

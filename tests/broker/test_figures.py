@@ -36,7 +36,7 @@ def test_records_are_counted_and_published_once_a_second(tmp_path: Path) -> None
     assert broker.counts[("bytesin", "t")] == broker.counts[("bytesout", "t")] == 3 * size
     assert (broker.counts[("totalproducerequests", "")], broker.counts[("totalfetchrequests", "t")]) == (3, 1)
     awaited = [timer for timer in broker.base.timers if timer.receiver == broker.partition_requests]
-    assert awaited == [], "where there is nothing to count nobody is woken"
+    assert awaited == [], "without counts no timer is set"
     broker.end()
 
 

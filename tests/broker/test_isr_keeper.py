@@ -28,7 +28,7 @@ LAG = 30.0
 
 
 def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_time(tmp_path: Path) -> None:
-    """broker.md 3.3: all go out of sync by the look after the lag; nobody else waits for more than a few of them."""
+    """broker.md 3.3: all go out of sync by the look after the lag; no other actor waits for more than a few of them."""
     broker = Broker(tmp_path)
     broker.run()
     count = SLICE + 2 * LEADERS_AT_ONCE

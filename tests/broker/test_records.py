@@ -315,7 +315,7 @@ def test_rows_46_and_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker
 
 
 def test_a_fetch_waits_no_longer_than_its_connection_lives(broker: Broker) -> None:
-    """Neither for its time nor for records: the partition has nobody to tell, and the broker no timer to set."""
+    """Neither for its time nor for records: the partition notifies no reader, and the broker sets no timer."""
     lead(broker)
     parked = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000))
     broker.run()
@@ -518,7 +518,7 @@ def test_max_bytes_is_a_total(broker: Broker) -> None:
                 offsets[number] = got[-1] + 1
                 moved.append(FetchPartition(U[number], offsets[number], 1 << 20))
         reported = reader.fetch(*moved, max_bytes=2 * size)
-    assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and nobody starves"
+    assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and no partition starves"
 
 
 def test_a_session_hears_that_the_leader_is_another(broker: Broker) -> None:

@@ -131,7 +131,7 @@ def test_a_stale_registration_does_not_teach_a_controller_epoch(broker: Broker) 
 def test_an_epoch_without_election_is_ignored(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.elected = 5
     assert broker.lead(order("t"), epoch=5).error_code == NONE
-    assert broker.update(epoch=MAX_EPOCH).error_code == NONE, "believed until somebody is refused for it"
+    assert broker.update(epoch=MAX_EPOCH).error_code == NONE, "accepted until it would refuse a request"
     assert broker.lead(order("t", epoch=1), epoch=5).error_code == NONE
     assert f"Ignoring controller epoch {MAX_EPOCH}, because /controller_epoch in ZooKeeper is 5" in caplog.text
     assert broker.lead(order("t", epoch=2), epoch=4).error_code == STALE_CONTROLLER_EPOCH
@@ -203,7 +203,7 @@ def test_a_failing_disk_fails_its_partition_and_then_its_directory(tmp_path: Pat
     assert codes(broker.lead(*(order("t", n, epoch=1) for n in range(4)))) == {"t-0": 56, "t-1": 0, "t-2": 0, "t-3": 0}
     assert codes(broker.lead(order("t", 4))) == {"t-4": 56}, "it may have its log on the lost one"
     assert broker.gauges["offlinereplicacount"] == 2
-    assert broker.questions == [NotifyLogDirFailure(0)], "the controller is told once"
+    assert broker.questions == [NotifyLogDirFailure(0)], "the controller is notified once"
     broker.end()
 
 

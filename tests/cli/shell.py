@@ -50,5 +50,5 @@ class Shell:
         self.client.ask(CreatePartitionStates((Leadership(TopicPartition(topic, partition), state),), version))
 
     def data(self, path: str) -> bytes | None:
-        """What a node holds; None where it is not there."""
+        """The data of a znode; None if it does not exist."""
         return dict(self.tree.walk()).get(path)

@@ -1,4 +1,4 @@
-"""`up --zookeeper memory`, and the process behind clusters for tests: what is said, and to whom."""
+"""`up --zookeeper memory`, and the process behind clusters for tests: their output, and where it goes."""
 
 from __future__ import annotations
 

@@ -56,12 +56,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> TraceFacts:
 
 
 def reported(facts: TraceFacts, about: str, subject: object, question: str) -> list[str]:
-    """What is told about it in answer to a question, without numbers of deliveries."""
+    """The lines about it in the answer to a question, without numbers of deliveries."""
     return without_numbers(answers(facts, about, subject).get(question, []))
 
 
 def answers(facts: TraceFacts, about: str, subject: object) -> dict[str, list[str]]:
-    """What is told about it, by question, without where it stands."""
+    """The lines about it by question, without the places of deliveries."""
     found = {question: [line.text for line in answer(facts, subject)] for question, answer in QUESTIONS[about]}
     return {question: lines for question, lines in found.items() if lines}
 
@@ -142,7 +142,7 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
         "in the controller's event queue",
         "until the controller elected a leader",
         "until ZooKeeper stored the state",
-    ], "it was never told"
+    ], "it was never notified"
     assert 6.0 <= float(shares[0][0]) < 6.1, "its session"
     assert sum(float(took) for took, _ in shares) == pytest.approx(float(found[1]), abs=0.003)
     (other,) = reported(cluster, "partition", UNCLEAN, "When did it have no leader, and how long did each step take?")
@@ -249,7 +249,7 @@ def test_18_what_did_nothing_and_why(cluster: TraceFacts) -> None:
 
 
 def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: TraceFacts) -> None:
-    """Broker 2 refused one before it was elected: of it no end is told."""
+    """Broker 2 refused one before it was elected: its end is not reported."""
     kinds = {each.event.kind for each in cluster.written if each.event is not None}
     assert kinds == {"AlterPartitionReassignmentsRequest", "BrokerChange", "TopicChange"}
     assert [each.event.kind for each in cluster.seen if each.by == 2 and each.event is not None][0] == "Reelect"
@@ -279,8 +279,8 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
     for line in (seen, because):
         assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", line)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
-    unknown = CliRunner().invoke(why.command, ["partition", "nobody-3", str(lived)]).stdout
-    assert unknown.splitlines()[0] == "no node in this trace knows topic nobody, and no request for it was refused."
+    unknown = CliRunner().invoke(why.command, ["partition", "missing-3", str(lived)]).stdout
+    assert unknown.splitlines()[0] == "no node in this trace knows topic missing, and no request for it was refused."
 
 
 def lines_of(said: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 SERVER = "{server}"
-"""Stands for the address of the broker in a tool's arguments."""
+"""A placeholder for the address of the broker in a tool's arguments."""
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class Both:
     def say(self, tool: str, *arguments: str) -> list[tuple[int, str]]:
         """Exit code and output of Kafka's tool at each, without its complaints about its own logging.
 
-        It is told where to go by --bootstrap-server, unless an argument has SERVER in it.
+        It gets the address by --bootstrap-server, unless an argument has SERVER in it.
         """
         running = [self._run(port, tool, *arguments) for port in self.ports]
         outputs = [process.communicate(timeout=90)[0] for process in running]
@@ -106,7 +106,7 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
             zk.stop()
             zk.close()
         made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
-        known = MetadataRequest(8, ())  # what is asked before a controller has told its broker is refused at either
+        known = MetadataRequest(8, ())  # requests before the first metadata of a controller are refused by both
         until(
             lambda: [(answer.controller_id, len(answer.brokers)) for answer in made.answers(known)],
             lambda reported: reported == [(0, 1)] * 2,

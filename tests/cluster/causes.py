@@ -247,11 +247,11 @@ def expire_a_session(stage: Stage) -> None:
 def block_a_deletion(stage: Stage) -> None:
     first, second = stage.others()[:2]
     stage.values["broker"] = second
-    stage.create("doomed", first, second)
+    stage.create("removed", first, second)
     with stage.killed(second):
-        stage.cluster.wait_for(lambda: stage.cluster.isr_of("doomed") == [first])
-        stage.ask_controller(DeleteTopicsRequest(4, ("doomed",), 500), "remover")  # it is answered after 500 ms
-    until(lambda: "doomed" not in stage.cluster.topics, what="the deletion is done")
+        stage.cluster.wait_for(lambda: stage.cluster.isr_of("removed") == [first])
+        stage.ask_controller(DeleteTopicsRequest(4, ("removed",), 500), "remover")  # it is answered after 500 ms
+    until(lambda: "removed" not in stage.cluster.topics, what="the deletion is done")
 
 
 def let_a_reassignment_wait(stage: Stage) -> None:
@@ -382,7 +382,7 @@ def move_a_coordinator(stage: Stage) -> None:
 
 
 def _is_loaded(stage: Stage, group: str, node: int) -> bool:
-    leave = LeaveGroupRequest(3, group, (LeavingMember("nobody"),))
+    leave = LeaveGroupRequest(3, group, (LeavingMember("missing"),))
     return stage.ask(node, leave, "prober").error_code == NONE
 
 

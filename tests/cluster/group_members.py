@@ -130,7 +130,7 @@ def polled(members: Collection[Member], good: Callable[[], object], what: str) -
 
 
 def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, strategy: str) -> None:
-    """Three members have a topic's partitions among them, and those of who leaves; who may keep some does."""
+    """Three members share a topic's partitions; two take over those of the third, and keep theirs if possible."""
     group = f"{make} {strategy}"
     members = [MAKES[make](cluster, group, topic, strategy)]
     polled(members, lambda: len(members[0].has) == partitions, "alone it has all")
@@ -150,7 +150,7 @@ def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, 
 
 
 def come_back(cluster: Three, make: str, topic: str) -> None:
-    """A static member that was away for less than its session has its own again, and nobody else notices."""
+    """A static member that was away for less than its session has its own again, and the others do not notice."""
     group = f"{make} static"
     members = [MAKES[make](cluster, group, topic, instance=name) for name in ("a", "b")]
     polled(members, lambda: all(each.has for each in members), "each has some")

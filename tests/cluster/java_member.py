@@ -16,9 +16,9 @@ ASSIGNORS = "org.apache.kafka.clients.consumer."
 class JavaMember(Running):
     """It reads `topic` and commits after each `max_poll_records`, until it is stopped; its words are in `directory`.
 
-    What it has read it says before it commits, and what is committed when it was told so. A commit that fails, because
+    It prints what it has read before it commits, and what is committed after the response. A commit that fails, because
     the group gathers anew or the coordinator is looked for too long, it tries again with the next records, and not
-    before: who waits for what is told has records written meanwhile.
+    before: a test that waits for the output writes records meanwhile.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class JavaMember(Running):
 
     @property
     def reported(self) -> dict[int, int]:
-        """By partition, the offset that it was told is committed."""
+        """The acknowledged committed offset, by partition."""
         found: dict[int, int] = {}
         for event in self.events("offsets_committed"):
             if event["success"]:

@@ -10,7 +10,7 @@ from tests.waiting import until
 
 
 class Load:
-    """An idempotent producer (not with acks other than all) of records that nobody else writes."""
+    """An idempotent producer (not with acks other than all) of records that no other client writes."""
 
     def __init__(
         self, bootstrap: str, topic: str, partition: int | None = None, acks: str = "all", name: str = ""
@@ -30,7 +30,7 @@ class Load:
         )
 
     def until_acknowledged(self, count: int) -> None:
-        """Produce until so many records were acknowledged, from the first on."""
+        """Produce until this number of records were acknowledged, from the first on."""
         until(lambda: self._more(count), what=f"{count} records acknowledged", timeout=90)
 
     def _more(self, count: int) -> bool:

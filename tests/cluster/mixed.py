@@ -105,8 +105,8 @@ class Mixed:
         return found
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """(log start, high watermark) as a consumer is told; (-1, -1) where nobody can say."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "nobody"})
+        """(log start, high watermark) as a consumer receives them; (-1, -1) if unknown."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "missing"})
         try:
             found: tuple[int, int] | None = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         except KafkaException:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.cli.local_cluster import COMMAND
-from actors.node.free_ports import free_ports  # noqa: F401  (whoever needs processes needs ports)
+from actors.node.free_ports import free_ports  # noqa: F401  (tests with processes need ports)
 from tests.cluster.apache_java import apache_java
 from tests.waiting import until
 

@@ -1,7 +1,7 @@
 """A broker that is none: it registers, answers a controller's requests at once, and notes when each had arrived.
 Replicas that are added to a partition which it leads are in the ISR at once.
 
-It lives in a process of its own, so that nobody's measurement pays for it, and is told by a pipe what to do. It shares
+It lives in a process of its own, so that it does not slow what is measured, and gets its commands by a pipe. It shares
 the machine's cores with who is measured, though, and a controller waits for its answers: so it walks over a request's
 bytes, as of inter.broker.protocol.version 2.6, and decodes only what it has to understand.
 """
@@ -35,12 +35,12 @@ _WELL = b"\0\0\0"
 
 
 class _Shape(NamedTuple):
-    """How one version of a request tells of a partition: steps over it, and whether an answer names it."""
+    """How one version of a request encodes a partition: the steps, and whether the response names it."""
 
     kind: str
     version: int
     steps: tuple[int, ...]
-    """Bytes; 0 stands for an array of broker ids."""
+    """Bytes; 0 means an array of broker ids."""
     named: bool
 
 
@@ -118,7 +118,7 @@ class _Stub:
         self._zk = KazooClient(zookeeper, timeout=SESSION_SECONDS)
         self._zk.start(SESSION_SECONDS)
 
-    # ------------------------------------------------------------------------------------------------ what it is told
+    # ------------------------------------------------------------------------------------------------ its commands
 
     def register(self) -> float:
         """Listen, and appear in ZooKeeper; when that began."""
@@ -227,7 +227,7 @@ class _Stub:
 
 
 def _frame(connection: socket.socket) -> bytes | None:
-    """The next frame; None where the peer has hung up."""
+    """The next frame; None after the peer has closed the connection."""
     head = _read(connection, _SIZE.size)
     return None if head is None else _read(connection, *_SIZE.unpack(head))
 

@@ -57,7 +57,7 @@ class Cluster:
         return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
 
     def write(self, topic: str, count: int) -> None:
-        """So many records into partition 0, acknowledged by all."""
+        """Write this number of records to partition 0, acknowledged by all."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for number in range(count):
             producer.produce(topic, b"%d" % number, partition=0)
@@ -183,7 +183,7 @@ def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Clus
     for election, partitions, codes in (
         (ElectionType.PREFERRED, [first], ["ELECTION_NOT_NEEDED"]),
         (ElectionType.UNCLEAN, [first], ["ELECTION_NOT_NEEDED"]),
-        (ElectionType.PREFERRED, [LibrdkafkaPartition("nobody", 0)], ["UNKNOWN_TOPIC_OR_PART"]),
+        (ElectionType.PREFERRED, [LibrdkafkaPartition("missing", 0)], ["UNKNOWN_TOPIC_OR_PART"]),
         (ElectionType.PREFERRED, None, []),
     ):
         elected = admin.elect_leaders(election, partitions).result(30)

@@ -94,7 +94,7 @@ def of_broker(name: str, *changes: ConfigChange) -> IncrementalAlterConfigsReque
 
 
 def elect(version: int, kind: int) -> ElectLeadersRequest:
-    topics = (ElectableTopic("t", (0, 5)), ElectableTopic("astray", (0,)), ElectableTopic("nobody", (0,)))
+    topics = (ElectableTopic("t", (0, 5)), ElectableTopic("offline", (0,)), ElectableTopic("missing", (0,)))
     return ElectLeadersRequest(version, topics, 500, kind)
 
 
@@ -118,7 +118,7 @@ SCRIPT: list[Any] = [
     create(CreatableTopic("d", 2, 1), validate_only=True),
     create(CreatableTopic("unwaited", 1, 1), timeout_ms=0),
     create(attrs.evolve(given((77,)), name="unled"), timeout_ms=500),
-    create(attrs.evolve(given((77, 0)), name="astray")),
+    create(attrs.evolve(given((77, 0)), name="offline")),
     *(elect(version, kind) for version, kind in ((0, 0), (1, 0), (2, 0), (1, 1), (2, 1))),
     ElectLeadersRequest(2, None, 500, 0),
     ElectLeadersRequest(2, None, 500, 1),
@@ -126,7 +126,7 @@ SCRIPT: list[Any] = [
     ElectLeadersRequest(2, (ElectableTopic("t", (0,)),), 500, 7),
     grow(GrowingTopic("t", 1)),
     grow(GrowingTopic("t", 0)),
-    grow(GrowingTopic("nobody", 2)),
+    grow(GrowingTopic("missing", 2)),
     grow(GrowingTopic("t", 3, (WantedReplicas((0,)),))),
     grow(GrowingTopic("t", 3, (WantedReplicas((7,)),))),
     grow(GrowingTopic("t", 2, (WantedReplicas((0, 0)),))),
@@ -134,14 +134,14 @@ SCRIPT: list[Any] = [
     grow(GrowingTopic("t", 2), GrowingTopic("t", 3)),
     grow(GrowingTopic("t", 2), validate_only=True),
     grow(GrowingTopic("t", 2)),
-    DeleteTopicsRequest(4, ("nobody", "d", "a.b", "a.b"), 20_000),
+    DeleteTopicsRequest(4, ("missing", "d", "a.b", "a.b"), 20_000),
     DeleteTopicsRequest(4, ("unwaited",), 0),
     *(
         request
         for kind in (AlterConfigsRequest, IncrementalAlterConfigsRequest)
         for request in (
             kind(0, topic(ConfigChange("retention.ms", "5"), ConfigChange("cleanup.policy", "compact"))),
-            kind(0, topic(ConfigChange("retention.ms", "5"), name="nobody")),
+            kind(0, topic(ConfigChange("retention.ms", "5"), name="missing")),
             kind(0, topic(ConfigChange("retention.ms", "5"), name="")),
             kind(0, topic(ConfigChange("retention.ms", None))),
             kind(0, topic(ConfigChange("retention.ms", "x"))),
@@ -227,7 +227,7 @@ SCRIPT: list[Any] = [
     ),
     *(
         DescribeConfigsRequest(3, (DescribeConfigsResource(*of),))
-        for of in ((TOPIC, "nobody"), (TOPIC, ""), (BROKER, "9"), (BROKER, "x"), (BROKER, ""))
+        for of in ((TOPIC, "missing"), (TOPIC, ""), (BROKER, "9"), (BROKER, "x"), (BROKER, ""))
     ),
 ]
 
@@ -275,7 +275,7 @@ def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path
         (REASSIGN, "--verify", "--reassignment-json-file", str(wanted)),
         (REASSIGN, "--list"),
         (ELECT, "--election-type", "preferred", "--path-to-json-file", str(elected)),
-        (ELECT, "--election-type", "unclean", "--topic", "nobody", "--partition", "0"),
+        (ELECT, "--election-type", "unclean", "--topic", "missing", "--partition", "0"),
         (CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "0"),
     ):
         theirs, ours = both.say(tool, *arguments)
@@ -293,7 +293,7 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
         for name, document in (
             ("topics", {"version": 1, "topics": [{"topic": topic}]}),
             ("plan", {"version": 1, "partitions": [{**one, "replicas": [0]}]}),
-            ("elected", {"partitions": [one, {"topic": "nobody", "partition": 3}]}),
+            ("elected", {"partitions": [one, {"topic": "missing", "partition": 3}]}),
         ):
             files[name].with_suffix(f".{topic}").write_text(json.dumps(document))
     plan = ("--reassignment-json-file", f"{files['plan']}.TOPIC")
@@ -326,26 +326,26 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
 def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_and_not_there(both: Both) -> None:
     """The last test of this file: Apache's controller is of no use after it, until its process is another.
 
-    An epoch that somebody raised makes the controller's next write fail; then it loses /controller, and gets it again.
+    An epoch raised from outside makes the controller's next write fail; it loses /controller, and gets it again.
     """
     theirs, ours = (PatientZooKeeperClient(connect) for connect in both.zookeepers)
     for zk in (theirs, ours):
         zk.start(20)
         until(lambda zk=zk: zk.exists("/controller"), what="a controller", timeout=20)
         zk.create(
-            "/brokers/topics/doomed",
+            "/brokers/topics/deleted",
             b'{"version":2,"partitions":{"0":[0]},"adding_replicas":{},"removing_replicas":{}}',
         )
-        until(lambda zk=zk: zk.exists("/brokers/topics/doomed/partitions/0/state"), what="doomed is led", timeout=20)
+        until(lambda zk=zk: zk.exists("/brokers/topics/deleted/partitions/0/state"), what="deleted is led", timeout=20)
         raised = int(zk.get("/controller_epoch")[0]) + 1
         zk.set("/controller_epoch", str(raised).encode())
-        zk.create("/admin/delete_topics/doomed", None)
+        zk.create("/admin/delete_topics/deleted", None)
     try:
-        until(lambda: not ours.exists("/brokers/topics/doomed"), what="ours deletes it", timeout=30)
+        until(lambda: not ours.exists("/brokers/topics/deleted"), what="ours deletes it", timeout=30)
         until(lambda: "ControllerMovedException" in both.apaches_log.read_text(), what="theirs notices", timeout=30)
         theirs.delete("/controller")
         until(lambda: "batch is not empty" in both.apaches_log.read_text(), what="theirs stumbles", timeout=30)
-        assert theirs.exists("/controller") and theirs.exists("/brokers/topics/doomed")
+        assert theirs.exists("/controller") and theirs.exists("/brokers/topics/deleted")
     finally:
         for zk in (theirs, ours):
             zk.stop()

@@ -107,14 +107,14 @@ def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
         until(
             lambda node=node: cluster.leaders_sent_by(node, "led"),
             lambda seen: seen == preferred,
-            f"node {node} tells its clients what Apache's controller told it",
+            f"node {node} returns to its clients what Apache's controller sent",
             ignore=(ValueError,),
         )
 
     cluster.nodes[0].send(signal.SIGKILL)
     moved = {"0": 1, "1": 1, "2": 2, "3": -1}
-    until(lambda: cluster.leaders("led"), lambda seen: seen == moved, "led by who is left")
-    until(lambda: cluster.leaders_sent_by(1, "led"), lambda seen: seen == moved, "the others are told")
+    until(lambda: cluster.leaders("led"), lambda seen: seen == moved, "led by the brokers that are left")
+    until(lambda: cluster.leaders_sent_by(1, "led"), lambda seen: seen == moved, "the others receive it")
     assert [state["leader_epoch"] for state in cluster.states("led").values()] == [1, 1, 1, 1]
     cluster.start(0)
     until(lambda: cluster.leaders("led")["3"], lambda leader: leader == 0, "who came back leads what only it holds")

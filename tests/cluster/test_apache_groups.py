@@ -58,7 +58,7 @@ def consumer(cluster: Mixed, **settings: object) -> Consumer:
 def read_and_commit(member: Consumer, end: int) -> None:
     """Read the next records, the last of them the one before this offset, and commit this offset and no other.
 
-    The commit is told its offset, and nothing is polled for while it is tried again: a poll might bring a record,
+    The commit gets its offset, and nothing is polled for while it is tried again: a poll might bring a record,
     and what a client stores as read by then is one more than was asked for.
     """
     read = end - STEP
@@ -81,7 +81,7 @@ def read_and_commit(member: Consumer, end: int) -> None:
 
 
 def committed(cluster: Mixed) -> int:
-    """How far the group has come, as somebody else is told."""
+    """The committed offset of the group, as another client receives it."""
     asking = consumer(cluster)
 
     def reported() -> int | None:

@@ -96,7 +96,7 @@ def test_the_next_leader_recognises_a_producers_batches(
     with life.of(ApacheBroker, ends) as client:
         assert tried(client, 1) == LAST_ONLY
     with life.of(OurNode, ends) as client:
-        recovered = ends == signal.SIGKILL  # then what stands in the log is read, not what a snapshot tells of it
+        recovered = ends == signal.SIGKILL  # then the log is read, not a snapshot
         assert tried(client, 1) == (KNOWN if recovered else LAST_ONLY)
         assert tried(client, 1, KEPT) == KNOWN
         assert tried(client, 2) == KNOWN

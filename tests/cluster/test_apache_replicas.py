@@ -96,7 +96,7 @@ def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
 def test_an_unclean_election_loses_only_what_it_must(cluster: Mixed) -> None:
     """What the last leader alone had is lost where the topic allows that, whichever kind it is, and nothing else.
 
-    Where it does not, nobody leads until the last leader is back, and nothing is lost.
+    Otherwise there is no leader until the last leader is back, and nothing is lost.
     """
     for leader, follower in ((OURS, APACHE), (APACHE, OURS)):
         topics = {f"lossy-{leader}": {"unclean__leader__election__enable": "true"}, f"safe-{leader}": {}}

@@ -66,7 +66,7 @@ class Talk:
         def name(found: re.Match[str]) -> str:
             return self._names.setdefault(found[0], f"member-{len(self._names)}")
 
-        # addresses differ by port; the order of a hash map is nobody's promise
+        # addresses differ by port; the order of a hash map is undefined
         reported = response
         if hasattr(reported, "port"):
             reported = attrs.evolve(reported, port=0, host="")
@@ -99,21 +99,21 @@ def a_groups_life(talk: Talk) -> None:
     part = (MemberAssignment(me, b"mine"),)
     for version, generation, name in ((5, 9, "range"), (5, 2, "other"), (0, 1, None), (5, 1, "range"), (3, 1, None)):
         talk.call(SyncGroupRequest(version, group, generation, me, part, None, "consumer", name))
-    talk.call(SyncGroupRequest(5, group, 1, "nobody"))
-    talk.call(SyncGroupRequest(5, group, 1, "nobody", (), None, "consumer", "range"))
+    talk.call(SyncGroupRequest(5, group, 1, "missing"))
+    talk.call(SyncGroupRequest(5, group, 1, "missing", (), None, "consumer", "range"))
     talk.join(group, me, protocols=OTHER)
-    talk.join(group, "nobody")
-    for generation, member in ((1, me), (9, me), (1, "nobody"), (-1, "")):
+    talk.join(group, "missing")
+    for generation, member in ((1, me), (9, me), (1, "missing"), (-1, "")):
         talk.call(HeartbeatRequest(4, group, generation, member))
         note = CommittedPartition(T1, 7, 0, "n" * 5000)
         parts = (CommittedPartition(T0, 5, 0, "note"), note, CommittedPartition(NOWHERE, 1))
         for version in (2, 5, 8):
             talk.call(OffsetCommitRequest(version, group, generation, member, parts))
     for version in (0, 3, 5):
-        talk.call(DescribeGroupsRequest(version, (group, "nobody", ""), include_authorized_operations=False))
+        talk.call(DescribeGroupsRequest(version, (group, "missing", ""), include_authorized_operations=False))
     talk.call(OffsetDeleteRequest(0, group, (OffsetDeletePartition(T0), OffsetDeletePartition(NOWHERE))))
-    talk.call(DeleteGroupsRequest(2, (group, "nobody", "")))
-    talk.call(LeaveGroupRequest(4, group, (LeavingMember("nobody"), LeavingMember(me), LeavingMember("", "i"))))
+    talk.call(DeleteGroupsRequest(2, (group, "missing", "")))
+    talk.call(LeaveGroupRequest(4, group, (LeavingMember("missing"), LeavingMember(me), LeavingMember("", "i"))))
     talk.call(HeartbeatRequest(4, group, 1, me))
     asked = (OffsetFetchTopic("grouped", (0, 1)), OffsetFetchTopic("nowhere", (0,)))
     for version in (1, 2, 5, 7):
@@ -147,17 +147,17 @@ def what_is_refused(talk: Talk) -> None:
     for version in (0, 4, 7):
         talk.join("", version=version)
         talk.join("x", version=version, session_timeout_ms=1)
-        talk.join("x", "somebody", version=version)
+        talk.join("x", "stranger", version=version)
         talk.join("y", version=version, protocols=())
         talk.join("y", version=version, protocol_type="")
     for name in (None, "range"):
-        talk.call(SyncGroupRequest(5, "x", 1, "somebody", (), None, name, name))
-        talk.call(SyncGroupRequest(5, "", 1, "somebody", (), None, name, name))
-    talk.call(HeartbeatRequest(4, "x", 1, "somebody"))
+        talk.call(SyncGroupRequest(5, "x", 1, "stranger", (), None, name, name))
+        talk.call(SyncGroupRequest(5, "", 1, "stranger", (), None, name, name))
+    talk.call(HeartbeatRequest(4, "x", 1, "stranger"))
     for version in (0, 2, 4):
-        talk.call(LeaveGroupRequest(version, "x", (LeavingMember("somebody"),)))
-        talk.call(LeaveGroupRequest(version, "", (LeavingMember("somebody"),)))
-    talk.call(OffsetCommitRequest(8, "x", 3, "somebody", (CommittedPartition(T0, 1),)))
+        talk.call(LeaveGroupRequest(version, "x", (LeavingMember("stranger"),)))
+        talk.call(LeaveGroupRequest(version, "", (LeavingMember("stranger"),)))
+    talk.call(OffsetCommitRequest(8, "x", 3, "stranger", (CommittedPartition(T0, 1),)))
     talk.call(OffsetFetchRequest(7, "x", None))
     talk.call(OffsetFetchRequest(1, "x", (OffsetFetchTopic("grouped", (0,)),)))
     talk.call(OffsetDeleteRequest(0, "x", (OffsetDeletePartition(T0),)))

@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
 
 
 def read(member: Consumer, count: int) -> list[int]:
-    """The next so many values."""
+    """The next `count` values."""
     values: list[int] = []
 
     def more() -> bool:
@@ -120,7 +120,7 @@ def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(clu
 
 
 def left(cluster: Three, group: str, records: int, **settings: object) -> None:
-    """The group has read and committed so many records, and its member has left."""
+    """The group has read and committed this number of records, and its member has left."""
     member = consumer(cluster, group, **settings)
     member.subscribe([TOPIC])
     read(member, records)

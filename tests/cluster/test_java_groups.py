@@ -63,7 +63,7 @@ def continued(read: list[dict[str, int]]) -> Iterator[tuple[dict[str, int], int]
 def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
     cluster: Three, apache_jars: Path, tmp_path: Path
 ) -> None:
-    """One of the two is static and moves on: it comes back under its name, and nobody else notices."""
+    """One of the two is static and moves on: it comes back under its name, and the other member does not notice."""
 
     def member(place: str, instance: str) -> JavaMember:
         return JavaMember(

@@ -125,7 +125,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClie
     segments = seen.directory / f"node-{seen.killed}" / "data.trace"
     until(
         lambda: max(file.stat().st_mtime for file in segments.rglob("*.trace.zst")) > reported + FLUSHED,
-        what="the record of what it told stands on the disk: a kill takes what was not written yet",
+        what="the record of its requests is on the disk: a kill loses what is not written yet",
     )
     os.kill(next(b["pid"] for b in line["brokers"] if b["id"] == seen.killed), signal.SIGKILL)
     seen.after = until(lambda: live_has_leader(zk, seen.killed), what="new leaders", ignore=(Exception,)) or {}

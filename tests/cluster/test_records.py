@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
 
 def read_all(cluster: Three, topic: str, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
     """(offset, value) of every record, partition by partition, as librdkafka reads them."""
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "missing", "enable.auto.commit": False})
     found: dict[int, list[tuple[int, bytes]]] = {}
     try:
         for partition in range(partitions):
@@ -117,7 +117,7 @@ def test_records_are_deleted_for_librdkafka_and_kafka_python(cluster: Three, kca
         python.close()
     assert deleted[Place("shorter", 0)]["low_watermark"] == 7
     assert kcat_reads(cluster, kcat, "shorter") == [b"7", b"8", b"9"]
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "nobody"})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "missing"})
     try:
         assert consumer.get_watermark_offsets(TopicPartition("shorter", 0), timeout=20) == (7, 10)
         for time_ms, offset in ((0, 7), (7500, 8), (99_000, -1)):

@@ -84,9 +84,9 @@ CAUSES = (
     ),
     Cause(
         causes.block_a_deletion,
-        "topic doomed",
-        r"topic doomed is queued for deletion since TIME and is not deleted, because replica {broker} of"
-        r" doomed-0 cannot be"
+        "topic removed",
+        r"topic removed is queued for deletion since TIME and is not deleted, because replica {broker} of"
+        r" removed-0 cannot be"
         r" deleted, because " + KILLED + r"\. Start broker {broker} again\.",
         KILLED,
     ),
@@ -213,7 +213,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
     return trace_dir, moments
 
 
-def told(folder: Path, about: str, at: float | None) -> dict[str, Any]:
+def explained(folder: Path, about: str, at: float | None) -> dict[str, Any]:
     """The explanation that the command prints as JSON."""
     when = [] if at is None else ["--at", str(at)]
     result = CliRunner().invoke(why.command, [*about.split(), str(folder), *when, "--json"], catch_exceptions=False)
@@ -240,7 +240,7 @@ def check(cause: Cause, said: dict[str, Any], values: dict[str, Any]) -> None:
 def test_a_chain_ends_at_the_scripted_act(lived: tuple[Path, Moments], cause: Cause) -> None:
     folder, moments = lived
     values = moments[cause.script.__name__]
-    check(cause, told(folder, cause.about.format(**values), values["at"]), values)
+    check(cause, explained(folder, cause.about.format(**values), values["at"]), values)
 
 
 @pytest.mark.parametrize("cause", [CAUSES[0], CAUSES[7], CAUSES[13], CAUSES[14]], ids=lambda cause: cause.about)
@@ -371,4 +371,4 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
 def test_a_chain_ends_at_what_was_done_to_a_process(processes: tuple[Path, Moments], cause: Cause) -> None:
     folder, moments = processes
     values = moments[cause.script.__name__]
-    check(cause, told(folder, cause.about, values["at"]), values)
+    check(cause, explained(folder, cause.about, values["at"]), values)

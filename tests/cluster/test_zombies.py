@@ -110,7 +110,7 @@ def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pa
     assert pair.state("meanwhile") == before["meanwhile"], "it wrote nothing of what it had not seen"
     assert pair.state("old")[0]["leader"] == other
 
-    # What it might still have sent, under its old epoch; and to somebody who has registered anew since.
+    # What it might still have sent, under its old epoch; and to a broker that has registered again since.
     there = TopicPartition("old", 0)
     lead = LeaderAndIsrPartitionState(there, old_epoch, paused, 90, (paused,), 90, (paused, other))
     stop = StopReplicaPartitionState(there, 90, True)

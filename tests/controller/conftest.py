@@ -12,7 +12,7 @@ from tests.controller.world import World
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """An empty ZooKeeper with Kafka's paths, and nobody on it yet; checked at the end."""
+    """An empty ZooKeeper with Kafka's paths, and no session yet; checked at the end."""
     made = World()
     made.admin.ask(EnsurePaths())
     yield made

@@ -113,7 +113,7 @@ def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world:
 
 
 def test_a_lost_follower_is_reported_once(world: World) -> None:
-    """Where an ISR shrinks, its UpdateMetadata tells who is alive; only a loss that changes nothing needs its own."""
+    """Where an ISR shrinks, its UpdateMetadata has the live brokers; only a loss that changes nothing needs its own."""
     world.node(1)
     world.broker(2)
     world.topic("t", (1, 2))
@@ -152,7 +152,7 @@ def test_a_torn_registration_costs_the_other_brokers_nothing(world: World) -> No
     node = world.node(1)
     path = paths.broker(2)
     world.zk.write((WriteOp(CREATE_EPHEMERAL, path, b"{torn"),), 77)
-    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/nobody", b"{}"),), 77)
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/missing", b"{}"),), 77)
     world.broker(3)
     (partition,) = world.topic("t", (2, 3))
     assert set(node.context.brokers) == {1, 3} and world.led(partition) == (3, 0, (3,))
@@ -235,7 +235,7 @@ def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
 
 
 def test_a_leader_that_lost_its_listener_costs_the_others_nothing(world: World) -> None:
-    """Kafka sends nobody anything then, and nothing more for ever."""
+    """Kafka sends nothing then, nor ever after."""
     world.node(1)
     world.broker(2)
     clients = Broker(2, (Endpoint("CLIENTS", "127.0.0.1", 1),))

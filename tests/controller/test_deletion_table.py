@@ -1,6 +1,6 @@
 """The table of controller.md 6.2, row by row: what is done, and how the replicas of the topic stand after it.
 
-A line is a deed and, behind ->, what is seen then: each broker's replica by its state, who waits ("ineligible"), or
+A line is an action and, behind ->, what is seen then: each broker's replica by its state, who waits ("ineligible"), or
 that nothing is left of the topic ("gone").
 """
 
@@ -59,7 +59,7 @@ TABLE: dict[str, str] = {
         delete -> 1 Successful, 2 Started, 3 Ineligible, ineligible
         forget
         failover -> 1 Online, 2 Online, 3 Offline, ineligible
-        told of leaders
+        sent leaders
         return 3 -> 1 Successful, 2 Started, 3 Successful
         release 2 -> gone
         """,
@@ -95,7 +95,7 @@ TABLE: dict[str, str] = {
         forget
         elect -> 1 Successful, 2 Offline, 3 Successful, ineligible
         no request
-        told of no leaders
+        sent no leaders
         """,
     "delete.topic.enable=false": """
         not here
@@ -106,7 +106,7 @@ TABLE: dict[str, str] = {
         no request
         """,
     "Unknown topic name": """
-        delete nobody -> 1 Online, 2 Online, 3 Online
+        delete missing -> 1 Online, 2 Online, 3 Online
         no request
         """,
     "Second delete request": """
@@ -177,7 +177,7 @@ class Deletion:
         return context.queued
 
     def sent_leaders(self, wanted: bool = True) -> None:
-        """Were brokers told of the partition's leader since `forget`?"""
+        """Were brokers sent the partition's leader since `forget`?"""
         assert any(self.world.sent(kind=LeaderAndIsrRequest)) is wanted
 
     def grow_and_delete(self) -> None:
@@ -189,12 +189,12 @@ class Deletion:
         self.write(WriteOp("set", paths.topic("t"), more), WriteOp(CREATE, paths.delete_topic("t")))
 
     def without_states(self) -> None:
-        """Somebody has removed what stood below the topic."""
+        """Remove what is below the topic."""
         below = [path for path, _ in self.world.zk.walk(paths.partitions("t"))]
         self.write(*(WriteOp(DELETE, path) for path in sorted(below, reverse=True)))
 
     def failover(self) -> None:
-        """Somebody deletes /controller."""
+        """Delete /controller."""
         self.write(WriteOp(DELETE, paths.CONTROLLER))
 
     def reassign(self) -> None:
@@ -228,7 +228,7 @@ VERBS: dict[str, Callable[..., object]] = {
     "delete": lambda it: it.world.delete("t"),
     "delete again": lambda it: it.write(WriteOp("set", paths.delete_topic("t"))),
     "delete by hand": lambda it: it.write(WriteOp(CREATE, paths.delete_topic("t"))),
-    "delete nobody": lambda it: it.write(WriteOp(CREATE, paths.delete_topic("nobody"))),
+    "delete missing": lambda it: it.write(WriteOp(CREATE, paths.delete_topic("missing"))),
     "grow": lambda it: grow(it.world, "t", (1, 2, 3), (4,)),
     "grow and delete": Deletion.grow_and_delete,
     "without states": Deletion.without_states,
@@ -237,8 +237,8 @@ VERBS: dict[str, Callable[..., object]] = {
     "catch up": lambda it: it.world.write_isr(it.partition, 1, 2, 3, 4),
     "elect": Deletion.elect,
     "forget": lambda it: it.world.wire.clear(),
-    "told of leaders": Deletion.sent_leaders,
-    "told of no leaders": lambda it: it.sent_leaders(False),
+    "sent leaders": Deletion.sent_leaders,
+    "sent no leaders": lambda it: it.sent_leaders(False),
     "no request": Deletion.requests_are_gone,
 }
 """A line's words, but for the broker at its end -> what is done, or looked at."""

@@ -105,13 +105,13 @@ def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code:
     world.topic("going", (9, 8))
     world.answers[9] = lambda request: ConnectionError("gone")
     world.delete("going")
-    ask(world, node, elect(("t", (0,)), ("unled", (0,)), ("going", (0,)), ("nobody", (0,)), kind=kind))
+    ask(world, node, elect(("t", (0,)), ("unled", (0,)), ("going", (0,)), ("missing", (0,)), kind=kind))
     world.run(TIMEOUT_MS / 1000 + 1)
     assert codes(world) == {
         partition: REQUEST_TIMED_OUT if kind == PREFERRED else ELECTION_NOT_NEEDED,
         TopicPartition("unled", 0): code,
         TopicPartition("going", 0): INVALID_TOPIC,
-        TopicPartition("nobody", 0): UNKNOWN_TOPIC_OR_PARTITION,
+        TopicPartition("missing", 0): UNKNOWN_TOPIC_OR_PARTITION,
     }
 
 

@@ -134,7 +134,7 @@ def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) 
 
 
 def test_who_is_deposed_by_a_raised_epoch_lets_the_next_be_elected_above_it(world: World) -> None:
-    """Nobody was elected: /controller is still ours. Apache's cluster has no controller from then on."""
+    """No node was elected: /controller is still ours. Apache's cluster has no controller from then on."""
     nodes = [world.node(n) for n in range(2)]
     world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),), 0)
     world.expected_failures = 1
@@ -251,7 +251,7 @@ def test_a_clean_stop_resigns_and_takes_no_more_events(world: World) -> None:
 
 
 def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
-    """A broker without the inter-broker listener: nobody can be controller until it goes, but nobody spins either."""
+    """With a broker that lacks the inter-broker listener no node can be controller; none retries without a pause."""
     world.zk.write(
         (WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd_broker(7), 0, "2.6")),), 77
     )
@@ -265,7 +265,7 @@ def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
 
 
 def test_a_controller_that_cannot_be_read_is_waited_for(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Whose it is nobody can say: who is the controller stays it, for its fence holds; nobody else is elected."""
+    """Its owner is unknown: the present controller stays, because its fence holds; no other node is elected."""
     world.expected_failures = 2
     first, second = world.node(0), world.node(1)
     world.zk.write((WriteOp(SET, paths.CONTROLLER, b"{torn"),), 0)

@@ -73,7 +73,7 @@ def test_an_unexpected_error_ends_the_term_and_reloads_all_state(world: World, p
 def test_the_same_event_again_is_dropped_and_named(
     world: World, poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A poisoned znode must not make every node resign in turn; what is wrong in the context is told."""
+    """A poisoned znode must not make every node resign in turn; the faults in the context are reported."""
     nodes = [world.node(n, validate_state=False) for n in range(2)]
     poison("poison")
     world.expected_failures = 5

@@ -67,7 +67,7 @@ def happen(world: World, event: tuple, asked: set[str], quiet: bool) -> None:  #
 
 
 def reconnect(world: World) -> None:
-    """Everybody is connected, and what was to happen has happened."""
+    """Wait until all nodes are connected and all due events have happened."""
     world.run(5.0)
     while not all(node.store.connected for node in world.nodes.values()):
         for node in world.nodes.values():

@@ -1,4 +1,4 @@
-"""What the controller tells of itself (controller.md 8; EV1-EV5), and whose dashboards find their series."""
+"""The controller's metrics (controller.md 8; EV1-EV5), which Kafka's dashboards find."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ KIN = (
 
 
 def of(node: Node, name: str, event: str | None = None) -> list[Sample]:
-    """What this summary was told, of this event."""
+    """The samples that this summary received of this event."""
     labels = () if event is None else (("event", event),)
     return [sample for sample in node.samples if (sample.name, sample.labels) == (name, labels)]
 

@@ -76,7 +76,7 @@ def test_the_next_controller_goes_on(world: World) -> None:
     (partition,) = world.topic("t", (8,))
     reassign(world, (partition, (9,)))
     node.kill()
-    world.write_isr(partition, 8, 9)  # nobody is there to see it
+    world.write_isr(partition, 8, 9)  # no controller sees it
     world.node(2)
     assert world.led(partition)[::2] == (9, (9,)) and not asked_for(world)
     assert assigned(world, partition) == ReplicaAssignment((9,))

@@ -112,7 +112,7 @@ REFUSED = {
 
 
 def test_answers_of_a_channel_that_is_closed_are_dropped(world: World) -> None:
-    """They tell of a broker's earlier life."""
+    """They concern a broker's earlier registration."""
     node = world.node(0)
     world.broker(1)
     (partition,) = world.topic("t", (1, 0))

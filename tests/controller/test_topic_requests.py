@@ -73,7 +73,7 @@ def codes(world: World) -> dict[str, int]:
 
 
 def learn(world: World, node: Node) -> None:
-    """The network of this world swallows what the node's own broker is told: let it hear now."""
+    """Pass requests to the node's own broker, which the network of this world otherwise drops."""
     for request in world.sent(node.id, UpdateMetadataRequest):
         cache = world.base.instance_of(node.node)._metadata_cache
         world.base.inject(cache, Ask(1, MergeMetadata(request, begins=True)), world.client)
@@ -180,7 +180,7 @@ def test_a_large_topic_is_planned_in_slices_and_one_beyond_all_bounds_not_at_all
 
 
 def test_a_topic_grows_by_thousands_in_slices(world: World) -> None:
-    """Nobody waits for the whole of it: not the node, not the bridge that writes the znode."""
+    """Neither the node nor the bridge that writes the znode blocks for all of it."""
     node = cluster(world)
     world.topic("t", (1, 2))
     world.run()
@@ -267,10 +267,10 @@ def test_a_client_hears_of_a_deletion_when_the_topic_has_left_the_metadata(world
     node = cluster(world)
     world.topic("t", (1, 2))
     learn(world, node)
-    ask(world, node, DeleteTopicsRequest(4, ("t", "nobody", "t"), TIMEOUT_MS))
+    ask(world, node, DeleteTopicsRequest(4, ("t", "missing", "t"), TIMEOUT_MS))
     assert heard(world) == []
     learn(world, node)
-    assert codes(world) == {"t": NONE, "nobody": UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(world) == {"t": NONE, "missing": UNKNOWN_TOPIC_OR_PARTITION}
     assert (world.topics(), world.deletions()) == ((), ())
 
 
@@ -294,8 +294,8 @@ def test_dt11_a_topic_that_is_queued_for_deletion_is_unknown(world: World) -> No
 def test_a_cluster_that_deletes_nothing_says_so(world: World, version: int, code: int) -> None:
     node = cluster(world, delete_topic_enable=False)
     world.topic("t", (1,))
-    ask(world, node, DeleteTopicsRequest(version, ("t", "nobody"), TIMEOUT_MS))
-    assert codes(world) == {"t": code, "nobody": code}
+    ask(world, node, DeleteTopicsRequest(version, ("t", "missing"), TIMEOUT_MS))
+    assert codes(world) == {"t": code, "missing": code}
     assert world.deletions() == ()
 
 
@@ -322,7 +322,7 @@ def test_a_client_hears_of_its_partitions_when_they_are_led(world: World) -> Non
 @pytest.mark.parametrize(
     ("topic", "code"),
     [
-        (GrowingTopic("nobody", 2), UNKNOWN_TOPIC_OR_PARTITION),
+        (GrowingTopic("missing", 2), UNKNOWN_TOPIC_OR_PARTITION),
         (GrowingTopic("t", 1), INVALID_PARTITIONS),
         (GrowingTopic("t", 0), INVALID_PARTITIONS),
         (GrowingTopic("t", 3, (WantedReplicas((1, 2)),)), INVALID_REPLICA_ASSIGNMENT),
@@ -377,7 +377,7 @@ def test_only_the_controller_answers(world: World, request_: Any) -> None:
     ids=lambda request: type(request).__name__,
 )
 def test_a_deposed_controller_writes_nothing(world: World, request_: Any) -> None:
-    """Somebody else's epoch stands in ZooKeeper, and this controller has not heard of it."""
+    """ZooKeeper has another controller's epoch, of which this controller was not notified."""
     node = cluster(world)
     world.topic("t", (1,))
     before = dict(world.zk.walk())

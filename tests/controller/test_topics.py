@@ -264,7 +264,7 @@ def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) ->
 
 
 def test_a_partition_without_replicas_is_new_when_it_gets_some(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """controller.md 1.4.10: what counts is that nobody replicates it, not that nobody has heard of it."""
+    """controller.md 1.4.10: what counts is that no broker replicates it, not that no broker knows it."""
     node = world.node(1)
     world.broker(2)
     (empty,) = world.topic("t", ())

@@ -31,7 +31,7 @@ from zk_bridge.memory_store import MemoryStore
 
 RED, BLUE = TopicPartition("red", 0), TopicPartition("blue", 0)
 STEP = 9
-"""Every so many deliveries the controller is deposed: not a divisor of what an event takes, so that all kinds come."""
+"""Deliveries until the controller is deposed: no divisor of an event's number, so that all kinds come."""
 
 
 class Kind(NamedTuple):

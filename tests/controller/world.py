@@ -1,6 +1,6 @@
 """A small world for whole controllers: real actors and bridges, an in-memory ZooKeeper, virtual time, fake brokers.
 
-Every node has its own ZooKeeper session, bridge and controller; brokers answer what they are told to answer. `close`
+Every node has its own ZooKeeper session, bridge and controller; brokers respond as configured. `close`
 checks at the end of every test that no handler failed and that controller and deletion agree.
 """
 
@@ -112,7 +112,7 @@ class Machine:
 
 
 class EmptyDisk:
-    """The port "disk" of nodes whose logs are nobody's concern here: nothing is there, and nothing is kept."""
+    """The port "disk" of nodes whose logs do not matter here: it is empty, and keeps nothing."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
         """It is new."""
@@ -130,7 +130,7 @@ class EmptyDisk:
         """Written, and gone."""
 
     def lock(self, path: str) -> bool:
-        """Nobody else wants it."""
+        """No other process uses it."""
         return True
 
     def unlock(self, path: str) -> None:
@@ -148,7 +148,7 @@ PORTS = {"disk": EmptyDisk(), "logs": NoLogs(), **dict.fromkeys(("time", "random
 
 
 class Node:
-    """One whole node, controller and broker, whose LeaderAndIsr and the like go to the fake network as everybody's."""
+    """One whole node, controller and broker; its controller's requests to itself go to the fake network."""
 
     def __init__(self, world: World, node_id: int, **options: Any) -> None:
         self.world, self.id = world, node_id
@@ -222,7 +222,7 @@ class Node:
 
 
 class World:
-    """ZooKeeper, the network, and everybody on it."""
+    """ZooKeeper, the network, and all nodes."""
 
     def __init__(self) -> None:
         self.zk = MemoryZooKeeper()

@@ -66,7 +66,7 @@ def test_the_first_who_asks_has_the_topic_made(world: World) -> None:
     assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
     assert world.made() == [(GROUP_METADATA,)]
     world.topic_exists = True
-    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE, "nobody leads its partition yet"
+    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE, "its partition has no leader yet"
     world.coordinate(world.partition_of("g"))
     found = world.find("g")
     assert (found.error_code, found.node_id, found.host, found.port) == (NONE, 0, "127.0.0.1", 9092)
@@ -112,8 +112,8 @@ def test_what_is_refused_at_the_door(world: World) -> None:
     world.coordinate(*range(4))
     assert world.answer(world.join("")).error_code == INVALID_GROUP_ID
     assert world.answer(world.join(session_timeout_ms=5)).error_code == INVALID_SESSION_TIMEOUT
-    assert world.answer(world.join(member="somebody")).error_code == UNKNOWN_MEMBER_ID
-    assert world.commit(member="somebody", generation=3) == ILLEGAL_GENERATION
+    assert world.answer(world.join(member="stranger")).error_code == UNKNOWN_MEMBER_ID
+    assert world.commit(member="stranger", generation=3) == ILLEGAL_GENERATION
     nowhere = CommittedPartition(T0._replace(topic="nowhere"), 1)
     response = world.ask(OffsetCommitRequest(8, "g", -1, "", (nowhere, CommittedPartition(T0, 2))))
     assert [each.error_code for each in response.partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NONE]
@@ -193,11 +193,11 @@ def test_a_deleted_group_is_not_loaded_again(world: World) -> None:
     world.coordinate(*range(4))
     world.commit()
     member = world.member("h")
-    response = world.ask(DeleteGroupsRequest(2, ("g", "h", "nobody")))
+    response = world.ask(DeleteGroupsRequest(2, ("g", "h", "missing")))
     assert [(each.group_id, each.error_code) for each in response.results] == [
         ("g", NONE),
         ("h", NON_EMPTY_GROUP),
-        ("nobody", GROUP_ID_NOT_FOUND),
+        ("missing", GROUP_ID_NOT_FOUND),
     ]
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
@@ -219,10 +219,10 @@ def test_groups_are_listed_and_described(world: World) -> None:
         ("alone", "", "Empty"),
     }
     assert [each.group_id for each in world.ask(ListGroupsRequest(4, ("stable",))).groups] == ["g"]
-    described = world.ask(DescribeGroupsRequest(5, ("g", "nobody", "alone"), True)).groups
+    described = world.ask(DescribeGroupsRequest(5, ("g", "missing", "alone"), True)).groups
     assert [(each.group_id, each.group_state) for each in described] == [
         ("g", "Stable"),
-        ("nobody", "Dead"),
+        ("missing", "Dead"),
         ("alone", "Empty"),
     ]
     [reported] = described[0].members
@@ -239,7 +239,7 @@ def test_offsets_are_deleted(world: World) -> None:
     response = world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0), OffsetDeletePartition(nowhere))))
     assert [each.error_code for each in response.partitions] == [NONE, UNKNOWN_TOPIC_OR_PARTITION]
     assert world.fetch() == {}
-    assert world.ask(OffsetDeleteRequest(0, "nobody", ())).error_code == GROUP_ID_NOT_FOUND
+    assert world.ask(OffsetDeleteRequest(0, "missing", ())).error_code == GROUP_ID_NOT_FOUND
 
 
 def test_offsets_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def given_id(world: World) -> Look:
 
 
 def new_member(world: World) -> Look:
-    """It waits for one who does not join again, and of whom much is not to be heard for long."""
+    """It waits for a member that does not rejoin and has a long rebalance timeout."""
     world.member(session_timeout_ms=LONG_MS, rebalance_timeout_ms=LONG_MS)
     return code(world, world.join())
 

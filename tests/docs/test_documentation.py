@@ -134,7 +134,7 @@ def test_what_is_cited_is_there(file: Path) -> None:
     found = set(citations(file.read_text(encoding="utf-8")))
     missing = sorted(str(citation) for citation in found if not resolves(citation, TEXTS))
     assert not missing, "no such section (docs/protocol has what may be cited)"
-    assert not re.search(r"(?i)\bdesign \d", file.read_text(encoding="utf-8")), "cite a page that stands in docs/"
+    assert not re.search(r"(?i)\bdesign \d", file.read_text(encoding="utf-8")), "cite a page in docs/"
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("test_*.py")), ids=name)

@@ -1,4 +1,4 @@
-"""Text keeps to docs/contributing/style.md: counts of replaced habits only fall, and commit subjects are plain."""
+"""Text keeps to docs/contributing/style.md: no line has a replaced habit, and commit subjects are plain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.docs import vocabulary
-from tests.docs.vocabulary import Hit, counts, hits, lowered, risen
+from tests.docs.vocabulary import EXCEPTIONS, MOST, ROOT, hits
 
 FIRST_COMMIT = "6b8a5c4"
 """Subjects of the commits after this one are checked."""
@@ -16,17 +16,15 @@ FIRST_COMMIT = "6b8a5c4"
 MAX_SUBJECT = 72
 
 
-def test_no_folder_has_more_hits_than_permitted() -> None:
-    above = risen(vocabulary.all_hits(), vocabulary.read_limits())
-    named = [str(hit) for found in above.values() for hit in found]
-    assert not above, "\n".join(["see docs/contributing/style.md; candidates:", *named])
+def test_no_line_has_a_replaced_habit() -> None:
+    found = [str(hit) for hit in vocabulary.all_hits()]
+    assert not found, "\n".join(["see docs/contributing/style.md:", *found])
 
 
-def test_limits_name_no_hit_that_is_gone() -> None:
-    """A file that was removed or renamed gives its hits to nothing else: `make vocabulary` drops it."""
-    listed = set(vocabulary.files())
-    limits = vocabulary.read_limits()
-    assert {name for name in limits if name not in {vocabulary.scope(path) for path in listed}} == set()
+def test_exceptions_are_few_and_needed() -> None:
+    assert len(EXCEPTIONS) <= MOST
+    unused = [(path, part) for path, part in EXCEPTIONS if part not in (ROOT / path).read_text("utf-8")]
+    assert not unused
 
 
 @pytest.mark.parametrize(
@@ -50,33 +48,6 @@ def test_habits_are_found(path: str, text: str, habits: list[str]) -> None:
 def test_a_hit_is_named_by_file_line_and_word() -> None:
     (hit,) = hits("page.txt", "one\nThe bridge is told.\n")
     assert str(hit) == "page.txt:2: 'told' (telling)"
-
-
-def hit(path: str, line: int = 1) -> Hit:
-    return Hit(path, line, "telling", "told")
-
-
-def test_a_line_moves_freely_inside_a_folder() -> None:
-    limits = {"actors": {"actors/a.py": 1, "actors/b.py": 1}}
-    assert risen([hit("actors/c.py"), hit("actors/c.py", 2)], limits) == {}
-
-
-def test_a_rise_names_the_files_with_more_hits() -> None:
-    limits = {"actors": {"actors/a.py": 1}}
-    found = [hit("actors/a.py"), hit("actors/b.py", 7), hit("spark/c.py")]
-    assert risen(found, limits) == {"actors": [found[1]], "spark": [found[2]]}
-
-
-def test_limits_fall_and_never_rise() -> None:
-    limits = {"actors": {"actors/a.py": 2}, "spark": {"spark/a.py": 1}}
-    found = [hit("actors/b.py"), hit("spark/a.py"), hit("spark/b.py")]
-    assert lowered(found, limits) == {"actors": {"actors/b.py": 1}, "spark": {"spark/a.py": 1}}
-    assert counts(found) == {"actors": 1, "spark": 2}
-
-
-def test_first_pages_have_limits_of_their_own() -> None:
-    assert vocabulary.scope("docs/how-to/operations.md") == "docs/how-to/operations.md"
-    assert vocabulary.scope("docs/contributing/testing.md") == "docs"
 
 
 def faults(subject: str) -> list[str]:

@@ -1,21 +1,18 @@
-"""Count lines with habits that docs/contributing/style.md replaces; `make vocabulary` lowers the permitted counts.
+"""Find the habits that docs/contributing/style.md replaces; `make vocabulary` prints them.
 
 A line counts once per habit. Python names are split into words, so `last_told` and `LastTold` count like "told".
-The limit is per top-level folder: moving a line inside a folder changes no count.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = Path(__file__).with_name("vocabulary.json")
 
 HABITS: dict[str, str] = {
     "metaphor": r"house|rooms?|museum|deeds?|worn|on paper|astray|doom(?:ed)?|census|rouse[ds]?|outsiders?|inhabitants?"
@@ -34,6 +31,14 @@ ACCEPTED = re.compile(
 )
 """Text that is removed before a line is searched."""
 
+EXCEPTIONS: tuple[tuple[str, str], ...] = (
+    ("tests/docs/test_surface.py", "class LastTold: The last state."),
+    ("tests/docs/test_surface.py", '== ["Told"]'),
+)
+"""(file, text of a line) where a listed word is right, such as a test of the search itself; at most `MOST`."""
+
+MOST = 40
+
 NOT_COUNTED = (
     "CHANGELOG.md",
     "docs/contributing/style.md",
@@ -41,9 +46,6 @@ NOT_COUNTED = (
     "tests/docs/test_vocabulary.py",
 )
 """History, the style page, and the lists of words."""
-
-ZERO = ("README.md", "docs/reference/commands.md", "docs/how-to/cluster-for-tests.md", "docs/how-to/operations.md")
-"""Pages that new users read first; their limit is kept separately from their folder's."""
 
 _PATTERNS = {habit: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for habit, words in HABITS.items()}
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
@@ -64,7 +66,10 @@ class Hit:
 
 def hits(path: str, text: str) -> Iterator[Hit]:
     """Find the habits in a file's text, at most one hit per line and habit."""
+    excepted = [part for name, part in EXCEPTIONS if name == path]
     for number, line in enumerate(text.splitlines(), 1):
+        if any(part in line for part in excepted):
+            continue
         searched = ACCEPTED.sub(" ", line)
         if path.endswith(".py"):
             searched = _WORD_START.sub(" ", searched)
@@ -91,72 +96,12 @@ def all_hits() -> list[Hit]:
     return [hit for name in files() for hit in hits(name, (ROOT / name).read_text("utf-8", errors="replace"))]
 
 
-def scope(path: str) -> str:
-    """Return the name under which a file is limited: its top-level folder, or itself if it is a first page."""
-    return path if path in ZERO else path.partition("/")[0]
-
-
-def counts(found: Iterable[Hit]) -> dict[str, int]:
-    """Count hits per scope."""
-    totals: dict[str, int] = {}
-    for hit in found:
-        totals[scope(hit.path)] = totals.get(scope(hit.path), 0) + 1
-    return totals
-
-
-def risen(found: Iterable[Hit], limits: Mapping[str, Mapping[str, int]]) -> dict[str, list[Hit]]:
-    """Return the hits to look at for each scope that exceeds its limit.
-
-    Args:
-        found: All hits.
-        limits: For each scope the permitted number of hits per file. The sum is the limit of the scope; the
-            files tell which hits are likely to be new.
-
-    Returns:
-        For each scope above its limit, the hits of the files that have more hits than permitted.
-    """
-    found = list(found)
-    result: dict[str, list[Hit]] = {}
-    for name, count in counts(found).items():
-        permitted = limits.get(name, {})
-        if count > sum(permitted.values()):
-            of_file: dict[str, list[Hit]] = {}
-            for hit in found:
-                if scope(hit.path) == name:
-                    of_file.setdefault(hit.path, []).append(hit)
-            result[name] = [
-                hit for path, of_path in of_file.items() if len(of_path) > permitted.get(path, 0) for hit in of_path
-            ]
-    return result
-
-
-def read_limits() -> dict[str, dict[str, int]]:
-    """Read the permitted counts."""
-    limits: dict[str, dict[str, int]] = json.loads(LIMITS.read_text("utf-8"))
-    return limits
-
-
-def lowered(found: Iterable[Hit], limits: Mapping[str, Mapping[str, int]] | None) -> dict[str, dict[str, int]]:
-    """Return the current counts as limits; a scope whose count has risen keeps its former limit."""
-    found = list(found)
-    new: dict[str, dict[str, int]] = {}
-    for hit in found:
-        of_file = new.setdefault(scope(hit.path), {})
-        of_file[hit.path] = of_file.get(hit.path, 0) + 1
-    for name in risen(found, limits) if limits is not None else ():
-        new[name] = dict((limits or {}).get(name, {}))
-    return {name: dict(sorted(new[name].items())) for name in sorted(new)}
-
-
 def main() -> None:
-    """Print the counts and lower the limits."""
+    """Print the hits and their number."""
     found = all_hits()
-    limits = lowered(found, read_limits() if LIMITS.exists() else None)
-    LIMITS.write_text(json.dumps(limits, indent=0) + "\n", encoding="utf-8")
-    for name, count in sorted(counts(found).items()):
-        print(f"{count:6} {name} (limit {sum(limits.get(name, {}).values())})")
-    for habit in HABITS:
-        print(f"{sum(hit.habit == habit for hit in found):6} {habit}")
+    for hit in found:
+        print(hit)
+    print(f"{len(found)} hits, {len(EXCEPTIONS)} exceptions")
 
 
 if __name__ == "__main__":

@@ -88,4 +88,4 @@ def test_a_poll_that_stands_no_longer_ends_with_its_time() -> None:
     world.time.run(0.02)
     assert len(world.answers) == answers + 1, "as the poll that would have been made last"
     world.time.run(SILENCE)
-    assert [type(each) for each in world.reported] == [FetchSessionWoken], "nobody polls after it"
+    assert [type(each) for each in world.reported] == [FetchSessionWoken], "no poll follows it"

@@ -159,7 +159,7 @@ def test_another_broker_gets_its_own_capacity() -> None:
         for _ in range(2):
             await (await Client.of(gateway, "INTERNAL")).ask()
         assert await quiet.is_closed()
-        assert await busy.is_closed(), "the second of the brokers needed room too"
+        assert await busy.is_closed(), "the second of the brokers needed a connection too"
         await (await Client.of(gateway, "INTERNAL")).ask()
 
     run_with_gateway(scenario, max_connections=2, listeners=TWO, inter_broker_listener_name="INTERNAL")

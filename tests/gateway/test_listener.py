@@ -293,7 +293,7 @@ def test_it_is_notified_when_a_fetch_has_no_client() -> None:
             await turns()
             if id == 1:
                 assert seen.pop() == ClientGone(seen[0].connection)
-        assert len(seen) == 2, "nobody hears of a connection on which no fetch waits"
+        assert len(seen) == 2, "a closed connection without a waiting fetch is not reported"
 
     run_with_gateway(scenario)
 
@@ -431,7 +431,7 @@ def test_frames_are_cut_the_same_whatever_the_pieces(contents: list[bytes], piec
     frames, position, taken = FrameBuffer(1 << 20), 0, []
     while position < len(stream):
         count = frames.receive(Pieces(stream[position:], piece))
-        assert count, "there is room always"
+        assert count, "a connection is always accepted"
         position += count
         while (frame := frames.take()) is not None:
             taken.append(bytes(frame))

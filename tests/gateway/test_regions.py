@@ -83,7 +83,7 @@ def test_a_region_that_was_cut_is_an_error(path: str) -> None:
 
 
 def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) -> None:
-    """In its place lie other records, which nobody has asked for; who reads now gets them."""
+    """Its place in the file now has other records, which a read returns."""
     port = opened(path, 1)
     _, before = port.read(path, 0, 1 << 30, BATCHES, True)
     rest = before.piece.after(before.size // 2)

@@ -1,4 +1,4 @@
-"""The workbench: so much CPU in a turn of the loop, whoever sends large messages."""
+"""The workbench: a turn of the loop has a limit of CPU time, also for large messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 class Bench(SlicedTaskQueue):
-    """A second of CPU passes whenever somebody looks."""
+    """A second of CPU time passes at each look."""
 
     def __init__(self, turn_seconds: float = 1.0) -> None:
         super().__init__(turn_seconds)

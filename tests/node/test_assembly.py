@@ -86,7 +86,7 @@ async def until(good: Callable[[], object]) -> None:
 
 
 async def metadata(node: Node, port: int) -> MetadataResponse:
-    """What a client is told over a socket of the node's."""
+    """The response to a client over a socket of the node."""
     where = Endpoint("PLAINTEXT", "127.0.0.1", port)
     transmit = Transmit("client", where, 1, "client", MetadataRequest(8, None, False), DEADLINE)
     outcome = await node.base.request(node.network.address, transmit, DEADLINE)
@@ -257,7 +257,7 @@ def test_a_zookeeper_that_is_down_fails_the_node(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_go_on_fails_the_node(tmp_path: Path) -> None:
-    """Nobody may go on as a zombie that holds itself for the controller: the process ends with code 1."""
+    """A node must not continue as a zombie controller: the process ends with code 1."""
     world = World.of(tmp_path, 1)
     world.until(lambda: world.nodes[0].ready)
     world.stores[0].fail("its thread has ended")

@@ -1,4 +1,4 @@
-"""Nodes heed configurations that somebody changes, in their own sessions and after an expiry, in virtual time."""
+"""Nodes apply changed configurations, within a session and after an expiry, in virtual time."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_no_collection_runs_python_meanwhile() -> None:
     before = list(gc.callbacks)
     garbage.tame()
     garbage.GarbageCollectionSchedule()()
-    assert gc.callbacks == before, "other threads would run in a callback, and make what nobody looks at"
+    assert gc.callbacks == before, "other threads would run in a callback, and create objects that are not collected"
 
 
 def test_cycles_that_die_young_are_freed() -> None:

@@ -41,7 +41,7 @@ SESSION = 18.0
 
 
 class Node:
-    """One node, its ZooKeeper session, and what it told the outside, in order."""
+    """One node, its ZooKeeper session, and its messages to the outside, in order."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Node:
         self.base.inject(sender, Answer(message.id, outcome) if isinstance(message, Ask) else outcome, self.network)
 
     def run(self, seconds: float = 0.0) -> list[Any]:
-        """Let so much time pass; what the outside was told meanwhile."""
+        """Let time pass; return the messages to the outside meanwhile."""
         before = len(self.reported)
         self.time.advance(seconds)
         self.base.run()

@@ -42,7 +42,7 @@ def send(cluster: Cluster, topic: str, values: list[str]) -> None:
 
 
 def read(cluster: Cluster, topic: str, count: int) -> list[str]:
-    """The first so many values of partition 0."""
+    """The first `count` values of partition 0."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
     )

@@ -11,7 +11,7 @@ import pytest
 
 
 def run_pytest(folder: Path, source: str, *options: str) -> str:
-    """The output of pytest on one test file in `folder`, which is no part of this project."""
+    """The output of pytest on one test file in `folder`, which does not belong to this project."""
     folder.mkdir(exist_ok=True)
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(source)

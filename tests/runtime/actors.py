@@ -40,7 +40,7 @@ Script = Callable[[Scripted, ActorAddress], Any]
 
 
 class World:
-    """A base on virtual time with a journal, scripted actors and one outsider whose mail is kept in `heard`."""
+    """A base on virtual time with a journal, scripted actors and one external endpoint; `heard` has its messages."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock()

@@ -16,7 +16,7 @@ from messages.flow.conversation import ask, ask_all
 
 @attrs.frozen
 class Serve:
-    """Play ping-pong with `partner` for `rounds`, then tell who asked."""
+    """Play ping-pong with `partner` for `rounds`, then reply to the sender."""
 
     partner: ActorAddress
     rounds: int
@@ -90,7 +90,7 @@ class Unborn(Dispatcher):
 
 
 class Parent(Dispatcher):
-    """Tells who asked whether the child whose exit it hears of is its own."""
+    """Replies to the sender whether the exited child is its own."""
 
     def receiveMsg_Raise(self, message: Raise, sender: ActorAddress) -> None:
         self.boss = sender
@@ -126,7 +126,7 @@ class Oracle(Dispatcher):
 
 
 class Adder(FlowActor):
-    """Asks the oracle, and tells the sum to who wanted it, or what went wrong."""
+    """Asks the oracle, and replies with the sum or the error."""
 
     def receiveMsg_Meet(self, message: Meet, sender: ActorAddress) -> None:
         self.peers["oracle"] = message.oracle

@@ -1,4 +1,4 @@
-"""Dispatcher: handlers by the message's class name, looked up once; what nobody handles is an error."""
+"""Dispatcher: handlers by the message's class name, looked up once; a message without a handler is an error."""
 
 from __future__ import annotations
 

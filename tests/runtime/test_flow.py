@@ -43,7 +43,7 @@ class Poke:
 
 
 class Oracle(Actor):
-    """Keeps questions until it is told to answer: a number answers that many, oldest first."""
+    """Keeps questions until a number arrives: a number answers that many, oldest first."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Ask, ActorAddress]] = []
@@ -505,7 +505,7 @@ def test_preemption_ends_a_pause_and_its_wake_up_comes_to_nothing() -> None:
         desk.base.inject(desk.clerk_address, message)
     desk.base.run(limit=5)
     assert [message for message, _ in desk.clerk.dropped] == [event, second]
-    assert (desk.clerk.log, desk.clerk.busy) == (["one", "expired", "three"], True), "the first pause is nobody's"
+    assert (desk.clerk.log, desk.clerk.busy) == (["one", "expired", "three"], True), "the first pause is of no flow"
     desk.base.run()
     assert desk.clerk.log == ["one", "expired", "three", "four"]
     assert desk.base.failures == 0
@@ -547,7 +547,7 @@ def test_preemption_of_a_flow_that_would_not_end_still_preempts(caplog: pytest.L
 
 def test_answers_to_no_open_question_are_dropped() -> None:
     desk = Desk()
-    desk.events(Answer(99, "nobody asked"), asking("a"), Answer(98, "nor this"))
+    desk.events(Answer(99, "unasked"), asking("a"), Answer(98, "nor this"))
     assert desk.clerk.busy
     desk.answer()
     desk.events(Answer(1, "twice"))

@@ -13,7 +13,7 @@ from tests.runtime.actors import World
 
 
 class Disk:
-    """A port object that counts its calls and fails where told."""
+    """A port object that counts its calls and fails on request."""
 
     def __init__(self) -> None:
         self.calls = 0

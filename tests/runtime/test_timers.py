@@ -15,7 +15,7 @@ from tests.runtime.actors import World
 
 
 class Waiter(Dispatcher):
-    """Does what it is told to its timers; keeps the payloads of those that came."""
+    """Sets and cancels timers on request; keeps the payloads of those that fired."""
 
     def __init__(self) -> None:
         self.came: list[tuple[float, Any]] = []

@@ -1,1 +1,1 @@
-"""The cluster on paper."""
+"""The deterministic simulation."""

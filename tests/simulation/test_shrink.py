@@ -1,4 +1,4 @@
-"""A broken election rule: seeds find it, and the schedule is cut down to a few deeds."""
+"""A broken election rule: seeds find it, and the schedule is reduced to a few actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def first_broken(seeds: range, **options: object) -> RunOutcome:
 
 
 def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The offline election takes whoever is online, in the ISR or not."""
+    """The offline election takes any online replica, in the ISR or not."""
 
     def wrong(c: Any) -> Any:
         online = tuple(replica for replica in c.replicas if replica in c.online)

@@ -25,7 +25,7 @@ def case(seed: int, invariant: str = "one", lines: str = "1 create a 0\n2 kill 0
     return Case(seed, invariant, "it is broken", parse(lines), 9, "2.000 kill 0 for 1.000", ("-a", "+b"))
 
 
-def test_seeds_of_one_invariant_and_one_shape_are_one_group_and_the_last_report_tells_which_are_new() -> None:
+def test_seeds_of_one_invariant_and_one_shape_are_one_group_and_the_last_report_shows_which_are_new() -> None:
     cases = [case(1), case(7, lines="1 create b 1\n5 kill 2 for 3"), case(3, "two"), case(4, lines="1 create a 0")]
     first = groups(cases, {})
     assert [(group["shape"], group["seeds"], group["status"]) for group in first] == [
@@ -41,7 +41,7 @@ def test_seeds_of_one_invariant_and_one_shape_are_one_group_and_the_last_report_
         ("one", [4], "gone"),
     ]
     third = groups([], {"groups": second})
-    assert [group["invariant"] for group in third] == ["one", "three"], "what is gone is told once"
+    assert [group["invariant"] for group in third] == ["one", "three"], "a group that is gone is reported once"
 
 
 def test_the_page_is_whole_and_quotes_what_it_shows() -> None:

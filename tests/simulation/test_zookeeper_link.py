@@ -1,4 +1,4 @@
-"""The session of a node on paper keeps the contract of every store, over wires."""
+"""The session of a simulated node keeps the contract of every store, over simulated connections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Timed(ZooKeeperLink):
 
 
 class LinkWorld(World):
-    """A server on paper, and wires to it."""
+    """A simulated server, and connections to it."""
 
     def __init__(self) -> None:
         self.time = VirtualScheduler()

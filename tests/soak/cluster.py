@@ -46,7 +46,7 @@ class Soak:
     deleted: set[str] = attrs.field(factory=set)
     """Topics that were deleted and not made anew."""
     load: load.Load | None = None
-    """Who writes records, while the cluster is worn."""
+    """The writer of records during the soak."""
     seen: Sight | None = None
     """The cluster when it was last at rest."""
     began: float = attrs.field(factory=time.monotonic)
@@ -106,7 +106,7 @@ class Soak:
     def restart_zookeeper(self) -> None:
         """Stop the server, and start it on its data."""
         self.say("restart ZooKeeper")
-        self.zk.stop()  # who connects to a server that is still starting may be left hanging: not the outsider
+        self.zk.stop()  # a client that connects to a starting server may hang: this one must not
         self.server.stop()
         self.server.start()
         self.zk.start(REST_SECONDS)
@@ -116,12 +116,12 @@ class Soak:
     @property
     def topics(self) -> list[str]:
         """The topics that are there and not being deleted, but for the one with the records, and that of the groups,
-        which whoever reads the records makes again at once."""
+        which a consumer creates again at once."""
         deleting = set(self.zk.get_children("/admin/delete_topics"))
         return sorted(set(self.zk.get_children("/brokers/topics")) - deleting - {load.TOPIC, GROUP_METADATA})
 
     def assignment(self, count: int) -> list[list[int]]:
-        """Replicas of so many partitions, on any nodes of the cluster, running or not."""
+        """Replicas of this number of partitions, on any nodes of the cluster, running or not."""
         return [self.chance.sample(range(NODES), self.chance.randint(1, 3)) for _ in range(count)]
 
     def write_topic(
@@ -142,7 +142,7 @@ class Soak:
             write.create(f"/brokers/topics/{topic}", text)
             write.commit()
 
-        if new:  # the server may keep the outsider waiting too long: what was done the first time is there the second
+        if new:  # the server may respond too late: a retry then finds the topic created
             self.zk.retry(create)
         else:
             self.zk.retry(self.zk.set, f"/brokers/topics/{topic}", text)
@@ -162,7 +162,7 @@ class Soak:
             return []
         states = [sight.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
         if any(state.leader < 0 or len(state.isr) < load.MIN_INSYNC for state in states):
-            return self.load.failures  # the high watermark stands still, perhaps below what was read
+            return self.load.failures  # the high watermark does not move, and is perhaps below what was read
         if self.load.undecided:
             return [f"{self.load.undecided} records are undecided"]
         acknowledged = {partition: dict(values) for partition, values in self.load.acknowledged.items()}
@@ -224,7 +224,7 @@ def pause(soak: Soak) -> None:
 
 
 def restart_zookeeper(soak: Soak) -> None:
-    """ZooKeeper goes and comes back within everybody's session."""
+    """ZooKeeper stops and starts again before any session expires."""
     soak.restart_zookeeper()
 
 
@@ -270,7 +270,7 @@ ACTIONS: dict[Callable[[Soak], None], int] = {
 
 
 def wear(soak: Soak) -> None:
-    """A handful of deeds close upon another; then rest, with who is left."""
+    """A few actions in quick succession; then rest, with the remaining nodes."""
     for _ in range(soak.chance.randint(3, 6)):
         (action,) = soak.chance.choices(list(ACTIONS), list(ACTIONS.values()))
         try:
@@ -290,7 +290,7 @@ def wear(soak: Soak) -> None:
 
 
 def end(soak: Soak) -> None:
-    """Everybody back, rest, and a clean stop of all."""
+    """Start all nodes, rest, and stop all cleanly."""
     for node in sorted(set(range(NODES)) - set(soak.nodes)):
         soak.start(node)
     soak.come_to_rest()

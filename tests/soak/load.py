@@ -1,6 +1,6 @@
 """Records written to a cluster under faults, and what must be true of them whatever happened meanwhile.
 
-Rule 1: what was acknowledged stays: the value stands at the offset that the producer was told, once and for all.
+Rule 1: what was acknowledged stays: the value is at the acknowledged offset, once and permanently.
 Rule 2: offsets have no gaps, and no value is there twice: the producer is idempotent.
 Rule 3: what was not acknowledged may be there or not. At rest, with enough replicas in sync, nothing is undecided.
 """
@@ -101,7 +101,7 @@ class Load:
 
     def read_back(self, seconds: float) -> dict[int, list[Row]]:
         """Every record of the partitions that have a leader. Raises KafkaException while the cluster is not at rest."""
-        settings = {"bootstrap.servers": self._bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": "missing", "enable.auto.commit": False}
         consumer = Consumer({**settings, "log_level": 0})
         found: dict[int, list[Row]] = {}
         try:

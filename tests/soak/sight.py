@@ -1,4 +1,4 @@
-"""What an outsider sees of a cluster at one moment, and what of it must not be.
+"""The state of a cluster as an external client sees it at one moment, and the faults in it.
 
 Rule 1: reading and judging are apart: `look` reads ZooKeeper, asks every live node, lists its directories; `complaints`
         is a function of what was seen, and is tested with sights that are wrong in one thing each.
@@ -67,7 +67,7 @@ class Sight:
     logs: Mapping[Name, Mapping[int, str]]
     """A checksum of each partition's log on each node that is in its ISR."""
     leftovers: tuple[str, ...] = ()
-    """Znodes of topics that were to be deleted, and notifications that nobody took."""
+    """Znodes of topics that were to be deleted, and notifications that were not processed."""
 
 
 def complaints(now: Sight, before: Sight | None = None) -> list[str]:
@@ -93,7 +93,7 @@ def _of_the_partitions(now: Sight) -> Iterator[str]:
         if not isr or not isr <= set(now.assigned.get(name, ())):
             yield f"{name}: ISR {state.isr} of replicas {now.assigned.get(name)}"
         if state.leader == NO_LEADER and live:
-            yield f"{name}: nobody leads, though {sorted(live)} of the ISR live"
+            yield f"{name}: no leader, though {sorted(live)} of the ISR live"
         if state.leader != NO_LEADER and (state.leader not in live or live != isr):
             yield f"{name}: leader {state.leader}, ISR {state.isr}, up are {sorted(now.up)}"
         if state.leader != NO_LEADER and isr != set(now.assigned.get(name, ())) & now.up:
@@ -123,7 +123,7 @@ def _of_the_nodes(now: Sight) -> Iterator[str]:
             ("ISR", reported.isr, isr),
         ):
             if said != true:
-                yield f"node {node} tells of {what} otherwise than ZooKeeper: {_difference(said, true)}"
+                yield f"node {node} has other {what} than ZooKeeper: {_difference(said, true)}"
         hosted = {name for name, replicas in assigned.items() if node in replicas}
         if now.directories[node] != hosted:
             yield f"node {node}: directories and replicas differ in {sorted(now.directories[node] ^ hosted)}"
@@ -159,7 +159,7 @@ def look(
     """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
 
     A deletion waits for every replica: unless the cluster is `whole`, what belongs to topics still being deleted is
-    not looked at. Nodes that are `forgetful` have outlived a session: nobody told them of deletions meanwhile, so they
+    not looked at. Nodes that are `forgetful` have outlived a session: they did not get deletions meanwhile, so they
     may still know the topics that are gone (broker.md 3.9). Raises what kazoo and sockets raise while the cluster is
     not at rest (a znode that goes while it is read).
     """

@@ -1,5 +1,5 @@
 """Every scenario on every kind of cluster: Apache's brokers under our controller, ours under Apache's, each by itself;
-and on paper with the controller lost at many moments.
+and in simulation with the controller lost at many moments.
 
 `make soak` does it. `--rewrite-scenarios` lets Apache alone write what stands below the
 lines of the scenarios anew, to be looked at as a difference: all others are held to it.

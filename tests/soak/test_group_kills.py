@@ -1,6 +1,6 @@
 """Coordinators are killed, one after the other, under groups of clients of several makes that read and commit.
 
-The law: what a group has committed is never less than what it was told is committed, and never more than what it read.
+The rule: a group's committed offset is at least the acknowledged one, and at most what the group has read.
 A third of --soak-seconds is spent on it with three nodes of ours, and as much where one of the three is Apache's.
 """
 
@@ -47,7 +47,7 @@ class Reader(Protocol):
 
     @property
     def reported(self) -> Offsets:
-        """What it was told is committed."""
+        """What was acknowledged as committed."""
 
     def go_on(self, count: int) -> None:
         """Read some more, and commit it, whatever is tried for that; as much was written since the last time."""
@@ -189,7 +189,7 @@ def _furthest(offsets: list[Offsets]) -> Offsets:
 
 
 def committed(cluster: Three, group: str) -> Offsets:
-    """What the group has committed, as somebody else is told."""
+    """The committed offset of the group, as another client receives it."""
     asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
     places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     found: Offsets = {}
@@ -226,7 +226,7 @@ def bring_back(cluster: Three, node: int) -> None:
 
 
 def write(producer: Producer, count: int) -> None:
-    """Write so many records, and wait until they are acknowledged."""
+    """Write this number of records, and wait until they are acknowledged."""
     for number in range(count):
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
     assert producer.flush(60) == 0

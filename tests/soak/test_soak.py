@@ -74,7 +74,7 @@ def unwanted(said: str) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------- the outsider
+# --------------------------------------------------------------------------------------------- the external client
 
 
 def good() -> Sight:
@@ -121,7 +121,7 @@ def reported(**changed: object) -> Sight:
         (attrs.evolve(good(), assigned={("t", 0): (2, 0), ("u", 0): (2,)}), "ISR (0, 1) of replicas (2, 0)"),
         (attrs.evolve(good(), assigned={("u", 0): (2,)}), "ISR (0, 1) of replicas None"),
         (attrs.evolve(good(), epoch=2, epoch_version=1), "written by controller epoch 3, which is 2"),
-        (with_state(leader=-1), "nobody leads, though [0, 1] of the ISR live"),
+        (with_state(leader=-1), "no leader, though [0, 1] of the ISR live"),
         (with_state(leader=2), "leader 2"),
         (with_state(isr=(0, 1, 2)), "leader 0, ISR (0, 1, 2)"),
         (with_state(isr=()), "ISR () of"),
@@ -130,10 +130,10 @@ def reported(**changed: object) -> Sight:
         (attrs.evolve(good(), logs={("t", 0): {0: "abc", 1: "abd"}}), "('t', 0): the logs of its ISR differ"),
         (attrs.evolve(good(), metadata={0: good().metadata[0]}), "node 1 does not answer"),
         (reported(controller=1), "node 1 says that 1 is controller"),
-        (reported(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 tells of leaders"),
-        (reported(leaders={("t", 0): 0}), "node 1 tells of leaders"),
-        (reported(replicas={("t", 0): (0, 1), ("u", 0): (2,)}), "node 1 tells of replicas"),
-        (reported(isr={**good().metadata[1].isr, ("gone", 0): (0,)}), "node 1 tells of ISR"),
+        (reported(leaders={("t", 0): 1, ("u", 0): -1}), "node 1 has other leaders"),
+        (reported(leaders={("t", 0): 0}), "node 1 has other leaders"),
+        (reported(replicas={("t", 0): (0, 1), ("u", 0): (2,)}), "node 1 has other replicas"),
+        (reported(isr={**good().metadata[1].isr, ("gone", 0): (0,)}), "node 1 has other ISR"),
         (attrs.evolve(good(), directories={**good().directories, 1: frozenset()}), "node 1: directories"),
         (attrs.evolve(good(), directories={**good().directories, 0: frozenset({("t", 0), ("x", 1)})}), "('x', 1)"),
     ],

@@ -32,7 +32,7 @@ CONFIG = {"min.insync.replicas": "2", "segment.bytes": "300000"}
 SESSION_SECONDS = LAG_SECONDS = 3.0
 REST_SECONDS = 90.0
 LAST_LINES = 12
-"""How much each node's log tells of a failure."""
+"""Maximum number of lines of each node's log in the report of a failure."""
 
 MORE = 200
 """Records that are acknowledged before the next blow falls."""
@@ -103,7 +103,7 @@ class Trio:
     def tell(self, error: object) -> None:
         """Print what went wrong, and what is to be seen of the cluster: nothing of it is left afterwards."""
         self.say(f"{type(error).__name__}: {error}")
-        with contextlib.suppress(Exception):  # the error is told; what ZooKeeper cannot say now is left out
+        with contextlib.suppress(Exception):  # the error is reported; what ZooKeeper cannot return now is left out
             for partition, state in enumerate(self.states()):
                 self.say(f"{partition}: {state}, logs {len(self.logs(str(partition)))}")
             self.say(
@@ -149,7 +149,7 @@ class Trio:
         )
 
     def more_records(self) -> None:
-        """Wait until so many records more are acknowledged."""
+        """Wait until this number of further records are acknowledged."""
         wanted = self.load.count + MORE
         until(lambda: self.load.count, lambda count: count >= wanted, "more records acknowledged", REST_SECONDS)
 
@@ -196,7 +196,7 @@ def freeze(trio: Trio, node: int) -> None:
 
 
 def cut(trio: Trio, node: int) -> None:
-    """Nobody of the others reaches it until, of what it leads, nobody but itself is in sync."""
+    """No other node reaches it until it is the only in-sync replica of each partition that it leads."""
     trio.links[node].cut()
     until(
         lambda: [state["isr"] for state in trio.states() if state["leader"] == node],
@@ -216,7 +216,7 @@ ACTIONS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
 
 
 def wear(trio: Trio, rounds: int) -> None:
-    """So many blows, each kind once before any comes again, on any node: the controller and leaders are among them."""
+    """Rounds of faults on any node, each kind once before any comes again; controllers and leaders are included."""
     for number in range(rounds):
         if number % len(ACTIONS) == 0:
             actions = trio.chance.sample(ACTIONS, len(ACTIONS))

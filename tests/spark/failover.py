@@ -108,7 +108,7 @@ class Node:
 
 
 def first(folder: Path) -> Node:
-    """Node 0: elected, tells of t-0 and t-1, sees broker 2 die, and is killed."""
+    """Node 0: elected, sends t-0 and t-1, sees broker 2 die, and is killed."""
     node = Node(folder, 0)
     node.deliver(CONTROLLER, Startup())
     node.deliver(CONTROLLER, Answer(1, Elected(1, 0)))

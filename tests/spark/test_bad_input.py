@@ -1,4 +1,4 @@
-"""What is wrong with a folder of traces, or of what was packed of them, is named; a partial answer is for who asks.
+"""What is wrong with a folder of traces, or of what was packed of them, is named; a partial answer is given on request.
 
 A table: what is done to the folder, what is said, and how many of the 37 deliveries a partial answer counts.
 """
@@ -24,7 +24,7 @@ from spark.summary import summarise
 from tests.spark import failover
 
 LAST = 300
-"""So many bytes before the end of node 1's segment stands its last delivery; each has a frame."""
+"""Bytes from inside the last delivery to the end of node 1's segment; each delivery has a frame."""
 
 
 def _segment(folder: Path) -> Path:

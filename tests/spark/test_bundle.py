@@ -7,7 +7,7 @@ from tests.layering import LAYERS
 
 
 def test_a_bundle_has_what_the_messages_in_it_import() -> None:
-    """Told by the rooms' rules, which the house's own test holds: a submitted job is tried in long tests alone."""
+    """Taken from the layering rules, which their own test checks: a submitted job runs in long tests only."""
     imported = frozenset().union(*(layer.others for name, layer in LAYERS.items() if name.startswith("messages")))
     packages = {library.partition(".")[0] for library in LIBRARIES}
     assert imported - {"compression"} <= packages  # Python 3.14's own

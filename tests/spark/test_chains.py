@@ -59,7 +59,7 @@ def test_from_an_event_to_the_last_order(summary: Summary) -> None:
         names = ("queue_ms", "decide_ms", "channel_ms", "network_ms", "apply_ms", "total_ms")
         return [value if value is None else round(value) for value in (getattr(row, name) for name in names)]
 
-    # The event's end was told at 2.5 s, so it began at -2.5 s and came at -3.5 s. Broker 1's order was given at 0.5 s,
+    # The event ended at 2.5 s, so it began at -2.5 s and came at -3.5 s. Broker 1's order was given at 0.5 s,
     # handed over at 5 s (after the channel's start), and answered at 6.5 s.
     assert parts(first) == [1000, 3000, 4500, 250, 1250, 10_000]
     # Broker 2's was given at 1.5 s; it was handed over at 9 s, refused, again at 11 s, and answered at 11.5 s.

@@ -83,7 +83,7 @@ def test_a_local_cluster(traces: Path, alone: dict[str, Any], tmp_path: Path) ->
 
 
 def test_a_master_with_two_workers(traces: Path, alone: dict[str, Any], master: str, tmp_path: Path) -> None:
-    """From another folder, whose modules nobody takes for ours."""
+    """From another folder, whose modules are not mistaken for ours."""
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", master) == alone
 
 

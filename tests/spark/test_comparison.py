@@ -16,7 +16,7 @@ from tests.spark import failover
 
 
 def _samples(session: SparkSession, **named: tuple[int, int, float]) -> DataFrame:
-    """Of each name so many figures, from the first on, that far apart."""
+    """This number of samples of each name, from the first value on, at this distance."""
     frames = [
         session.range(count).select(
             f.lit("kind").alias("kind"),

@@ -53,7 +53,7 @@ def test_records(day: Summary) -> None:
 
 
 def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None:
-    """As where a cluster goes on with what it had, and nobody produces."""
+    """As in a cluster that continues with existing records, and has no producer."""
     state = ("t", 0, None, None, None, [], [], [])
     read = dict.fromkeys(SCHEMA.names) | {"type": "LogRead", "node": 1, "at": 1.0, "bytes": 500, "states": [state]}
     [row] = traffic.records(session.createDataFrame([read], SCHEMA)).collect()

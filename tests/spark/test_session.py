@@ -58,9 +58,9 @@ def test_an_early_exit_of_java_is_reported_with_its_output(tmp_path: Path, monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     submit = tmp_path / "bin" / "spark-submit"
     submit.parent.mkdir()
-    submit.write_text("#!/bin/sh\necho no room for classes >&2\nexit 3\n")
+    submit.write_text("#!/bin/sh\necho no memory for classes >&2\nexit 3\n")
     submit.chmod(0o755)
-    with pytest.raises(SparkUnavailable, match="Java ended with 3 before Spark began: no room for classes"):
+    with pytest.raises(SparkUnavailable, match="Java ended with 3 before Spark began: no memory for classes"):
         Java(tmp_path).listens()
 
 
@@ -71,7 +71,7 @@ def test_where_spark_is_not_laid_out_java_does_not_start_ahead(tmp_path: Path, m
 
 @pytest.fixture
 def strange_folder(tmp_path: Path) -> Path:
-    """A folder in which modules lie that are named like ours, and end whoever imports them."""
+    """A folder with modules that have our modules' names, and end a process that imports them."""
     for name in ("messages", "click", "spark"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')\n")
     small = Small(tmp_path / "trace")

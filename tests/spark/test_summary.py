@@ -142,7 +142,7 @@ def test_leadership_over_time(summary: Summary) -> None:
         ("t", 1, 1, 0, 1, 1, 2),
         ("u", 0, 1, None, -1, 4, 2),
     ]
-    # t-0 was told first in delivery 4 of node 0, and again in delivery 21: one second apart each
+    # t-0 was sent first in delivery 4 of node 0, and again in delivery 21: one second apart each
     assert round(second - first) == 17
 
 
@@ -151,12 +151,12 @@ def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
     begin = {run.node: run.first_at - 1 for run in summary["runs"]}
     killed = next(run for run in summary["runs"] if run.node == 0)
     first, second = summary["episodes"]
-    # node 0 reads the brokers in its 21st delivery, and tells of t-0's new leader in its 22nd
+    # node 0 reads the brokers in its 21st delivery, and sends t-0's new leader in its 22nd
     assert (first.broker, first.seen_by, first.after, first.was_controller) == (2, 0, "BrokerChange", False)
     assert (round(first.died_at - begin[0]), first.seen_s) == (21, 0)
     assert (first.partitions, first.still_leaderless, first.ending) == (1, 0, None)
     assert round(first.led_again_s) == 1 == round(first.partition_seconds) == round(first.p99_s)
-    # node 1 reads them in its 5th, and tells of t-1's new leader in its 7th
+    # node 1 reads them in its 5th, and sends t-1's new leader in its 7th
     assert (second.broker, second.seen_by, second.after, second.was_controller) == (0, 1, "Elected", True)
     assert (second.died_at, second.ending) == (killed.last_at, KILLED)
     assert round(second.died_at + second.seen_s - begin[1]) == 5

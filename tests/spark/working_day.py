@@ -39,7 +39,7 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def event(node: Node, name: str, ms: float, waited: float, requests: int) -> None:
-    """The controller tells that an event is over: what it took, had waited, and asked of ZooKeeper."""
+    """The controller reports the end of an event: its duration, its wait, and its requests to ZooKeeper."""
     labels = (("event", name),)
     values = (
         Sample(EVENT_TIME, ms, labels),

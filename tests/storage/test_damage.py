@@ -77,7 +77,7 @@ def _bytes(body: Body) -> memoryview:
 
 
 def damages(data: bytes, places: int) -> Iterator[bytes]:
-    """The file cut, and with a byte changed, at so many places all through it; with a tail that is none; zeros."""
+    """The file cut, and with one byte changed, at this number of places; with an invalid tail; with zeros."""
     step = max(1, len(data) // places)
     for place in range(0, len(data), step):
         yield data[:place]
@@ -111,7 +111,7 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
             found = offsets(again, name, start, end)
             what = f"{file.name} {'cut at' if len(damaged) < file.stat().st_size else 'changed'} ({number})"
             assert found == sorted(set(found)), what
-            if kind == LOG_STARTS:  # a number that is another number now cannot be told
+            if kind == LOG_STARTS:  # a changed number cannot be detected
                 assert (found or [end])[-1] in (2 * BATCHES - 2, end), what
             elif kind != "log":
                 assert found == everything, what

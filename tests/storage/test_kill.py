@@ -29,7 +29,7 @@ PLACES = 4
 
 
 class Killed(BaseException):
-    """The process is no more: nobody catches it."""
+    """The process ends: no handler catches it."""
 
 
 class Reaper:
@@ -90,7 +90,7 @@ class Reaper:
 
 
 class Life:
-    """A log that is led in two epochs, rolled, cut, led on and closed; it notes what it was told is done."""
+    """A log that is led in two epochs, rolled, cut, led on and closed; it notes what was acknowledged."""
 
     def __init__(self, path: Path) -> None:
         self.logs, self.path = port(), str(path)

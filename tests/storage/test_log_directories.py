@@ -73,7 +73,7 @@ def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> N
     ]
     for _ in range(2):
         with pytest.raises(LogDirectoryRefused, match=f"{data} is in use"):
-            directories(data).load(DiskAdapter())  # and who is refused takes nobody's lock away
+            directories(data).load(DiskAdapter())  # and a refused process does not release the lock
     mine.unlock(disk)
     again = directories(data)
     again.load(disk)

@@ -81,7 +81,7 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
 def test_batches_that_come_again_after_a_new_start_are_known(
     tmp_path: Path, ends: Callable[[LogManager], None]
 ) -> None:
-    """All five that are kept, though Apache's snapshots tell of each producer the last alone."""
+    """All five that are kept, though Apache's snapshots have only the last of each producer."""
     path, count = str(tmp_path / "t-0"), KEPT_BATCHES + 1
     batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(count)]
 

@@ -21,7 +21,7 @@ EXCEPTIONS: dict[str, str] = {
         " Thespian's simple base passes only because it ignores the timeout of ask(); with that mended it fails too."
     ),
 }
-"""Tests that cannot pass, by the end of their name, and why. Not strict: how 100 threads interleave is nobody's law."""
+"""Tests that cannot pass, by the end of their name, and why. Not strict: the order of 100 threads is undefined."""
 
 
 class ActorSystemBase(LocalBase):
@@ -45,7 +45,7 @@ class _Registry:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Stand in for the module of Thespian's in-process base."""
+    """Replace the module of Thespian's in-process base."""
     module = ModuleType("thespian.system.simpleSystemBase")
     module.ActorSystemBase = ActorSystemBase  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module

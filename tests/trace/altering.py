@@ -1,4 +1,4 @@
-"""Somebody who alters a record: by its bytes, or knowing the format, with every sum made right again."""
+"""Alters records: by single bytes, or in the format, with all checksums corrected."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _take_back_a_reassignment(cluster: SimulatedCluster) -> None:
 
 
 def _lose_records(cluster: SimulatedCluster) -> None:
-    """A leader that nobody could follow dies; who is elected has nothing of what only it had acknowledged."""
+    """A leader without followers dies; the elected one lacks the records that only the former had acknowledged."""
     cluster.partition_network(CONTROLLER, FIRST)
     _produce(cluster, FIRST, 3)
     cluster.wait_for(lambda: cluster.isr_of("unclean") == [FIRST])

@@ -1,4 +1,4 @@
-"""A small actor system with everything a node has: outsiders, timers, ports, children, flows, errors, threads."""
+"""A small actor system with all that a node has: external endpoints, timers, adapters, flows, errors, threads."""
 
 from __future__ import annotations
 

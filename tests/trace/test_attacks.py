@@ -1,4 +1,4 @@
-"""The record never lies: whatever is altered in a run's files, nobody calls it the same.
+"""Each alteration of a run's files is detected.
 
 Every byte, every piece, every field of every kind of record, of real recorded runs. Who alters bytes is caught by sums
 and chain. Who knows the format and makes every sum right again is caught where the rest of the record shows it.
@@ -26,7 +26,7 @@ from tests.trace.altering import Row, kill, only_run, rows_of, write
 from tests.trace.small_system import ACTORS, Small
 
 STRIDE = 7
-"""Every so many bytes: frames, with each byte of them, are tests/trace/test_frames.py's."""
+"""The distance between two changed bytes; tests/trace/test_frames.py changes each byte of a frame."""
 
 Attack = Callable[[Path], None]
 """What is done to the folder of a run."""
@@ -225,7 +225,7 @@ def test_a_piece_missing_doubled_cut_or_swapped_is_not_the_same(runs: dict[str, 
 
 
 def other_values(value: Any) -> Iterator[Any]:
-    """Values that stand in for another."""
+    """Values that replace another."""
     if isinstance(value, bool):
         yield from (not value, 12345)
     elif isinstance(value, int):
@@ -271,9 +271,9 @@ def may_pass(row: Row, place: tuple[Any, ...], rows: list[Row]) -> bool:
     if column == "finished_at":
         return True  # between this and the next delivery nothing else tells the time
     if column == "effects" and len(place) >= 3 and place[2] in (3, 4):
-        return True  # what a port answered shows only where the actor's deeds depend on it
+        return True  # an adapter's result shows only if the actor's actions depend on it
     if row["kind"] == OUTSIDE:
-        # who sent it, what is in it, and when, shows only where the actor's deeds depend on it
+        # who sent it, what is in it, and when, shows only if the actor's actions depend on it
         return column in ("sender", "payload", "queued_at", "cause", "taken_at")
     if row["kind"] == "ended":
         return column in ("error", "taken_at", "queued_at")
@@ -313,7 +313,7 @@ def replayed(folder: Path) -> RunReplay:
 
 
 def moved(rows: list[Row], kind: str, **by: float) -> list[Row]:
-    """The first record of that kind after the tenth, with these columns moved by so many seconds."""
+    """The first record of that kind after the tenth, with these columns moved by this number of seconds."""
     number = next(number for number, row in enumerate(rows) if number > 10 and row["kind"] == kind)
     changed = rows[number] | {column: rows[number][column] + seconds for column, seconds in by.items()}
     return [*rows[:number], changed, *rows[number + 1 :]]

@@ -1,4 +1,4 @@
-"""The codec's laws hold for every message of the vocabulary, whatever it is called and whoever adds one."""
+"""The codec's rules hold for every registered message, also for new ones."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_what_is_no_message_is_refused_by_name(message: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "payload", "error", "text"),
     [
-        ("Nobody", b"{}", UnknownType, "Nobody"),
-        ("Answer", b'{"id":1,"result":["Nobody",{}]}', UnknownType, "Nobody"),
+        ("Missing", b"{}", UnknownType, "Missing"),
+        ("Answer", b'{"id":1,"result":["Missing",{}]}', UnknownType, "Missing"),
         ("Answer", b'{"id":"one","result":["Done",{}]}', BadPayload, r"Answer: .*\$\.id"),
         ("Answer", b'{"id":1,"resu', BadPayload, "Answer"),
         ("Failure", b'{"name":"x"}', BadPayload, "Failure: .*detail"),

@@ -146,7 +146,7 @@ def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Pa
         lambda columns: columns[1].pop(),
         lambda columns: columns[6].append("Extra"),
         lambda columns: columns[10].append([99, [["disk", "remove", ["/x"], 1, ""]]]),
-        lambda columns: columns[11].append([99, "an error of nobody"]),
+        lambda columns: columns[11].append([99, "an error of no handler"]),
         lambda columns: columns.append([]),
         lambda columns: columns[1].__setitem__(0, "outside"),
         lambda columns: columns[5].__setitem__(0, "Worker.3"),
@@ -185,7 +185,7 @@ def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
 
 
 def test_inputs_and_what_was_sent_keep_their_order() -> None:
-    unknown_actor, text = ActorAddress("Nobody.1"), FrameText(inputs=True)
+    unknown_actor, text = ActorAddress("Missing.1"), FrameText(inputs=True)
     kinds = [OUTSIDE, SENT, SENT, OUTSIDE, OUTSIDE, SENT]
     waiting: deque[Any] = deque(
         (
@@ -195,7 +195,7 @@ def test_inputs_and_what_was_sent_keep_their_order() -> None:
             n,
             unknown_actor,
             unknown_actor,
-            "Nobody",
+            "Missing",
             Gauges(()),
             1.0,
             1.0,

@@ -35,7 +35,7 @@ def line(n: int) -> bytes:
 
 
 def write(folder: Path, frames_of: list[int], header: Header, end: str | None = STOPPED, **options: Any) -> None:
-    """One frame per entry, of so many records, numbered from 1."""
+    """One frame per entry, with this number of records, numbered from 1."""
     writer = RunWriter(folder, header, **options)
     n = 0
     for count in frames_of:

@@ -1,4 +1,4 @@
-"""The text of a frame: what is shared is said once, and whoever reads it sees every message whole."""
+"""The text of a frame: shared parts are written once, and a reader gets every message whole."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
 
 def reported(n: int, message: Any) -> tuple[Any, ...]:
-    """A delivery as the recorder is told of it."""
+    """A delivery as the recorder receives it."""
     return n, "sent", n - 1, n, SENDER, RECEIVER, "B", message, 1.0, 2.0, 3.0, (), None
 
 

@@ -20,7 +20,7 @@ from tests.wire.samples import LEADER_AND_ISR, STOP_REPLICA
 RESPONSES = {LEADER_AND_ISR: LeaderAndIsrResponse, STOP_REPLICA: StopReplicaResponse}
 VERSIONS = [(LEADER_AND_ISR, 1), (LEADER_AND_ISR, 4), (LEADER_AND_ISR, 5), (STOP_REPLICA, 0), (STOP_REPLICA, 3)]
 BY_TOPIC = (LEADER_AND_ISR, 5)
-"""From this version on partitions stand by topic: no such answer is known."""
+"""From this version on partitions are grouped by topic; no captured response has it."""
 
 
 def read(key: int, version: int, response: Any, terse: bool = True) -> tuple[Any, ...]:

@@ -64,7 +64,7 @@ def test_there_are_all_kinds_in_all_codecs() -> None:
 
 
 def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
-    """The check, one field after the other; None where it refuses."""
+    """The check, one field after the other; None if it refuses."""
     position, keyless = 0, []
 
     def number(most: int = 5) -> int:

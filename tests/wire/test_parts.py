@@ -1,4 +1,4 @@
-"""Rows of parts: what a trace writes of them says all that they hold, whoever made them, in their order."""
+"""Rows of parts: what a trace writes of them has all their entries in order, whatever made them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ GOOD = rows_of(UpdateMetadataPart((state("a", 1), state("b", 1), state("a", 2)))
 @pytest.mark.parametrize(
     "bad",
     [
-        {"message": "Nobody"},
+        {"message": "Missing"},
         {"version": 99},
         {"topics": (("a", b"\0"), ("b", b""))},
         {"topics": []},

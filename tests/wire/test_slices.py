@@ -170,7 +170,7 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
     assert differ[0].leader != state.leader
     del parts, read_parts, read, reported, differ
     fresh = decode_request(frame[4:])[1]
-    assert fresh == before and not own.intersection(map(id, fresh.partition_states)), "what nobody holds is forgotten"
+    assert fresh == before and not own.intersection(map(id, fresh.partition_states)), "unused states are freed"
 
 
 def test_rows_of_very_different_lengths_follow_each_other() -> None:

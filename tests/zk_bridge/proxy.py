@@ -46,7 +46,7 @@ class Proxy:
             self._cut = False
 
     def swallow_answers(self) -> None:
-        """Pass on what clients say, but nothing that they are told, until the link is cut."""
+        """Pass on what clients send, but no response, until the link is cut."""
         with self._lock:
             self._swallowing = True
 

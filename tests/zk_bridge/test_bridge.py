@@ -121,7 +121,7 @@ def bridge(server: MemoryZooKeeper) -> Bridged:
 
 @pytest.fixture
 def admin(server: MemoryZooKeeper) -> Bridged:
-    """Somebody else on the same ZooKeeper."""
+    """Another client of the same ZooKeeper."""
     return Bridged(server)
 
 
@@ -275,7 +275,7 @@ def test_a_resignation_that_another_election_overtakes_deletes_nothing(bridge: B
 
 
 def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridged) -> None:
-    """Both have read that there is nobody; the slower one must not win."""
+    """Both have read that no controller exists; the slower one must not win."""
     bridge.ask(EnsurePaths())
     submit = bridge.store.submit
 
@@ -538,7 +538,7 @@ def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None
 
 @pytest.mark.parametrize("nth", range(3))
 def test_a_created_state_whose_answer_was_lost_is_created(bridge: Bridged, nth: int) -> None:
-    """Trap T7: Kafka takes it for somebody else's, and the partition stays New."""
+    """Trap T7: Kafka takes it for another client's, and the partition stays New."""
     fence = controlled(bridge)
     partitions = with_topic(bridge, "t", 900)
     number = _losing(bridge, CreatePartitionStates(led(partitions, 1, 0), fence), nth)
@@ -586,7 +586,7 @@ def test_what_is_no_notification_by_its_name_is_left_alone(bridge: Bridged) -> N
 
 
 def test_a_broker_leaves_word_of_a_lost_log_directory(bridge: Bridged) -> None:
-    assert bridge.ask(NotifyLogDirFailure(3)) == Done(), "also where nobody has made the parent"
+    assert bridge.ask(NotifyLogDirFailure(3)) == Done(), "also without the parent znode"
     path = "/log_dir_event_notification/log_dir_event_0000000000"
     assert bridge.server.read(path).data == b'{"version":1,"broker":3,"event":1}'
     assert bridge.server.read(path).owner == 0, "it outlives its broker"
@@ -633,7 +633,7 @@ def test_each_watch_tells_its_asker_once_until_asked_again(
 def test_no_watch_is_lost_with_the_connection(
     watching: Bridged, admin: Bridged, question: object, ops: tuple[WriteOp, ...], event: object
 ) -> None:
-    """What changed while cut off is told on reconnect, and what changes after being asked again is told, too."""
+    """Changes during a disconnect are notified on reconnect, and so are changes after the next read."""
     watching.ask(question)
     watching.store.disconnect()
     admin.server.write(ops, 0)
@@ -643,7 +643,7 @@ def test_no_watch_is_lost_with_the_connection(
 
 
 def test_the_controllers_epoch_is_read_behind_a_transaction_or_not_at_all(bridge: Bridged) -> None:
-    assert bridge.ask(GetControllerEpoch()).name == "ZooKeeperRefused", "nobody was ever elected"
+    assert bridge.ask(GetControllerEpoch()).name == "ZooKeeperRefused", "no controller was ever elected"
     bridge.ask(Elect(1, 0))
     bridge.requests.clear()
     assert bridge.ask(GetControllerEpoch()) == ControllerEpochRead(1)
@@ -677,7 +677,7 @@ def test_a_watch_armed_again_on_reconnect_fires_for_real(watching: Bridged, admi
     watching.store.disconnect()
     watching.store.reconnect()
     with_topic(admin, "newer", 1)
-    assert watching.events() == []  # told already, and not asked since
+    assert watching.events() == []  # notified already, and not read since
     assert watching.ask(GetTopics()) == TopicNames(("new", "newer", "t"))
     with_topic(admin, "newest", 1)
     assert watching.events() == [TopicChange(1)]
@@ -699,13 +699,13 @@ def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> No
     assert [type(request) for request in watching.requests] == [StoreArm] * 3, "data, exists, children"
     watching.store.disconnect()
     watching.store.reconnect()
-    assert watching.events() == [], "told once"
+    assert watching.events() == [], "notified once"
 
 
 def test_changes_are_reported_after_a_second_disconnect(
     watching: Bridged, admin: Bridged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer of the connection between has seen the change; the watch that should tell of it was never armed."""
+    """An answer of the connection between has seen the change; the watch for it was never armed."""
     watching.ask(GetTopics())
     watching.store.disconnect()
     with_topic(admin, "new", 1)
@@ -753,7 +753,7 @@ def test_the_last_known_state_of_a_node_is_reported(watching: Bridged, admin: Br
 def test_a_replaced_request_is_reported_after_a_disconnect(
     watching: Bridged, admin: Bridged, question: object, path: str, event: object
 ) -> None:
-    """The server says that its data changed, which is nobody's event otherwise."""
+    """The server says that its data changed, which causes no event otherwise."""
     admin.server.write((WriteOp(CREATE, path, b"one"),), 0)
     watching.ask(question)
     watching.store.disconnect()
@@ -799,7 +799,7 @@ def test_thousands_of_watches_survive(watching: Bridged) -> None:
 
 
 def test_a_topic_that_comes_back_is_not_heard_of_until_asked(watching: Bridged) -> None:
-    """As in Kafka: the watch went with the node, TopicChange tells of the new one."""
+    """As in Kafka: the watch went with the node, TopicChange notifies the new one."""
     watching.ask(GetAssignments(("t",)))
     watching.server.write((WriteOp(DELETE, "/brokers/topics/t"),), 0)
     with_topic(watching, "t", 1)
@@ -896,7 +896,7 @@ def test_a_paused_conversation_ends_with_the_session(bridge: Bridged) -> None:
     bridge.store.expire()
     assert bridge.answers[number].result.name == "SessionLost"
     bridge.core.take(kept)
-    assert len(bridge.pausing) == 1, "nobody goes on"
+    assert len(bridge.pausing) == 1, "no flow continues"
 
 
 def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:

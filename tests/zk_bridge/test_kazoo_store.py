@@ -289,7 +289,7 @@ def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWo
 
 
 def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_session(world: KazooWorld) -> None:
-    """ZooKeeper forgets who connects while it is starting: the link stays, and nobody serves it."""
+    """ZooKeeper forgets a client that connects while it starts: the connection stays without service."""
     listener = Listener(world.store(session_timeout=3.0))
     link = world.link(listener.store)
     link.mute = 1

@@ -102,7 +102,7 @@ class RealBridge:
         return self.result(self.put(question))
 
     def heard(self, event: Any, times: int = 1) -> None:
-        """Wait until an event has come so many times."""
+        """Wait until an event has come this number of times."""
         self.until(lambda mail: mail.count(event) >= times, event)
 
     def until(self, good: Callable[[list[Any]], Any], what: Any) -> Any:

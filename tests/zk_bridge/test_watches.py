@@ -1,4 +1,4 @@
-"""The watch table: what the events declare, and who is told of what (controller.md 1.2)."""
+"""The watch table: what the events declare, and the event of each watch (controller.md 1.2)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_only_the_keys_named_are_forgotten() -> None:
 def test_a_path_of_which_no_event_tells_is_refused_by_name() -> None:
     with pytest.raises(AskFailed, match=r"/brokers/seqid"):
         table().arm("me", Arm(exists=("/brokers/seqid",)))
-    with pytest.raises(AskFailed, match=r"'child' of /brokers/topics/t/partitions/0/state"):
+    with pytest.raises(AskFailed, match=r"'child' of znode /brokers/topics/t/partitions/0/state"):
         table().arm("me", Arm(children=(STATES[0],)))
 
 

@@ -20,7 +20,7 @@ from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RAN
 from messages.partition import LogTrimmed, TrimLog
 
 HIGH_WATERMARK = -1
-"""An offset that stands for the high watermark."""
+"""The offset in a request that means the high watermark."""
 
 
 class DelayedDeleteRecords(NamedTuple):

@@ -160,7 +160,7 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
 def _extended(
     planned: Sequence[Replicas], partitions: int, more: Callable[[int, int], Sequence[Replicas]]
 ) -> Flow[tuple[Replicas, ...]]:
-    """Return the replicas of so many partitions, of which the first are planned.
+    """Return the replicas of this number of partitions, of which the first are planned.
 
     Args:
         more: Plans further ones, of the number of the first and of their count.

@@ -1,4 +1,4 @@
-"""Fetch sessions: which there are, which give way, and what is told within one (broker.md 4.2)."""
+"""Fetch sessions: their creation, their eviction, and the responses within one (broker.md 4.2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def request(
 
 
 def begin(sessions: FetchSessions, now: float = 0.0, count: int = 1, replica: int = CONSUMER) -> int:
-    """A session of so many partitions; its id, 0 where there was no room."""
+    """Begin a session with this number of partitions; return its id, 0 without a free slot."""
     found = sessions.find(request(*partitions(count), replica=replica), 1, now)
     assert isinstance(found, Session)
     return found.id

@@ -104,7 +104,7 @@ def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetche
 
 
 def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) -> None:
-    """An answer holds so many bytes: the first may not take them all for ever."""
+    """A response has a maximum size: the first partition must not always use all of it."""
     fetching(fetcher, A, B, C)
     assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
     fetcher.fetched(answer(got(A, NONE, b"x"), got(B), got(C)), 0.0)

@@ -40,7 +40,7 @@ class World:
         return [step for step in (*done, *self.fetches.take()) if isinstance(step, Respond)]
 
     def take(self, now: float, in_sync: bool = True) -> list[Respond | WakeSession]:
-        """What is to be done but for reads, which are done: nobody finds records."""
+        """The steps without the reads, which are done and find no records."""
         done: list[Respond | WakeSession] = []
         while steps := self.fetches.take():
             for step in steps:
@@ -92,7 +92,7 @@ def test_a_log_that_moves_wakes_it_once(end: int, high_watermark: int) -> None:
 
 
 def test_a_high_watermark_that_moves_twice_without_a_read_is_sent() -> None:
-    """The partition tells of the first move alone: the reader's next poll asks it where it stands now."""
+    """The partition notifies only the first move: the reader's next poll reads its present offsets."""
     world = World()
     world.logs = {partition: state(5, 3) for partition in T}
     id = world.resting()

@@ -335,7 +335,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
                 assert ends[replica] >= any_leader.log.high_watermark, "elected, it would lack acknowledged records"
     any_leader.end()
     released += [step.token for step in any_leader.take() if isinstance(step, CompleteProduce)]
-    assert sorted(map(str, released)) == sorted(map(str, waiting)), "everybody is told, once"
+    assert sorted(map(str, released)) == sorted(map(str, waiting)), "each gets one response"
 
 
 def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:

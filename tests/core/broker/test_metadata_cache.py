@@ -1,4 +1,4 @@
-"""What clients are told of the cluster: broker.md 3.9, and the case WI5 of the conformance suite."""
+"""Metadata responses to clients: broker.md 3.9, and the case WI5 of the conformance suite."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str
     counted.produced([(part, ProducedPartition(T0, code))])
     expected = {"totalproducerequests": 1, **figures}
     assert reported(counted) == {(figure, topic): by for figure, by in expected.items() for topic in ("t", "")}
-    assert reported(counted) == {}, "what was told is not told again"
+    assert reported(counted) == {}, "published counts are not published again"
     assert not counted
 
 

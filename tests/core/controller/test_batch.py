@@ -1,4 +1,4 @@
-"""CM1-CM18 of controller.md 9.3: what a batch sends to whom. (What answers become is the channel's test.)"""
+"""CM1-CM18 of controller.md 9.3: what a batch sends to each broker. (The channel's test covers the responses.)"""
 
 from __future__ import annotations
 

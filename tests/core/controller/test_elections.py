@@ -79,7 +79,7 @@ MAY_LEAD: dict[Strategy, Callable[[Candidates, int], bool]] = {
 def test_the_first_that_may_lead_does(
     strategy: Strategy, assigned: list[int], unclean: bool, data: st.DataObject
 ) -> None:
-    """Nobody is elected only where nobody may lead; none outside the ISR leads but uncleanly, where none in it may."""
+    """A leader is always elected if one is allowed; one outside the ISR only uncleanly, if none inside is allowed."""
     isr = data.draw(st.permutations(assigned).flatmap(lambda some: st.sampled_from([some, some[:1], []])))
     live, down = data.draw(BROKERS), data.draw(BROKERS)
     online = frozenset(live) - frozenset(down)

@@ -47,7 +47,7 @@ def scene_of(partitions: Any) -> Scene:
 
 
 def last_sent(scene: Scene) -> Any:
-    """What each broker was told last of each partition."""
+    """The state of each partition that was last sent to each broker."""
     by_kind = {}
     for kind in (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest):
         for broker_id, request in scene.sent:

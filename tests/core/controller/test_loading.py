@@ -1,4 +1,4 @@
-"""What a term begins with is read so many at a time that nothing holds the node up."""
+"""The first reads of a term are divided so that they do not block the node."""
 
 from __future__ import annotations
 

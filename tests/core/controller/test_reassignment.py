@@ -43,7 +43,7 @@ def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
 
 
 def request(scene: Scene, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
-    """Somebody asks for this, and the controller hears."""
+    """A client requests this, and the controller receives the event."""
     scene.reassignments = tuple(RequestedReassignment(*entry) for entry in entries)
     scene.run(reassignment.requested(scene.context, REQUESTED))
 

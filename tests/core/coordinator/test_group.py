@@ -251,7 +251,7 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
         ("m1", 1, None, NONE),
         ("m9", 1, None, UNKNOWN_MEMBER_ID),
         ("m1", 2, None, ILLEGAL_GENERATION),
-        ("m1", 1, "nobody", UNKNOWN_MEMBER_ID),
+        ("m1", 1, "missing", UNKNOWN_MEMBER_ID),
         ("s", 1, "static", FENCED_INSTANCE_ID),
     ],
 )
@@ -408,7 +408,7 @@ def test_an_id_that_was_given_is_kept_for_the_session_timeout() -> None:
     assert life.group.state is STABLE
     life.join("m1")
     second = life.join("m2")
-    assert life.answer(second) is None, "the rebalance waits for who has an id"
+    assert life.answer(second) is None, "the rebalance waits for members with an id"
     life.wait(SESSION_MS)
     assert life.joined(second).generation_id == 2
     assert life.joined(life.join("m3", version=4)).error_code == UNKNOWN_MEMBER_ID
@@ -562,7 +562,7 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
 
 @pytest.mark.parametrize(("state", "code"), [(EMPTY, UNKNOWN_MEMBER_ID), (DEAD, COORDINATOR_NOT_AVAILABLE)])
 def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int) -> None:
-    """No life leads there, for such a group knows nobody: the cells are what its tables say all the same."""
+    """No life leads there, because such a group has no members: the cells must be as in the tables nevertheless."""
     life = static()
     life.group.state = state
     assert life.joined(life.join(instance="a", version=5)).error_code == code
@@ -621,7 +621,7 @@ def test_a_static_member_stays_through_a_rebalance_it_takes_no_part_in() -> None
 
 def test_an_admin_removes_static_members_by_instance() -> None:
     life = static()
-    answer = life.leave(("", "a"), ("", "nobody"), ("m1", "b"))
+    answer = life.leave(("", "a"), ("", "missing"), ("m1", "b"))
     assert [each.error_code for each in answer.members] == [NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID]
     assert list(life.group.static) == ["b"]
 
@@ -763,7 +763,7 @@ def test_a_deleted_group_leaves_nothing_in_its_log() -> None:
     life = Life.at(EMPTY)
     life.commit()
     assert life.group.delete(life.now) == NONE
-    life.leave("nobody")
+    life.leave("missing")
     assert life.written[-2:] == [OffsetRecord("g", T0, None), GroupRecord("g", None)]
     assert life.fetch() == {}
 

@@ -77,7 +77,7 @@ def test_the_gates(kind: type, places: LedPartitions) -> None:
     loading = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
     assert verdict(kind, LOADING, places) == loading.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
     assert verdict(kind, "", places) == (None if kind in NAMELESS else INVALID_GROUP_ID)
-    assert verdict(kind, OURS, LedPartitions()) == NOT_COORDINATOR, "nobody knows yet how many partitions there are"
+    assert verdict(kind, OURS, LedPartitions()) == NOT_COORDINATOR, "the number of partitions is unknown yet"
 
 
 def test_a_sync_that_can_name_its_protocol_does() -> None:
