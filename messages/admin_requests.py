@@ -8,14 +8,14 @@ As in `messages.requests`, one class covers all versions. Every response about t
 
 from __future__ import annotations
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 BY_DEFAULT = -1
 """Value for a number of partitions or a replication factor: use the controller's default."""
 
 
 @message
-class CreatableAssignment:
+class CreatableAssignment(Message):
     """The brokers that host one partition of a new topic, preferred replica first."""
 
     partition_index: int
@@ -23,7 +23,7 @@ class CreatableAssignment:
 
 
 @message
-class CreatableConfig:
+class CreatableConfig(Message):
     """A config for a new topic; a null value is an error."""
 
     name: str
@@ -31,7 +31,7 @@ class CreatableConfig:
 
 
 @message
-class CreatableTopic:
+class CreatableTopic(Message):
     """A topic to be created, with numbers of partitions and replicas, or with explicit assignments."""
 
     name: str
@@ -42,7 +42,7 @@ class CreatableTopic:
 
 
 @message
-class CreateTopicsRequest:
+class CreateTopicsRequest(Message):
     """A client's request to the controller to create topics (API key 19); `validate_only` only checks the request."""
 
     version: int
@@ -52,7 +52,7 @@ class CreateTopicsRequest:
 
 
 @message
-class CreatedConfig:
+class CreatedConfig(Message):
     """A config of a topic that was created, and its source, numbered as in DescribeConfigs."""
 
     name: str
@@ -63,7 +63,7 @@ class CreatedConfig:
 
 
 @message
-class CreatedTopic:
+class CreatedTopic(Message):
     """The result of creating one topic: its size and configs, or an error."""
 
     name: str
@@ -75,7 +75,7 @@ class CreatedTopic:
 
 
 @message
-class CreateTopicsResponse:
+class CreateTopicsResponse(Message):
     """The response to CreateTopics."""
 
     topics: tuple[CreatedTopic, ...]
@@ -83,7 +83,7 @@ class CreateTopicsResponse:
 
 
 @message
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Message):
     """A client's request to the controller to delete topics (API key 20)."""
 
     version: int
@@ -92,7 +92,7 @@ class DeleteTopicsRequest:
 
 
 @message
-class DeletedTopic:
+class DeletedTopic(Message):
     """The result of deleting one topic."""
 
     name: str
@@ -100,7 +100,7 @@ class DeletedTopic:
 
 
 @message
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Message):
     """The response to DeleteTopics."""
 
     topics: tuple[DeletedTopic, ...]
@@ -108,14 +108,14 @@ class DeleteTopicsResponse:
 
 
 @message
-class WantedReplicas:
+class WantedReplicas(Message):
     """The brokers that shall host one new partition, preferred replica first."""
 
     broker_ids: tuple[int, ...]
 
 
 @message
-class GrowingTopic:
+class GrowingTopic(Message):
     """A topic that gets more partitions.
 
     It has the new total number of partitions, and the brokers of the added ones (None: assigned automatically).
@@ -127,7 +127,7 @@ class GrowingTopic:
 
 
 @message
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Message):
     """A client's request to the controller to add partitions to topics (API key 37)."""
 
     version: int
@@ -137,7 +137,7 @@ class CreatePartitionsRequest:
 
 
 @message
-class GrownTopic:
+class GrownTopic(Message):
     """The result of adding partitions to one topic."""
 
     name: str
@@ -146,7 +146,7 @@ class GrownTopic:
 
 
 @message
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Message):
     """The response to CreatePartitions."""
 
     topics: tuple[GrownTopic, ...]
@@ -154,7 +154,7 @@ class CreatePartitionsResponse:
 
 
 @message
-class ReassignablePartition:
+class ReassignablePartition(Message):
     """The target replicas of one partition, preferred replica first; None cancels its reassignment."""
 
     partition_index: int
@@ -162,7 +162,7 @@ class ReassignablePartition:
 
 
 @message
-class ReassignableTopic:
+class ReassignableTopic(Message):
     """The partitions of one topic that a client wants to reassign."""
 
     name: str
@@ -170,7 +170,7 @@ class ReassignableTopic:
 
 
 @message
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Message):
     """A client's request to the controller to start or cancel reassignments (API key 45)."""
 
     version: int
@@ -179,7 +179,7 @@ class AlterPartitionReassignmentsRequest:
 
 
 @message
-class ReassignablePartitionResponse:
+class ReassignablePartitionResponse(Message):
     """The result for one partition; the error code is NONE if its reassignment has started."""
 
     partition_index: int
@@ -188,7 +188,7 @@ class ReassignablePartitionResponse:
 
 
 @message
-class ReassignableTopicResponse:
+class ReassignableTopicResponse(Message):
     """The results for the partitions of one topic."""
 
     name: str
@@ -196,7 +196,7 @@ class ReassignableTopicResponse:
 
 
 @message
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Message):
     """The response to AlterPartitionReassignments; it has no partitions if it has a top-level error."""
 
     error_code: int
@@ -206,7 +206,7 @@ class AlterPartitionReassignmentsResponse:
 
 
 @message
-class ListPartitionReassignmentsTopics:
+class ListPartitionReassignmentsTopics(Message):
     """The partitions of one topic whose reassignments in progress a client wants to see."""
 
     name: str
@@ -214,7 +214,7 @@ class ListPartitionReassignmentsTopics:
 
 
 @message
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Message):
     """A client's request to the controller to list the reassignments in progress (API key 46).
 
     It lists all partitions or some.
@@ -226,7 +226,7 @@ class ListPartitionReassignmentsRequest:
 
 
 @message
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(Message):
     """A partition that is being reassigned: all its replicas, those being added, and those being removed."""
 
     partition_index: int
@@ -236,7 +236,7 @@ class OngoingPartitionReassignment:
 
 
 @message
-class OngoingTopicReassignment:
+class OngoingTopicReassignment(Message):
     """The partitions of one topic that are being reassigned."""
 
     name: str
@@ -244,7 +244,7 @@ class OngoingTopicReassignment:
 
 
 @message
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Message):
     """The response to ListPartitionReassignments."""
 
     error_code: int
@@ -258,7 +258,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 @message
-class ElectableTopic:
+class ElectableTopic(Message):
     """The partitions of one topic for which a client requests a leader election."""
 
     name: str
@@ -266,7 +266,7 @@ class ElectableTopic:
 
 
 @message
-class ElectLeadersRequest:
+class ElectLeadersRequest(Message):
     """A client's request to the controller to elect leaders, for all or some partitions (API key 43)."""
 
     version: int
@@ -276,7 +276,7 @@ class ElectLeadersRequest:
 
 
 @message
-class ElectedPartition:
+class ElectedPartition(Message):
     """The result of an election for one partition; the error code is NONE if it has the requested leader."""
 
     partition_index: int
@@ -285,7 +285,7 @@ class ElectedPartition:
 
 
 @message
-class ElectedTopic:
+class ElectedTopic(Message):
     """The election results for the partitions of one topic."""
 
     name: str
@@ -293,7 +293,7 @@ class ElectedTopic:
 
 
 @message
-class ElectLeadersResponse:
+class ElectLeadersResponse(Message):
     """The response to ElectLeaders."""
 
     topics: tuple[ElectedTopic, ...]

@@ -156,7 +156,7 @@ from messages.transaction_requests import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 REQUEST_HANDLER = "request_handler"
 REPLICA_MANAGER = "replica_manager"
@@ -199,8 +199,8 @@ class Api(NamedTuple):
     name: str
     min_version: int
     max_version: int
-    request: type[Message]
-    response: type[Message]
+    request: type[AnyMessage]
+    response: type[AnyMessage]
     answerer: str
     refusal: Refusal
     elsewhere: int = NONE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, TypeVar
 
-from messages.vocabulary import Message, maker, message
+from messages.vocabulary import AnyMessage, Message, maker, message
 
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Question(Generic[R_co]):
+class Question(Message, Generic[R_co]):
     """The base class of requests that one actor sends to another; R is the type of the answer.
 
     `asks` names the receiver among the actor's peers; "" if the address is given with the request (`ask_all`).
@@ -20,18 +20,18 @@ class Question(Generic[R_co]):
 
 
 @message
-class Ask:
+class Ask(Message):
     """The message that carries a Question to another actor, with an id that the sender chooses.
 
     The receiver always replies with `Answer(id, result)`, also on failure.
     """
 
     id: int
-    question: Message
+    question: AnyMessage
 
 
 @message
-class Answer:
+class Answer(Message):
     """The answer to the `Ask` with the same id: the result, or a Failure.
 
     `generation` is that of the ZooKeeper session when the request was issued (0 without ZooKeeper). `requests` is the
@@ -39,7 +39,7 @@ class Answer:
     """
 
     id: int
-    result: Message
+    result: AnyMessage
     generation: int = 0
     requests: int = 0
 
@@ -49,26 +49,26 @@ asking, answering = maker(Ask), maker(Answer)
 
 
 @message
-class AnswerDeadline:
+class AnswerDeadline(Message):
     """A timer message: check whether the answer to the `Ask` with this id is overdue."""
 
     id: int
 
 
 @message
-class Continue:
+class Continue(Message):
     """A message that an actor sends to itself after a Pause, to resume the event handler."""
 
     id: int
 
 
 @message
-class Done:
+class Done(Message):
     """The answer to a request that was executed and has no result."""
 
 
 @message
-class Failure:
+class Failure(Message):
     """The answer to a request that failed: `name` is one of FAILURES, `detail` describes the cause."""
 
     name: str

@@ -17,14 +17,14 @@ from messages.node import NodeSettings
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.requests import LeaderAndIsrPartitionState, MetadataBroker, UpdateMetadataRequest
-from messages.vocabulary import Message, maker, message
+from messages.vocabulary import AnyMessage, Message, maker, message
 from messages.zookeeper.configs import TopicConfig
 
 METADATA_CACHE = "metadata_cache"
 
 
 @message
-class Forwarded:
+class Forwarded(Message):
     """A client's request that was forwarded to the actor that handles it.
 
     That actor sends a ClientResponse to `client`.
@@ -35,11 +35,11 @@ class Forwarded:
 
 
 @message
-class ForwardedPart:
+class ForwardedPart(Message):
     """A part of a large client request, sent to the handler before the request itself (Forwarded)."""
 
     connection: int
-    part: Message
+    part: AnyMessage
 
 
 # ---------------------------------------------------------------------------------------------------- internal topics
@@ -54,7 +54,7 @@ class LedPartition(NamedTuple):
 
 
 @message
-class InternalTopicLeadership:
+class InternalTopicLeadership(Message):
     """A notification from the replica manager to both coordinators: partitions of internal topics changed their leader.
 
     It has the partitions that this broker leads now, and in `lost` those that are now followed or deleted, or whose
@@ -67,7 +67,7 @@ class InternalTopicLeadership:
 
 
 @message
-class PartitionsDeleted:
+class PartitionsDeleted(Message):
     """A notification from the replica manager to both coordinators: these partitions were deleted from the cluster.
 
     Their committed offsets are obsolete (broker.md 3.9).
@@ -80,7 +80,7 @@ class PartitionsDeleted:
 
 
 @message
-class CreateMissingTopics:
+class CreateMissingTopics(Message):
     """A request to AutoTopicCreationActor to create topics on their first use.
 
     `forwarded` is the Metadata request that named them; the reply is MissingTopicsCreated. It is None if no client
@@ -99,7 +99,7 @@ class Creation(NamedTuple):
 
 
 @message
-class MissingTopicsCreated:
+class MissingTopicsCreated(Message):
     """The results of automatic topic creations.
 
     The metadata cache then completes the pending Metadata request.
@@ -113,21 +113,21 @@ class MissingTopicsCreated:
 
 
 @message
-class TopicsConfigured:
+class TopicsConfigured(Message):
     """A notification to the replica manager: the configs of these topics changed."""
 
     topics: tuple[TopicConfig, ...]
 
 
 @message
-class BrokerConfigured:
+class BrokerConfigured(Message):
     """A notification to the replica manager: the dynamic configs of this broker changed."""
 
     settings: NodeSettings
 
 
 @message
-class PartitionContext:
+class PartitionContext(Message):
     """The constant values for a new PartitionActor: its broker, its log settings and the addresses of other actors.
 
     `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
@@ -180,7 +180,7 @@ class BecomeFollower(Question["RoleTaken"]):
 
 
 @message
-class RoleTaken:
+class RoleTaken(Message):
     """The reply to BecomeLeader or BecomeFollower.
 
     Attributes:
@@ -211,7 +211,7 @@ class RoleTaken:
 
 
 @message
-class PartitionHealth:
+class PartitionHealth(Message):
     """A notification to the replica manager: the health flags of a led partition changed.
 
     For example, the partition is now under-replicated.
@@ -233,7 +233,7 @@ class StopPartition(Question["PartitionStopped"]):
 
 
 @message
-class PartitionStopped:
+class PartitionStopped(Message):
     """The reply to StopPartition.
 
     `deleted` is the directory that will be removed, "" if there is none. `leader_epoch` is the replica's leader epoch
@@ -248,7 +248,7 @@ class PartitionStopped:
 
 
 @message
-class LogFailed:
+class LogFailed(Message):
     """A notification to the replica manager: a disk error occurred in this partition's log.
 
     `storage_error` describes the error.
@@ -259,7 +259,7 @@ class LogFailed:
 
 
 @message
-class LogFileFailed:
+class LogFileFailed(Message):
     """A notification from the listener to the replica manager: a disk error occurred while a log file was sent."""
 
     path: str
@@ -267,7 +267,7 @@ class LogFileFailed:
 
 
 @message
-class RemoveDeletedLogs:
+class RemoveDeletedLogs(Message):
     """A timer message: remove the deleted logs for which `file.delete.delay.ms` has passed."""
 
 
@@ -299,7 +299,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 
 @message
-class MetadataMerged:
+class MetadataMerged(Message):
     """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it deleted.
 
     `old` is the number of topics of the previous snapshot that DropOldTopics has to free.
@@ -320,7 +320,7 @@ class DropOldTopics(Question["OldTopics"]):
 
 
 @message
-class OldTopics:
+class OldTopics(Message):
     """The reply to DropOldTopics: how many topics of the previous snapshot are still in memory."""
 
     left: int
@@ -335,20 +335,20 @@ class ExpectedTopicState(NamedTuple):
 
 
 @message
-class AwaitTopics:
+class AwaitTopics(Message):
     """A request to delay a client's response until topics have the expected state (Kafka's purgatory).
 
     After a timeout the response is sent with an error for the other topics.
     """
 
     forwarded: Forwarded
-    response: Message
+    response: AnyMessage
     expected: tuple[ExpectedTopicState, ...]
     timeout_ms: int
 
 
 @message
-class AwaitTopicsTimeout:
+class AwaitTopicsTimeout(Message):
     """A timer message: the AwaitTopics request with this number has timed out."""
 
     number: int
@@ -364,7 +364,7 @@ class FindLeader(Question["LeaderFound"]):
 
 
 @message
-class LeaderFound:
+class LeaderFound(Message):
     """The reply to FindLeader: the leader, if it is alive and has the listener."""
 
     broker: MetadataBroker | None
@@ -386,14 +386,14 @@ class GetKnownTopics(Question["KnownTopics"]):
 
 
 @message
-class KnownTopics:
+class KnownTopics(Message):
     """The reply to GetKnownTopics: the topics that exist, in the order of the request."""
 
     topics: tuple[str, ...]
 
 
 @message
-class AliveBrokers:
+class AliveBrokers(Message):
     """The reply to GetAliveBrokers: the ids of the live brokers.
 
     It also has their inter-broker endpoints and racks, if known.

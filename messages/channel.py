@@ -5,11 +5,11 @@ from __future__ import annotations
 from thespian.actors import ActorAddress
 
 from messages.cluster import Endpoint
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 
 @message
-class StartChannel:
+class StartChannel(Message):
     """The first message to BrokerChannelActor: the broker to which it sends requests, and the name of the connection.
 
     `channel` is the unique name of the connection. The timeouts for connecting and for a response are in seconds.
@@ -27,7 +27,7 @@ class StartChannel:
 
 
 @message
-class MoveChannel:
+class MoveChannel(Message):
     """A request to BrokerChannelActor to connect to another endpoint of its broker."""
 
     endpoint: Endpoint

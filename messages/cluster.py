@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.vocabulary import maker, message
+from messages.vocabulary import Message, maker, message
 
 MAX_LOG_NAME = 255
 """Maximum length of a log directory's name in characters, the limit of file systems."""
@@ -38,7 +38,7 @@ class PartitionReplica(NamedTuple):
 
 
 @message
-class Endpoint:
+class Endpoint(Message):
     """The address of a broker's listener."""
 
     listener: str
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 @message
-class Broker:
+class Broker(Message):
     """A registered broker, as /brokers/ids/N describes it (controller.md 2.3).
 
     `epoch` is the czxid of the registration, -1 if unknown (before the registration).
@@ -62,7 +62,7 @@ class Broker:
 
 
 @message
-class ReplicaAssignment:
+class ReplicaAssignment(Message):
     """The replicas of a partition, preferred replica first, with those being added and removed (controller.md 7.7)."""
 
     replicas: tuple[int, ...]
@@ -71,7 +71,7 @@ class ReplicaAssignment:
 
 
 @message
-class LeaderIsrAndControllerEpoch:
+class LeaderIsrAndControllerEpoch(Message):
     """The leader, ISR and epochs of a partition, as its state znode contains them.
 
     `zk_version` is the znode's version, -1 if unknown. `controller_epoch` is that of the controller that made the

@@ -5,7 +5,7 @@ As in `messages.requests`, one class covers all versions.
 
 from __future__ import annotations
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 TOPIC = 2
 BROKER = 4
@@ -23,7 +23,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 @message
-class DescribeConfigsResource:
+class DescribeConfigsResource(Message):
     """A resource to describe, and the names of the configs to return (None: all)."""
 
     resource_type: int
@@ -32,7 +32,7 @@ class DescribeConfigsResource:
 
 
 @message
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Message):
     """A client's request to describe configs (API key 32); those of a broker are requested from that broker."""
 
     version: int
@@ -42,7 +42,7 @@ class DescribeConfigsRequest:
 
 
 @message
-class ConfigSynonym:
+class ConfigSynonym(Message):
     """A source of a config's value, such as the default; the first synonym of a config is in effect."""
 
     name: str
@@ -51,7 +51,7 @@ class ConfigSynonym:
 
 
 @message
-class DescribedConfig:
+class DescribedConfig(Message):
     """A config in a DescribeConfigs response; `config_type` is the number of its type."""
 
     name: str
@@ -65,7 +65,7 @@ class DescribedConfig:
 
 
 @message
-class DescribedResource:
+class DescribedResource(Message):
     """The configs of one resource, or an error."""
 
     error_code: int
@@ -76,7 +76,7 @@ class DescribedResource:
 
 
 @message
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Message):
     """The response to DescribeConfigs."""
 
     results: tuple[DescribedResource, ...]
@@ -84,7 +84,7 @@ class DescribeConfigsResponse:
 
 
 @message
-class ConfigChange:
+class ConfigChange(Message):
     """A change of one config: the operation and the value; AlterConfigs only uses the operation SET."""
 
     name: str
@@ -93,7 +93,7 @@ class ConfigChange:
 
 
 @message
-class ChangedResource:
+class ChangedResource(Message):
     """The config changes that a client requests for one resource."""
 
     resource_type: int
@@ -102,7 +102,7 @@ class ChangedResource:
 
 
 @message
-class AlterConfigsRequest:
+class AlterConfigsRequest(Message):
     """A client's request to replace all config overrides of resources (API key 33)."""
 
     version: int
@@ -111,7 +111,7 @@ class AlterConfigsRequest:
 
 
 @message
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Message):
     """A client's request to change some config overrides of resources (API key 44)."""
 
     version: int
@@ -120,7 +120,7 @@ class IncrementalAlterConfigsRequest:
 
 
 @message
-class AlteredResource:
+class AlteredResource(Message):
     """The result of changing the configs of one resource."""
 
     error_code: int
@@ -130,7 +130,7 @@ class AlteredResource:
 
 
 @message
-class AlterConfigsResponse:
+class AlterConfigsResponse(Message):
     """The response to AlterConfigs and IncrementalAlterConfigs."""
 
     responses: tuple[AlteredResource, ...]

@@ -30,7 +30,7 @@ ACKS_ALL = -1
 
 
 @message
-class ProducePartition:
+class ProducePartition(Message):
     """The batches that a producer sends to one partition."""
 
     partition: TopicPartition
@@ -38,7 +38,7 @@ class ProducePartition:
 
 
 @message
-class ProduceRequest:
+class ProduceRequest(Message):
     """A client's request to leaders to append batches (API key 0); `acks` is 0, 1 or ACKS_ALL."""
 
     version: int
@@ -53,7 +53,7 @@ produce_partition, produce_request = maker(ProducePartition), maker(ProduceReque
 
 
 @message
-class RecordError:
+class RecordError(Message):
     """The error of one record, given by its index in the batch."""
 
     batch_index: int
@@ -61,7 +61,7 @@ class RecordError:
 
 
 @message
-class ProducedPartition:
+class ProducedPartition(Message):
     """The result of a produce request for one partition; `base_offset` is the offset of the first record."""
 
     partition: TopicPartition
@@ -74,7 +74,7 @@ class ProducedPartition:
 
 
 @message
-class ProduceResponse:
+class ProduceResponse(Message):
     """The response to Produce."""
 
     partitions: tuple[ProducedPartition, ...]
@@ -89,7 +89,7 @@ produced_partition = maker(ProducedPartition)
 
 
 @message
-class FetchPartition:
+class FetchPartition(Message):
     """The fetch offset of one partition; `log_start_offset` is the log start offset of the follower."""
 
     partition: TopicPartition
@@ -100,7 +100,7 @@ class FetchPartition:
 
 
 @message
-class FetchRequest:
+class FetchRequest(Message):
     """The request of a client or follower to read batches (API key 1); `replica_id` is -1 for clients.
 
     The response is sent when all partitions together have `min_bytes`, or after `max_wait_ms`.
@@ -132,7 +132,7 @@ def is_idle_poll(request: Message) -> bool:
 
 
 @message
-class AbortedTransaction:
+class AbortedTransaction(Message):
     """An aborted transaction, given by its producer id and its first offset."""
 
     producer_id: int
@@ -140,7 +140,7 @@ class AbortedTransaction:
 
 
 @message
-class FetchedPartition:
+class FetchedPartition(Message):
     """The records and offsets of one partition in a fetch response.
 
     With an error it has no records, and the offsets are -1.
@@ -161,7 +161,7 @@ fetched_partition = maker(FetchedPartition)
 
 
 @message
-class FetchResponse:
+class FetchResponse(Message):
     """The response to Fetch; `session_id` 0 means that there is no fetch session."""
 
     partitions: tuple[FetchedPartition, ...]
@@ -174,7 +174,7 @@ class FetchResponse:
 
 
 @message
-class OffsetQuery:
+class OffsetQuery(Message):
     """A client's query for an offset of a partition: by time (ms), LATEST or EARLIEST."""
 
     partition: TopicPartition
@@ -183,7 +183,7 @@ class OffsetQuery:
 
 
 @message
-class ListOffsetsRequest:
+class ListOffsetsRequest(Message):
     """The request of a client or follower for offsets: by time, the first, or the last (API key 2)."""
 
     version: int
@@ -193,7 +193,7 @@ class ListOffsetsRequest:
 
 
 @message
-class ListedOffset:
+class ListedOffset(Message):
     """The result of ListOffsets for one partition.
 
     It has the offset, and the time and leader epoch of its record (-1: none).
@@ -207,7 +207,7 @@ class ListedOffset:
 
 
 @message
-class ListOffsetsResponse:
+class ListOffsetsResponse(Message):
     """The response to ListOffsets."""
 
     partitions: tuple[ListedOffset, ...]
@@ -215,7 +215,7 @@ class ListOffsetsResponse:
 
 
 @message
-class EpochQuery:
+class EpochQuery(Message):
     """A partition and a leader epoch; a follower or consumer requests the end offset of this epoch."""
 
     partition: TopicPartition
@@ -224,7 +224,7 @@ class EpochQuery:
 
 
 @message
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Message):
     """The request of a follower or consumer for the end offsets of leader epochs (API key 23)."""
 
     version: int
@@ -233,7 +233,7 @@ class OffsetForLeaderEpochRequest:
 
 
 @message
-class EpochEnd:
+class EpochEnd(Message):
     """The result of OffsetForLeaderEpoch for one partition.
 
     It has the largest epoch up to the requested one, and its end offset.
@@ -246,7 +246,7 @@ class EpochEnd:
 
 
 @message
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Message):
     """The response to OffsetForLeaderEpoch."""
 
     partitions: tuple[EpochEnd, ...]
@@ -257,7 +257,7 @@ class OffsetForLeaderEpochResponse:
 
 
 @message
-class InitProducerIdRequest:
+class InitProducerIdRequest(Message):
     """A producer's request for a producer id (API key 22)."""
 
     version: int
@@ -268,7 +268,7 @@ class InitProducerIdRequest:
 
 
 @message
-class InitProducerIdResponse:
+class InitProducerIdResponse(Message):
     """The response to InitProducerId."""
 
     error_code: int
@@ -281,7 +281,7 @@ class InitProducerIdResponse:
 
 
 @message
-class TrimmedPartition:
+class TrimmedPartition(Message):
     """A partition whose records before this offset are to be deleted; -1 means the high watermark."""
 
     partition: TopicPartition
@@ -289,7 +289,7 @@ class TrimmedPartition:
 
 
 @message
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Message):
     """A client's request to leaders to delete the records before given offsets (API key 21)."""
 
     version: int
@@ -298,7 +298,7 @@ class DeleteRecordsRequest:
 
 
 @message
-class DeletedRecords:
+class DeletedRecords(Message):
     """The result of DeleteRecords for one partition: its new log start offset."""
 
     partition: TopicPartition
@@ -307,7 +307,7 @@ class DeletedRecords:
 
 
 @message
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Message):
     """The response to DeleteRecords."""
 
     partitions: tuple[DeletedRecords, ...]

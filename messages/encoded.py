@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from messages.vocabulary import Message
 
-class Encoded:
+
+class Encoded(Message):
     """A value that keeps its bytes after its first encoding.
 
     A partition state keeps its row, a part of a request keeps its rows by topic. The slots are not attrs fields: they

@@ -22,7 +22,7 @@ from messages.requests import (
     UpdateMetadataResponse,
 )
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
-from messages.vocabulary import VOCABULARY, message
+from messages.vocabulary import VOCABULARY, Message, message
 
 
 class ControllerState(enum.IntEnum):
@@ -76,7 +76,7 @@ class Watch(NamedTuple):
     of_term: bool = True
 
 
-class Event:
+class Event(Message):
     """The base class of the controller's events."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class SessionExpired(Event):
 
 
 @message
-class SessionEstablished:
+class SessionEstablished(Message):
     """Event: a new ZooKeeper session has begun; `generation` is its number (Kafka's RegisterBrokerAndReelect).
 
     The node handles it: the controller receives a Reelect when the broker is registered.

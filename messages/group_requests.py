@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.requests import PartitionError
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 NO_GENERATION = -1
 NO_MEMBER = ""
@@ -25,7 +25,7 @@ NOT_ASKED = -(2**31)
 
 
 @message
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Message):
     """A client's request to any broker for the coordinator of a group or transaction (API key 10)."""
 
     version: int
@@ -34,7 +34,7 @@ class FindCoordinatorRequest:
 
 
 @message
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Message):
     """The response to FindCoordinator: the coordinator's address; the node id is -1 if there is an error."""
 
     error_code: int
@@ -46,7 +46,7 @@ class FindCoordinatorResponse:
 
 
 @message
-class JoinProtocol:
+class JoinProtocol(Message):
     """An assignor that a member supports, with the member's subscription."""
 
     name: str
@@ -54,7 +54,7 @@ class JoinProtocol:
 
 
 @message
-class JoinGroupRequest:
+class JoinGroupRequest(Message):
     """A client's request to join a consumer group (API key 11); `protocols` are in the member's order of preference."""
 
     version: int
@@ -68,7 +68,7 @@ class JoinGroupRequest:
 
 
 @message
-class JoinedMember:
+class JoinedMember(Message):
     """A member in the JoinGroup response that the group leader gets."""
 
     member_id: str
@@ -77,7 +77,7 @@ class JoinedMember:
 
 
 @message
-class JoinGroupResponse:
+class JoinGroupResponse(Message):
     """The response to JoinGroup: the new generation; only the group leader gets the list of members."""
 
     error_code: int
@@ -91,7 +91,7 @@ class JoinGroupResponse:
 
 
 @message
-class MemberAssignment:
+class MemberAssignment(Message):
     """The assignment of one member, which the group leader has computed."""
 
     member_id: str
@@ -99,7 +99,7 @@ class MemberAssignment:
 
 
 @message
-class SyncGroupRequest:
+class SyncGroupRequest(Message):
     """A member's request for its assignment (API key 14); the group leader's request contains all assignments."""
 
     version: int
@@ -113,7 +113,7 @@ class SyncGroupRequest:
 
 
 @message
-class SyncGroupResponse:
+class SyncGroupResponse(Message):
     """The response to SyncGroup: the assignment of the member."""
 
     error_code: int
@@ -124,7 +124,7 @@ class SyncGroupResponse:
 
 
 @message
-class HeartbeatRequest:
+class HeartbeatRequest(Message):
     """A member's request to stay in this generation of the group (API key 12)."""
 
     version: int
@@ -135,7 +135,7 @@ class HeartbeatRequest:
 
 
 @message
-class HeartbeatResponse:
+class HeartbeatResponse(Message):
     """The response to Heartbeat: an error code, which is REBALANCE_IN_PROGRESS if the member must join again."""
 
     error_code: int
@@ -143,7 +143,7 @@ class HeartbeatResponse:
 
 
 @message
-class LeavingMember:
+class LeavingMember(Message):
     """A member that leaves the group, given by its member id, or by its instance id and an empty member id."""
 
     member_id: str
@@ -151,7 +151,7 @@ class LeavingMember:
 
 
 @message
-class LeaveGroupRequest:
+class LeaveGroupRequest(Message):
     """A client's request to remove members from a group (API key 13); before version 3 it has exactly one member."""
 
     version: int
@@ -160,7 +160,7 @@ class LeaveGroupRequest:
 
 
 @message
-class LeftMember:
+class LeftMember(Message):
     """The result of LeaveGroup for one member."""
 
     member_id: str
@@ -169,7 +169,7 @@ class LeftMember:
 
 
 @message
-class LeaveGroupResponse:
+class LeaveGroupResponse(Message):
     """The response to LeaveGroup; before version 3 the top-level error is that of the one member."""
 
     error_code: int
@@ -181,7 +181,7 @@ class LeaveGroupResponse:
 
 
 @message
-class CommittedPartition:
+class CommittedPartition(Message):
     """An offset that a client commits for one partition, with the client's metadata."""
 
     partition: TopicPartition
@@ -191,7 +191,7 @@ class CommittedPartition:
 
 
 @message
-class OffsetCommitRequest:
+class OffsetCommitRequest(Message):
     """A client's request to commit offsets (API key 8).
 
     Generation -1 without a member: a consumer outside of a group, or an admin. `retention_time_ms` (versions 2-4) is
@@ -208,7 +208,7 @@ class OffsetCommitRequest:
 
 
 @message
-class OffsetCommitResponse:
+class OffsetCommitResponse(Message):
     """The response to OffsetCommit, with a result for each partition."""
 
     partitions: tuple[PartitionError, ...]
@@ -216,7 +216,7 @@ class OffsetCommitResponse:
 
 
 @message
-class OffsetFetchTopic:
+class OffsetFetchTopic(Message):
     """The partitions of one topic whose committed offsets a client requests."""
 
     name: str
@@ -224,7 +224,7 @@ class OffsetFetchTopic:
 
 
 @message
-class OffsetFetchRequest:
+class OffsetFetchRequest(Message):
     """A client's request for committed offsets (API key 9). From version 2 on, `topics` may be None: all topics.
 
     `require_stable`: reject offsets with a pending transactional commit.
@@ -237,7 +237,7 @@ class OffsetFetchRequest:
 
 
 @message
-class FetchedOffset:
+class FetchedOffset(Message):
     """The committed offset of one partition; if no offset was committed, it is -1 and the error code is NONE."""
 
     partition: TopicPartition
@@ -248,7 +248,7 @@ class FetchedOffset:
 
 
 @message
-class OffsetFetchResponse:
+class OffsetFetchResponse(Message):
     """The response to OffsetFetch; before version 2 an error is repeated for every partition."""
 
     error_code: int
@@ -257,14 +257,14 @@ class OffsetFetchResponse:
 
 
 @message
-class OffsetDeletePartition:
+class OffsetDeletePartition(Message):
     """A partition whose committed offset is to be deleted."""
 
     partition: TopicPartition
 
 
 @message
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Message):
     """A client's request to delete committed offsets (API key 47)."""
 
     version: int
@@ -273,7 +273,7 @@ class OffsetDeleteRequest:
 
 
 @message
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Message):
     """The response to OffsetDelete; it has no partitions if it has a top-level error."""
 
     error_code: int
@@ -285,7 +285,7 @@ class OffsetDeleteResponse:
 
 
 @message
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Message):
     """A client's request to describe consumer groups (API key 15)."""
 
     version: int
@@ -294,7 +294,7 @@ class DescribeGroupsRequest:
 
 
 @message
-class DescribedMember:
+class DescribedMember(Message):
     """A member of a described group; its subscription and assignment are empty unless the group is stable."""
 
     member_id: str
@@ -306,7 +306,7 @@ class DescribedMember:
 
 
 @message
-class DescribedGroup:
+class DescribedGroup(Message):
     """The description of one group.
 
     `protocol_data` is the assignor's name. The state of an unknown group is "Dead".
@@ -322,7 +322,7 @@ class DescribedGroup:
 
 
 @message
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Message):
     """The response to DescribeGroups; the groups are in the order of the request."""
 
     groups: tuple[DescribedGroup, ...]
@@ -330,7 +330,7 @@ class DescribeGroupsResponse:
 
 
 @message
-class ListGroupsRequest:
+class ListGroupsRequest(Message):
     """A client's request for the groups that a broker coordinates (API key 16); an empty `states_filter` lists all."""
 
     version: int
@@ -338,7 +338,7 @@ class ListGroupsRequest:
 
 
 @message
-class ListedGroup:
+class ListedGroup(Message):
     """A group that the broker coordinates."""
 
     group_id: str
@@ -347,7 +347,7 @@ class ListedGroup:
 
 
 @message
-class ListGroupsResponse:
+class ListGroupsResponse(Message):
     """The response to ListGroups; error code 14 means that some groups are still being loaded."""
 
     error_code: int
@@ -356,7 +356,7 @@ class ListGroupsResponse:
 
 
 @message
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Message):
     """A client's request to delete groups with their offsets (API key 42)."""
 
     version: int
@@ -364,7 +364,7 @@ class DeleteGroupsRequest:
 
 
 @message
-class DeletedGroup:
+class DeletedGroup(Message):
     """The result of deleting one group."""
 
     group_id: str
@@ -372,7 +372,7 @@ class DeletedGroup:
 
 
 @message
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(Message):
     """The response to DeleteGroups; the results are in the order of the request."""
 
     results: tuple[DeletedGroup, ...]

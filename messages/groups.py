@@ -16,7 +16,7 @@ from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.data_requests import NO_OFFSET
 from messages.group_requests import DeletedGroup, DescribedGroup
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 NO_TIME = -1
 
@@ -24,7 +24,7 @@ NO_TIME = -1
 
 
 @message
-class CommittedOffset:
+class CommittedOffset(Message):
     """A committed offset; `expires_at_ms` is the expiry time that the client requested, or NO_TIME.
 
     `log_offset` is the base offset of its batch in the log, or NO_OFFSET before the append. Records do not contain it.
@@ -39,7 +39,7 @@ class CommittedOffset:
 
 
 @message
-class RecordedMember:
+class RecordedMember(Message):
     """A group member as a __consumer_offsets record contains it."""
 
     member_id: str
@@ -53,7 +53,7 @@ class RecordedMember:
 
 
 @message
-class RecordedGroup:
+class RecordedGroup(Message):
     """A generation of a group as a __consumer_offsets record contains it."""
 
     protocol_type: str
@@ -65,7 +65,7 @@ class RecordedGroup:
 
 
 @message
-class OffsetRecord:
+class OffsetRecord(Message):
     """A __consumer_offsets record with a committed offset; in a tombstone the offset is None."""
 
     group: str
@@ -74,7 +74,7 @@ class OffsetRecord:
 
 
 @message
-class GroupRecord:
+class GroupRecord(Message):
     """A __consumer_offsets record with a generation of a group; in a tombstone the generation is None."""
 
     group: str
@@ -109,7 +109,7 @@ class LoadedGroup(NamedTuple):
 
 
 @message
-class GroupSettings:
+class GroupSettings(Message):
     """The settings of a node that concern consumer groups."""
 
     initial_rebalance_delay_ms: int = 3000
@@ -124,7 +124,7 @@ class GroupSettings:
 
 
 @message
-class StartGroup:
+class StartGroup(Message):
     """The first message to GroupActor: its group as it was loaded, and its log."""
 
     loaded: LoadedGroup
@@ -134,7 +134,7 @@ class StartGroup:
 
 
 @message
-class CommitOffsets:
+class CommitOffsets(Message):
     """A request to a group to commit or delete offsets; `unknown` are partitions that do not exist in the cluster."""
 
     forwarded: Forwarded
@@ -152,24 +152,24 @@ class DeleteGroup(Question[DeletedGroup]):
 
 
 @message
-class ExpireOffsets:
+class ExpireOffsets(Message):
     """A request to a group to delete its expired offsets; a group that is empty afterwards deletes itself."""
 
 
 @message
-class ForgetOffsets:
+class ForgetOffsets(Message):
     """A request to a group to delete the offsets of partitions that were deleted from the cluster."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @message
-class UnloadGroup:
+class UnloadGroup(Message):
     """The last message to a group's actor: another broker coordinates the group now, so all pending requests fail."""
 
 
 @message
-class GroupChanged:
+class GroupChanged(Message):
     """A notification to the coordinator: the new state of a group, "Dead" if it was deleted.
 
     `producer_ids`: the producers whose transactions have offsets of the group.
@@ -185,7 +185,7 @@ class GroupChanged:
 
 
 @message
-class RebalanceDue:
+class RebalanceDue(Message):
     """A timer message: end the join phase of a rebalance, or its initial delay.
 
     At the end of the join phase, members that have not joined are removed.
@@ -193,14 +193,14 @@ class RebalanceDue:
 
 
 @message
-class SyncDue:
+class SyncDue(Message):
     """A timer message: remove the members that have not sent SyncGroup for this generation."""
 
     generation: int
 
 
 @message
-class MemberExpired:
+class MemberExpired(Message):
     """A timer message: a member sent no heartbeat within its session timeout."""
 
     member_id: str
@@ -210,12 +210,12 @@ class MemberExpired:
 
 
 @message
-class CheckExpiry:
+class CheckExpiry(Message):
     """A timer message to the coordinator: delete expired offsets in all groups."""
 
 
 @message
-class TransactionEnded:
+class TransactionEnded(Message):
     """A message to GroupCoordinatorActor: the marker that ends a transaction was committed.
 
     Args:
@@ -232,7 +232,7 @@ class TransactionEnded:
 
 
 @message
-class CountPartitions:
+class CountPartitions(Message):
     """A request to CoordinatorFinderActor for the number of partitions of an internal topic.
 
     The reply is PartitionCount.
@@ -242,7 +242,7 @@ class CountPartitions:
 
 
 @message
-class PartitionCount:
+class PartitionCount(Message):
     """The reply to CountPartitions: the number of partitions, 0 if it is unknown or the topic does not exist."""
 
     topic: str
@@ -253,7 +253,7 @@ class PartitionCount:
 
 
 @message
-class LoadGroups:
+class LoadGroups(Message):
     """The first message to GroupLoaderActor: the partition of __consumer_offsets to load, and its actor."""
 
     partition: int
@@ -262,7 +262,7 @@ class LoadGroups:
 
 
 @message
-class GroupsLoaded:
+class GroupsLoaded(Message):
     """A message from the loader to the coordinator: some groups that it has loaded."""
 
     partition: int
@@ -270,7 +270,7 @@ class GroupsLoaded:
 
 
 @message
-class LoadEnded:
+class LoadEnded(Message):
     """The last message from the loader to the coordinator: all groups were sent, or an error occurred."""
 
     partition: int
@@ -279,5 +279,5 @@ class LoadEnded:
 
 
 @message
-class HandOver:
+class HandOver(Message):
     """A message of GroupLoaderActor to itself: send the next loaded groups to the group coordinator."""

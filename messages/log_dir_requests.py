@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 NO_LAG = -1
 """The lag of a log that is not hosted, whose end offset is unknown."""
 
 
 @message
-class DescribableLogDirTopic:
+class DescribableLogDirTopic(Message):
     """The partitions of one topic whose logs a client requests."""
 
     topic: str
@@ -17,7 +17,7 @@ class DescribableLogDirTopic:
 
 
 @message
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Message):
     """A client's request to describe the log directories of a broker, with all logs or those of some partitions."""
 
     version: int
@@ -25,7 +25,7 @@ class DescribeLogDirsRequest:
 
 
 @message
-class DescribedLog:
+class DescribedLog(Message):
     """A log in a DescribeLogDirs response.
 
     It has its size in bytes, its lag behind the high watermark, and whether it is a future log.
@@ -38,7 +38,7 @@ class DescribedLog:
 
 
 @message
-class DescribedLogDirTopic:
+class DescribedLogDirTopic(Message):
     """The logs of one topic in one log directory."""
 
     name: str
@@ -46,7 +46,7 @@ class DescribedLogDirTopic:
 
 
 @message
-class DescribedLogDir:
+class DescribedLogDir(Message):
     """A log directory with its logs; an offline directory has error code 56 and no logs."""
 
     error_code: int
@@ -55,7 +55,7 @@ class DescribedLogDir:
 
 
 @message
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Message):
     """The response to DescribeLogDirs, with all log directories of the broker."""
 
     results: tuple[DescribedLogDir, ...]

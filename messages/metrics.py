@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 EVENT_TIME = "kafka_actors_controller_event_ms"
 EVENT_WAIT = "kafka_actors_controller_event_queue_ms"
@@ -23,7 +23,7 @@ class Gauge(NamedTuple):
 
 
 @message
-class Gauges:
+class Gauges(Message):
     """A message to the metrics gateway: new values of gauges."""
 
     values: tuple[Gauge, ...]
@@ -46,14 +46,14 @@ class Count(NamedTuple):
 
 
 @message
-class Counts:
+class Counts(Message):
     """A message to the metrics gateway: increments of counters since the last message."""
 
     values: tuple[Count, ...]
 
 
 @message
-class DropMetrics:
+class DropMetrics(Message):
     """A message to the metrics gateway: remove the metrics with these names and any of these labels."""
 
     names: tuple[str, ...]
@@ -61,19 +61,19 @@ class DropMetrics:
 
 
 @message
-class PublishCounters:
+class PublishCounters(Message):
     """A timer message: publish the counters that have changed."""
 
 
 @message
-class Samples:
+class Samples(Message):
     """A message to the metrics gateway: observed values for summary metrics."""
 
     values: tuple[Sample, ...]
 
 
 @message
-class DropMetric:
+class DropMetric(Message):
     """A message to the metrics gateway: remove the metric with this name and these labels."""
 
     name: str

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from messages.ask import Question
 from messages.cluster import Endpoint
-from messages.vocabulary import Message, maker, message
+from messages.vocabulary import AnyMessage, Message, maker, message
 
 
 @message
@@ -35,23 +35,23 @@ class Transmit(Question["Received | TransmitFailed"]):
     endpoint: Endpoint
     correlation_id: int
     client_id: str
-    request: Message
+    request: AnyMessage
     timeout: float
     connect_timeout: float = 0.0
     again: bool = False
 
 
 @message
-class Received:
+class Received(Message):
     """A message from the network gateway: the response to the Transmit with this correlation id."""
 
     channel: str
     correlation_id: int
-    response: Message
+    response: AnyMessage
 
 
 @message
-class TransmitFailed:
+class TransmitFailed(Message):
     """A message from the network gateway: a request got no response.
 
     The connection failed, or the response was invalid.
@@ -63,29 +63,29 @@ class TransmitFailed:
 
 
 @message
-class ChannelPart:
+class ChannelPart(Message):
     """A part of a large request or response on a connection; the parts are sent one after the other."""
 
     channel: str
-    part: Message
+    part: AnyMessage
 
 
 @message
-class CloseConnection:
+class CloseConnection(Message):
     """A message to the network gateway: close the connection of the channel; requests in flight get no response."""
 
     channel: str
 
 
 @message
-class Interrupt:
+class Interrupt(Message):
     """A message to the network gateway: deliver the next response on this channel even if it contains no data."""
 
     channel: str
 
 
 @message
-class ClientRequest:
+class ClientRequest(Message):
     """A request that a listener received; its handler sends a ClientResponse with the same ids to the sender.
 
     `client_host` is the client's address in Kafka's notation.
@@ -95,19 +95,19 @@ class ClientRequest:
     correlation_id: int
     client_id: str
     listener: str
-    request: Message
+    request: AnyMessage
     client_host: str = "/127.0.0.1"
 
 
 @message
-class ClientRequests:
+class ClientRequests(Message):
     """Several requests that a listener received together on one connection; each needs its own response."""
 
     requests: tuple[ClientRequest, ...]
 
 
 @message
-class ClientResponse:
+class ClientResponse(Message):
     """A message to a listener: the response to the ClientRequest with the same connection and correlation id.
 
     `response` None sends no response, as for a produce request with acks=0, and permits the next request.
@@ -119,7 +119,7 @@ class ClientResponse:
 
     connection: int
     correlation_id: int
-    response: Message
+    response: AnyMessage
     rest: int = 0
 
 
@@ -128,14 +128,14 @@ client_request, client_response = maker(ClientRequest), maker(ClientResponse)
 
 
 @message
-class ClientResponses:
+class ClientResponses(Message):
     """A message to a listener: several responses, in the order in which they are to be written."""
 
     responses: tuple[ClientResponse, ...]
 
 
 @message
-class WakeFetchSession:
+class WakeFetchSession(Message):
     """A message to a listener: return an idle fetch session to its actor; the reply is FetchSessionWoken.
 
     The listener sends no reply if the session's next request is already on its way to the actor.
@@ -145,7 +145,7 @@ class WakeFetchSession:
 
 
 @message
-class FetchSessionWoken:
+class FetchSessionWoken(Message):
     """A message from a listener: a fetch session is no longer idle; its next request has this epoch.
 
     `used_at` is the time of the last poll. A poll that the listener held follows as a ClientRequest with its remaining
@@ -158,22 +158,22 @@ class FetchSessionWoken:
 
 
 @message
-class ClientPart:
+class ClientPart(Message):
     """A part of a large client request or response, which is sent before the rest."""
 
     connection: int
-    part: Message
+    part: AnyMessage
 
 
 @message
-class ClientGone:
+class ClientGone(Message):
     """A message from a listener: a client with a pending Fetch closed its connection, so the Fetch is dropped."""
 
     connection: int
 
 
 @message
-class FaultInjected:
+class FaultInjected(Message):
     """A message from a listener to the request handler: a fault was injected into a request."""
 
     connection: int
@@ -185,7 +185,7 @@ class FaultInjected:
 
 
 @message
-class CloseClient:
+class CloseClient(Message):
     """A message to a listener: close the connection of a client without a response, and log `reason`."""
 
     connection: int

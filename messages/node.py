@@ -6,11 +6,11 @@ from thespian.actors import ActorAddress
 
 from messages.cluster import Endpoint
 from messages.records import PRODUCER
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 
 @message
-class NodeSettings:
+class NodeSettings(Message):
     """The settings of a node with their types; they have Kafka's names (with underscores) and Kafka's defaults.
 
     `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. The node binds `listeners` and
@@ -116,7 +116,7 @@ class NodeSettings:
 
 
 @message
-class StartNode:
+class StartNode(Message):
     """The first message to NodeActor: the settings and adapters that it needs to start a node.
 
     The addresses are external endpoints: `store` is the ZooKeeper client, `network` the outgoing connections,
@@ -133,7 +133,7 @@ class StartNode:
 
 
 @message
-class StartController:
+class StartController(Message):
     """The first message to ControllerActor, which then waits for Startup."""
 
     settings: NodeSettings
@@ -144,7 +144,7 @@ class StartController:
 
 
 @message
-class StartReplicaManager:
+class StartReplicaManager(Message):
     """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
     `coordinators` receive InternalTopicLeadership. `verifier` verifies transactions; it is None if verification is
@@ -164,7 +164,7 @@ class StartReplicaManager:
 
 
 @message
-class ReplicaManagerStarted:
+class ReplicaManagerStarted(Message):
     """The reply to StartReplicaManager.
 
     It has the log directories that could not be loaded, or the reason why the broker cannot start.
@@ -175,7 +175,7 @@ class ReplicaManagerStarted:
 
 
 @message
-class NodeFaultInjected:
+class NodeFaultInjected(Message):
     """A message to NodeActor: a fault of this node was injected, took effect, or was removed.
 
     A test requested the fault (`actors.node.node_faults`). `change` is INJECTED, MET (the first operation failed) or
@@ -189,14 +189,14 @@ class NodeFaultInjected:
 
 
 @message
-class ReplicaManagerFailed:
+class ReplicaManagerFailed(Message):
     """A message to NodeActor: the last log directory has failed, so the broker stops (broker.md 2.3)."""
 
     reason: str
 
 
 @message
-class StartMetadataCache:
+class StartMetadataCache(Message):
     """The first message to MetadataCacheActor; Metadata responses contain `cluster_id`.
 
     `partition_requests` receives the live brokers. On a broker, `topic_creation` creates topics on their first use.
@@ -209,7 +209,7 @@ class StartMetadataCache:
 
 
 @message
-class StartPartitionRequests:
+class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
@@ -226,7 +226,7 @@ class StartPartitionRequests:
 
 
 @message
-class StartAutoTopicCreation:
+class StartAutoTopicCreation(Message):
     """The first message to AutoTopicCreationActor."""
 
     settings: NodeSettings
@@ -235,7 +235,7 @@ class StartAutoTopicCreation:
 
 
 @message
-class StartIsrKeeper:
+class StartIsrKeeper(Message):
     """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expands."""
 
     bridge: ActorAddress
@@ -243,7 +243,7 @@ class StartIsrKeeper:
 
 
 @message
-class StartProducerIds:
+class StartProducerIds(Message):
     """The first message to ProducerIdsActor."""
 
     broker_id: int
@@ -251,7 +251,7 @@ class StartProducerIds:
 
 
 @message
-class StartDynamicConfig:
+class StartDynamicConfig(Message):
     """The first message to DynamicConfigActor: the actor that reads ZooKeeper, and the subscribers to config changes.
 
     `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
@@ -267,7 +267,7 @@ class StartDynamicConfig:
 
 
 @message
-class Advertise:
+class Advertise(Message):
     """A message to NodeActor: the new value of this broker's dynamic config `advertised.listeners`.
 
     It is None if the config was removed.
@@ -277,7 +277,7 @@ class Advertise:
 
 
 @message
-class StartConfigs:
+class StartConfigs(Message):
     """The first message to ConfigsActor."""
 
     settings: NodeSettings
@@ -286,7 +286,7 @@ class StartConfigs:
 
 
 @message
-class StartGroupCoordinator:
+class StartGroupCoordinator(Message):
     """The first message to GroupCoordinatorActor.
 
     `finder` is CoordinatorFinderActor, which has the number of partitions of __consumer_offsets.
@@ -298,7 +298,7 @@ class StartGroupCoordinator:
 
 
 @message
-class StartTransactionCoordinator:
+class StartTransactionCoordinator(Message):
     """The first message to TransactionCoordinatorActor.
 
     `finder` is CoordinatorFinderActor, which has the partition counts of internal topics; `producer_ids` assigns
@@ -315,7 +315,7 @@ class StartTransactionCoordinator:
 
 
 @message
-class StartCoordinatorFinder:
+class StartCoordinatorFinder(Message):
     """The first message to CoordinatorFinderActor.
 
     `topic_creation` is the actor that creates an internal topic at its first use.
@@ -327,7 +327,7 @@ class StartCoordinatorFinder:
 
 
 @message
-class StartFetcherManager:
+class StartFetcherManager(Message):
     """The first message to ReplicaFetcherManagerActor."""
 
     settings: NodeSettings
@@ -336,7 +336,7 @@ class StartFetcherManager:
 
 
 @message
-class StartRequestHandler:
+class StartRequestHandler(Message):
     """The first message to RequestHandlerActor: the actors that handle the requests of each API.
 
     `controller` is None on nodes without that role.
@@ -354,19 +354,19 @@ class StartRequestHandler:
 
 
 @message
-class BrokerEpoch:
+class BrokerEpoch(Message):
     """A message to ReplicaManagerActor: the broker epoch, which is the czxid of the newest registration."""
 
     epoch: int
 
 
 @message
-class ShuttingDown:
+class ShuttingDown(Message):
     """A message to ReplicaManagerActor: this broker is shutting down, so no more fetchers are started."""
 
 
 @message
-class StartBridge:
+class StartBridge(Message):
     """The first message to ZkBridgeActor, with the actor address of the ZooKeeper client.
 
     Session changes are sent to `subscriber`: SessionEstablished (first connection and after an expiry) and
@@ -378,19 +378,19 @@ class StartBridge:
 
 
 @message
-class OpenStore:
+class OpenStore(Message):
     """A message to the ZooKeeper client: connect, and send events to `bridge`."""
 
     bridge: ActorAddress
 
 
 @message
-class StopNode:
+class StopNode(Message):
     """A message to NodeActor: stop the node by controlled shutdown, and send NodeStopped to `process`."""
 
 
 @message
-class NodeReady:
+class NodeReady(Message):
     """A message to the process: the node serves requests; `broker_epoch` is -1 if the node is not a broker."""
 
     broker_epoch: int
@@ -398,7 +398,7 @@ class NodeReady:
 
 
 @message
-class ServeClients:
+class ServeClients(Message):
     """A message to the listener gateway: accept connections of clients.
 
     Requests with records go to the actor `records`, all others to `handler`. `logs` receives LogFileFailed if a file
@@ -411,12 +411,12 @@ class ServeClients:
 
 
 @message
-class NodeFailed:
+class NodeFailed(Message):
     """A message to the process: the node cannot start or continue, for this `reason`."""
 
     reason: str
 
 
 @message
-class NodeStopped:
+class NodeStopped(Message):
     """A message to the process: the node has stopped."""

@@ -27,14 +27,14 @@ from messages.data_requests import (
 )
 from messages.records import PRODUCER, Body
 from messages.transaction_requests import DescribedProducers
-from messages.vocabulary import maker, message
+from messages.vocabulary import Message, maker, message
 
 ISR_KEEPER = "isr_keeper"
 """The name of the actor that writes ISRs, for `Question.asks`."""
 
 
 @message
-class LogSettings:
+class LogSettings(Message):
     """The log settings of a topic, with defaults applied; sizes are in bytes, times in ms, and -1 is unlimited.
 
     `append_time`: records get the time of their append. `lag` is `replica.lag.time.max.ms` in seconds.
@@ -65,14 +65,14 @@ class Hosting(NamedTuple):
 
 
 @message
-class PartitionsHosted:
+class PartitionsHosted(Message):
     """A notification from the replica manager: which actors host which partitions now."""
 
     changes: tuple[Hosting, ...]
 
 
 @message
-class CheckPartitionsExist:
+class CheckPartitionsExist(Message):
     """A request to the metadata cache: check whether partitions that this broker does not host exist.
 
     The reply is PartitionsExist.
@@ -83,7 +83,7 @@ class CheckPartitionsExist:
 
 
 @message
-class PartitionsExist:
+class PartitionsExist(Message):
     """The reply to CheckPartitionsExist, in the order of the partitions in the request."""
 
     request: int
@@ -92,7 +92,7 @@ class PartitionsExist:
 
 
 @message
-class Configure:
+class Configure(Message):
     """A message to a partition's actor: the config of its topic changed."""
 
     settings: LogSettings
@@ -125,7 +125,7 @@ class AppendBatch(NamedTuple):
 
 
 @message
-class AppendBatches:
+class AppendBatches(Message):
     """A request to a partition's actor to append batches in this order; the reply is one BatchesAppended or several.
 
     All batches have one origin. With acks -1 the result of a batch is sent after its commit or after `timeout`.
@@ -152,7 +152,7 @@ class AppendMarker(NamedTuple):
 
 
 @message
-class AppendMarkers:
+class AppendMarkers(Message):
     """A request to a partition's actor to append markers in this order; the reply is one BatchesAppended or several.
 
     The result of each marker is sent after its commit or after `timeout`.
@@ -170,7 +170,7 @@ class BatchAppended(NamedTuple):
 
 
 @message
-class BatchesAppended:
+class BatchesAppended(Message):
     """The reply to AppendBatches or AppendMarkers; its results may cover only some of the batches."""
 
     results: tuple[BatchAppended, ...]
@@ -209,7 +209,7 @@ def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> 
 
 
 @message
-class ReadLog:
+class ReadLog(Message):
     """A request to a partition's actor to read records; the reply is LogRead.
 
     Attributes:
@@ -236,7 +236,7 @@ class ReadLog:
 
 
 @message
-class LogRead:
+class LogRead(Message):
     """The reply to ReadLog: the records and the state of the log.
 
     The reader receives LogMoved once for each later change. `in_sync` is False if the reader is a follower outside of
@@ -255,7 +255,7 @@ log_read = maker(LogRead)
 
 
 @message
-class LogMoved:
+class LogMoved(Message):
     """A notification to readers of a partition: its log end offset, high watermark or another offset has changed."""
 
     partition: TopicPartition
@@ -263,21 +263,21 @@ class LogMoved:
 
 
 @message
-class QueryIdleFollowers:
+class QueryIdleFollowers(Message):
     """A leader's request for the times when its followers last polled and found no data; the reply is CaughtUp."""
 
     partition: TopicPartition
 
 
 @message
-class CaughtUp:
+class CaughtUp(Message):
     """The reply to QueryIdleFollowers: followers, each with the time when its last poll found no data."""
 
     idle_until: tuple[tuple[int, float], ...]
 
 
 @message
-class FindOffset:
+class FindOffset(Message):
     """A request to a partition's actor for the first offset, the last offset, or an offset by time.
 
     The reply is OffsetFound.
@@ -292,7 +292,7 @@ class FindOffset:
 
 
 @message
-class ContinueSearch:
+class ContinueSearch(Message):
     """A message that a partition's actor sends to itself, to continue a search by time."""
 
     find: FindOffset
@@ -301,7 +301,7 @@ class ContinueSearch:
 
 
 @message
-class OffsetFound:
+class OffsetFound(Message):
     """The reply to FindOffset."""
 
     request: int
@@ -310,7 +310,7 @@ class OffsetFound:
 
 
 @message
-class FindEpochEnd:
+class FindEpochEnd(Message):
     """A request to a partition's actor for the end offset of a leader epoch; the reply is EpochEndFound."""
 
     request: int
@@ -319,7 +319,7 @@ class FindEpochEnd:
 
 
 @message
-class EpochEndFound:
+class EpochEndFound(Message):
     """The reply to FindEpochEnd."""
 
     request: int
@@ -328,7 +328,7 @@ class EpochEndFound:
 
 
 @message
-class FindProducers:
+class FindProducers(Message):
     """A request to a partition's actor to describe its producers; the reply is ProducersFound."""
 
     request: int
@@ -337,7 +337,7 @@ class FindProducers:
 
 
 @message
-class ProducersFound:
+class ProducersFound(Message):
     """The reply to FindProducers."""
 
     request: int
@@ -346,7 +346,7 @@ class ProducersFound:
 
 
 @message
-class TrimLog:
+class TrimLog(Message):
     """A request to a partition's leader to delete all records before `offset` on all live replicas.
 
     -1 means the high watermark. The reply is LogTrimmed.
@@ -359,7 +359,7 @@ class TrimLog:
 
 
 @message
-class LogTrimmed:
+class LogTrimmed(Message):
     """The reply to TrimLog."""
 
     request: int
@@ -371,12 +371,12 @@ class LogTrimmed:
 
 
 @message
-class ExpireLog:
+class ExpireLog(Message):
     """A message to a partition's actor: delete the segments that exceed the topic's retention."""
 
 
 @message
-class MaintainLogs:
+class MaintainLogs(Message):
     """A timer message to the replica manager: do periodic log maintenance, such as retention."""
 
     what: str
@@ -395,7 +395,7 @@ class LaggingFollower(NamedTuple):
 
 
 @message
-class ChangeIsr:
+class ChangeIsr(Message):
     """A request to IsrKeeperActor to write this ISR if the znode's version is `zk_version`; the reply is IsrChanged.
 
     `grows` is true for an expand and false for a shrink. A shrink names the followers that leave (`lagging`), the
@@ -416,7 +416,7 @@ class ChangeIsr:
 
 
 @message
-class ScheduleFollowerCheck:
+class ScheduleFollowerCheck(Message):
     """A leader's request to IsrKeeperActor to send CheckFollowers back at the given time, because followers lag.
 
     IsrKeeperActor sends CheckFollowers to each of `leaders`.
@@ -427,7 +427,7 @@ class ScheduleFollowerCheck:
 
 
 @message
-class CheckFollowers:
+class CheckFollowers(Message):
     """A message to a leader: check for lagging followers. IsrKeeperActor also uses it as a timer message."""
 
     at: float
@@ -445,12 +445,12 @@ class DropIsrChanges(Question[Done]):
 
 
 @message
-class WriteIsrChanges:
+class WriteIsrChanges(Message):
     """A message that IsrKeeperActor sends to itself, to write the collected changes."""
 
 
 @message
-class IsrChanged:
+class IsrChanged(Message):
     """The reply to ChangeIsr: the znode's new version, or -1 if the write was rejected."""
 
     leader_epoch: int
@@ -469,28 +469,28 @@ class ThrottledTopic(NamedTuple):
 
 
 @message
-class ThrottleReplicas:
+class ThrottleReplicas(Message):
     """A message to leaders and fetchers: the throttled replicas of these topics on this broker."""
 
     topics: tuple[ThrottledTopic, ...]
 
 
 @message
-class ThrottleReplication:
+class ThrottleReplication(Message):
     """A message to leaders and fetchers: the rate of throttled replicas in bytes per second; None is unlimited."""
 
     rate: int | None
 
 
 @message
-class ThrottledBytes:
+class ThrottledBytes(Message):
     """A message from a fetcher to the fetcher manager: the number of bytes that it fetched for throttled replicas."""
 
     size: int
 
 
 @message
-class BackOff:
+class BackOff(Message):
     """A message to a fetcher: until this time, do not fetch throttled replicas that are out of sync."""
 
     until: float
@@ -500,7 +500,7 @@ class BackOff:
 
 
 @message
-class Replicate:
+class Replicate(Message):
     """A request to a follower's actor to append records that a fetcher read from the leader; the reply is Replicated.
 
     The records begin at `fetch_offset`, and come from the leader of `leader_epoch`.
@@ -514,7 +514,7 @@ class Replicate:
 
 
 @message
-class TruncateToEpochEnd:
+class TruncateToEpochEnd(Message):
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
 
     The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if
@@ -529,7 +529,7 @@ class TruncateToEpochEnd:
 
 
 @message
-class TruncateFullyAndStartAt:
+class TruncateFullyAndStartAt(Message):
     """A request to a follower's actor to delete all records and start its log at `offset`; the reply is Replicated.
 
     The leader's log starts at `offset`, which is beyond the follower's log end.
@@ -540,7 +540,7 @@ class TruncateFullyAndStartAt:
 
 
 @message
-class Replicated:
+class Replicated(Message):
     """The reply of a follower's actor: the log end offset, which is the next fetch offset, and an error code.
 
     `ask_epoch` is the next epoch for OffsetForLeaderEpoch (-1: none). `error_code` is 74 if the follower has another
@@ -555,7 +555,7 @@ class Replicated:
 
 
 @message
-class StartFetcher:
+class StartFetcher(Message):
     """The first message to ReplicaFetcherActor: the leader, the connection and the fetch sizes."""
 
     broker_id: int
@@ -589,7 +589,7 @@ class FollowedPartition(NamedTuple):
 
 
 @message
-class FollowLeader:
+class FollowLeader(Message):
     """A message to the fetcher manager: fetch these partitions from their leader.
 
     The fetches begin at their log end offsets.
@@ -601,14 +601,14 @@ class FollowLeader:
 
 
 @message
-class Follow:
+class Follow(Message):
     """A message to a fetcher: fetch these partitions, which have just become followers."""
 
     partitions: tuple[FollowedPartition, ...]
 
 
 @message
-class Unfollow:
+class Unfollow(Message):
     """A message to the fetcher manager and its fetchers: stop fetching these partitions."""
 
     partitions: tuple[TopicPartition, ...]

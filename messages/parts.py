@@ -36,7 +36,7 @@ from messages.requests import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from messages.vocabulary import Message, message
+from messages.vocabulary import AnyMessage, Message, message
 
 E = TypeVar("E")
 
@@ -73,7 +73,7 @@ class PartitionErrorsPart(Encoded):
 
 
 @message
-class NoErrorsPart:
+class NoErrorsPart(Message):
     """A LeaderAndIsr or StopReplica response without errors, stored as the number of its partitions.
 
     It replaces the PartitionErrorsParts of a large response if all their codes are NONE.
@@ -85,7 +85,7 @@ class NoErrorsPart:
 
 
 @message
-class MetadataPart:
+class MetadataPart(Message):
     """A part of a Metadata response: some topics."""
 
     entries: tuple[MetadataTopic, ...]
@@ -131,7 +131,7 @@ KEEP_ROWS: dict[type, PartEncoding] = {
 }
 
 
-def cut(whole: Message) -> tuple[tuple[Part, ...], Message]:
+def cut(whole: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
     """Split a message (rule 1), and return its parts and the message with the rest."""
     parted = PARTED.get(type(whole))
     if parted is None:
@@ -150,18 +150,18 @@ def cut_entries(
     return tuple([part(tuple(slice)) for slice in ahead]), tuple(rest)
 
 
-def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[Message, ...], ...]:
+def entries_of(parts: Sequence[Part], last: AnyMessage) -> tuple[tuple[AnyMessage, ...], ...]:
     """Return the entries of a message and its parts, as non-empty tuples of at most SLICE entries."""
     rest = getattr(last, PARTED[type(last)].field)
     return (*(part.entries for part in parts), *((rest,) if rest else ()))
 
 
-def all_entries(parts: Sequence[Part], last: Message) -> Iterator[Message]:
+def all_entries(parts: Sequence[Part], last: AnyMessage) -> Iterator[AnyMessage]:
     """Return the entries of a message and its parts, one after another."""
     return chain.from_iterable(entries_of(parts, last))
 
 
-def tersely(parts: tuple[Part, ...], last: Message) -> tuple[tuple[Part, ...], Message]:
+def tersely(parts: tuple[Part, ...], last: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
     """Replace the parts of a response without errors by one NoErrorsPart; return all others unchanged."""
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last
@@ -181,7 +181,7 @@ def let_go(parts: list[Part]) -> Flow[None]:
         yield Pause()
 
 
-def joined(parts: Sequence[Part], last: Message) -> Message:
+def joined(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
     """Return a message with all entries of its parts; only for tests and for messages that are short otherwise."""
     if not parts:
         return last

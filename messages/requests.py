@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from messages.cluster import NO_EPOCH, UNKNOWN_BROKER_EPOCH, Endpoint, TopicPartition
 from messages.encoded import Encoded
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 
 @message
@@ -29,7 +29,7 @@ class LeaderAndIsrPartitionState(Encoded):
 
 
 @message
-class LiveLeader:
+class LiveLeader(Message):
     """A leader named in a LeaderAndIsr request, with its inter-broker endpoint."""
 
     broker_id: int
@@ -38,7 +38,7 @@ class LiveLeader:
 
 
 @message
-class LeaderAndIsrRequest:
+class LeaderAndIsrRequest(Message):
     """The controller's request to a broker to lead or follow partitions (API key 4)."""
 
     version: int
@@ -50,7 +50,7 @@ class LeaderAndIsrRequest:
 
 
 @message
-class PartitionError:
+class PartitionError(Message):
     """The error code of one partition in a LeaderAndIsr or StopReplica response."""
 
     partition: TopicPartition
@@ -58,7 +58,7 @@ class PartitionError:
 
 
 @message
-class LeaderAndIsrResponse:
+class LeaderAndIsrResponse(Message):
     """The response to LeaderAndIsr."""
 
     error_code: int
@@ -75,7 +75,7 @@ class StopReplicaPartitionState(Encoded):
 
 
 @message
-class StopReplicaRequest:
+class StopReplicaRequest(Message):
     """The controller's request to a broker to stop replicas, and to delete some of them (API key 5).
 
     Below v3 all partitions of one request must agree in `delete_partition`.
@@ -89,7 +89,7 @@ class StopReplicaRequest:
 
 
 @message
-class StopReplicaResponse:
+class StopReplicaResponse(Message):
     """The response to StopReplica."""
 
     error_code: int
@@ -111,7 +111,7 @@ class UpdateMetadataPartitionState(Encoded):
 
 
 @message
-class UpdateMetadataBroker:
+class UpdateMetadataBroker(Message):
     """A live broker in an UpdateMetadata request, with all its endpoints."""
 
     id: int
@@ -120,7 +120,7 @@ class UpdateMetadataBroker:
 
 
 @message
-class UpdateMetadataRequest:
+class UpdateMetadataRequest(Message):
     """The controller's request to a broker to update its metadata cache (API key 6).
 
     It has all live brokers, and some partitions.
@@ -139,14 +139,14 @@ ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataReq
 
 
 @message
-class UpdateMetadataResponse:
+class UpdateMetadataResponse(Message):
     """The response to UpdateMetadata."""
 
     error_code: int
 
 
 @message
-class ControlledShutdownRequest:
+class ControlledShutdownRequest(Message):
     """A broker's request to the controller to move the leaders away from it before it stops (API key 7)."""
 
     version: int
@@ -155,7 +155,7 @@ class ControlledShutdownRequest:
 
 
 @message
-class ControlledShutdownResponse:
+class ControlledShutdownResponse(Message):
     """The response to ControlledShutdown: the partitions that the broker still leads."""
 
     error_code: int
@@ -163,7 +163,7 @@ class ControlledShutdownResponse:
 
 
 @message
-class ApiVersionRange:
+class ApiVersionRange(Message):
     """The versions of one API that a broker supports."""
 
     api_key: int
@@ -172,7 +172,7 @@ class ApiVersionRange:
 
 
 @message
-class ApiVersionsRequest:
+class ApiVersionsRequest(Message):
     """A client's request for the APIs that a broker supports (API key 18); `version` may be unknown to the broker."""
 
     version: int
@@ -181,7 +181,7 @@ class ApiVersionsRequest:
 
 
 @message
-class ApiVersionsResponse:
+class ApiVersionsResponse(Message):
     """The response to ApiVersions; one with error code 35 is encoded in version 0."""
 
     error_code: int
@@ -189,7 +189,7 @@ class ApiVersionsResponse:
 
 
 @message
-class MetadataRequest:
+class MetadataRequest(Message):
     """A client's request for topics, leaders and brokers (API key 3); `topics` None requests all topics."""
 
     version: int
@@ -198,7 +198,7 @@ class MetadataRequest:
 
 
 @message
-class MetadataBroker:
+class MetadataBroker(Message):
     """A live broker in a Metadata response, with its endpoint for clients."""
 
     id: int
@@ -208,7 +208,7 @@ class MetadataBroker:
 
 
 @message
-class MetadataPartition:
+class MetadataPartition(Message):
     """A partition in a Metadata response."""
 
     error_code: int
@@ -221,7 +221,7 @@ class MetadataPartition:
 
 
 @message
-class MetadataTopic:
+class MetadataTopic(Message):
     """A topic in a Metadata response."""
 
     error_code: int
@@ -231,7 +231,7 @@ class MetadataTopic:
 
 
 @message
-class MetadataResponse:
+class MetadataResponse(Message):
     """The response to Metadata."""
 
     brokers: tuple[MetadataBroker, ...]

@@ -15,7 +15,7 @@ TIMER = "timer"
 
 
 @message
-class StopChildren:
+class StopChildren(Message):
     """A message that the actor system sends to itself after an actor has ended.
 
     It stops the next batch of the actor's children.
@@ -25,7 +25,7 @@ class StopChildren:
 
 
 @message
-class QueuedMessage:
+class QueuedMessage(Message):
     """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record.
 
     `event_id` is the event id of the sender's delivery.
@@ -37,22 +37,22 @@ class QueuedMessage:
     cause: int
     event_id: int
     queued_at: float
-    message: Message
+    message: object
 
 
 @message
-class WaitingTimer:
+class WaitingTimer(Message):
     """A pending timer, as a snapshot stores it; `name` is "" if it cannot be cancelled."""
 
     receiver: ActorAddress
     name: str
     armed_by: int
     due: float
-    message: Message
+    message: object
 
 
 @message
-class KernelState:
+class KernelState(Message):
     """The queued messages and pending timers of an actor system after delivery `n`, in their order.
 
     The queue has only messages from actors. External messages are in the records of their deliveries. A due timer whose
@@ -66,7 +66,7 @@ class KernelState:
 
 
 @message
-class ActorSnapshot:
+class ActorSnapshot(Message):
     """A live actor, as a snapshot stores it: its address, its parent's address, and its class as "module:Class"."""
 
     address: ActorAddress
@@ -75,7 +75,7 @@ class ActorSnapshot:
 
 
 @message
-class SystemState:
+class SystemState(Message):
     """The actors, the queue and the timers of an actor system, without the states of the actors.
 
     `created` is the number of actors ever created. Parents precede their children in `actors`.

@@ -6,14 +6,14 @@ because the trace stores every field of a message.
 
 from __future__ import annotations
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 LITERAL = 3
 """The pattern type of an ACL for a resource with exactly this name."""
 
 
 @message
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Message):
     """A client's request to authenticate with this SASL mechanism (API key 17)."""
 
     version: int
@@ -21,7 +21,7 @@ class SaslHandshakeRequest:
 
 
 @message
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(Message):
     """The response to SaslHandshake: the mechanisms that the listener supports."""
 
     error_code: int
@@ -29,14 +29,14 @@ class SaslHandshakeResponse:
 
 
 @message
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Message):
     """A client's request with a token of the SASL mechanism (API key 36)."""
 
     version: int
 
 
 @message
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(Message):
     """The response to SaslAuthenticate."""
 
     error_code: int
@@ -46,7 +46,7 @@ class SaslAuthenticateResponse:
 
 
 @message
-class DescribeAclsRequest:
+class DescribeAclsRequest(Message):
     """A client's request for the ACLs that match this filter (API key 29); a field that is None matches any text."""
 
     version: int
@@ -60,7 +60,7 @@ class DescribeAclsRequest:
 
 
 @message
-class DescribeAclsResponse:
+class DescribeAclsResponse(Message):
     """The response to DescribeAcls, which has no ACLs."""
 
     error_code: int
@@ -69,7 +69,7 @@ class DescribeAclsResponse:
 
 
 @message
-class AclCreation:
+class AclCreation(Message):
     """An ACL that a client wants to create."""
 
     resource_type: int
@@ -82,7 +82,7 @@ class AclCreation:
 
 
 @message
-class CreateAclsRequest:
+class CreateAclsRequest(Message):
     """A client's request to create ACLs (API key 30)."""
 
     version: int
@@ -90,7 +90,7 @@ class CreateAclsRequest:
 
 
 @message
-class AclCreationResult:
+class AclCreationResult(Message):
     """The result of creating one ACL."""
 
     error_code: int
@@ -98,7 +98,7 @@ class AclCreationResult:
 
 
 @message
-class CreateAclsResponse:
+class CreateAclsResponse(Message):
     """The response to CreateAcls, with a result for each ACL."""
 
     results: tuple[AclCreationResult, ...]
@@ -106,7 +106,7 @@ class CreateAclsResponse:
 
 
 @message
-class DeleteAclsFilter:
+class DeleteAclsFilter(Message):
     """A filter that selects the ACLs to delete, as in DescribeAclsRequest."""
 
     resource_type_filter: int
@@ -119,7 +119,7 @@ class DeleteAclsFilter:
 
 
 @message
-class DeleteAclsRequest:
+class DeleteAclsRequest(Message):
     """A client's request to delete the ACLs that match these filters (API key 31)."""
 
     version: int
@@ -127,7 +127,7 @@ class DeleteAclsRequest:
 
 
 @message
-class DeleteAclsFilterResult:
+class DeleteAclsFilterResult(Message):
     """The result for one filter of a DeleteAcls request; always an error, because ACLs are not supported."""
 
     error_code: int
@@ -135,7 +135,7 @@ class DeleteAclsFilterResult:
 
 
 @message
-class DeleteAclsResponse:
+class DeleteAclsResponse(Message):
     """The response to DeleteAcls, with a result for each filter."""
 
     filter_results: tuple[DeleteAclsFilterResult, ...]
@@ -143,14 +143,14 @@ class DeleteAclsResponse:
 
 
 @message
-class CreateDelegationTokenRequest:
+class CreateDelegationTokenRequest(Message):
     """A client's request for a delegation token for its principal (API key 38)."""
 
     version: int
 
 
 @message
-class CreateDelegationTokenResponse:
+class CreateDelegationTokenResponse(Message):
     """The response to CreateDelegationToken; times are in ms since 1970, and -1 without a token."""
 
     error_code: int
@@ -165,14 +165,14 @@ class CreateDelegationTokenResponse:
 
 
 @message
-class RenewDelegationTokenRequest:
+class RenewDelegationTokenRequest(Message):
     """A client's request to renew a delegation token (API key 39)."""
 
     version: int
 
 
 @message
-class RenewDelegationTokenResponse:
+class RenewDelegationTokenResponse(Message):
     """The response to RenewDelegationToken."""
 
     error_code: int
@@ -181,14 +181,14 @@ class RenewDelegationTokenResponse:
 
 
 @message
-class ExpireDelegationTokenRequest:
+class ExpireDelegationTokenRequest(Message):
     """A client's request to let a delegation token expire (API key 40)."""
 
     version: int
 
 
 @message
-class ExpireDelegationTokenResponse:
+class ExpireDelegationTokenResponse(Message):
     """The response to ExpireDelegationToken."""
 
     error_code: int
@@ -197,7 +197,7 @@ class ExpireDelegationTokenResponse:
 
 
 @message
-class DelegationTokenOwner:
+class DelegationTokenOwner(Message):
     """A principal whose delegation tokens a client requests."""
 
     principal_type: str
@@ -205,7 +205,7 @@ class DelegationTokenOwner:
 
 
 @message
-class DescribeDelegationTokenRequest:
+class DescribeDelegationTokenRequest(Message):
     """A client's request for the delegation tokens of these principals, or of all (API key 41)."""
 
     version: int
@@ -213,7 +213,7 @@ class DescribeDelegationTokenRequest:
 
 
 @message
-class DescribeDelegationTokenResponse:
+class DescribeDelegationTokenResponse(Message):
     """The response to DescribeDelegationToken, which has no tokens."""
 
     error_code: int

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.vocabulary import Message, message
+from messages.vocabulary import AnyMessage, Message, message
 
 
 class StatePart(NamedTuple):
     """An attribute of an object, or an entry of a dict, as a snapshot stores it."""
 
-    key: Message
-    value: Message
+    key: AnyMessage
+    value: AnyMessage
 
 
 @message
-class ActorState:
+class ActorState(Message):
     """The class of an actor and its attributes, as a snapshot stores them."""
 
     actor: str
@@ -27,7 +27,7 @@ class ActorState:
 
 
 @message
-class StateItems:
+class StateItems(Message):
     """A tuple, list, deque, set or frozenset, as a snapshot stores it; the items of sets are sorted.
 
     Tuples and frozensets have the number 0.
@@ -37,11 +37,11 @@ class StateItems:
 
     kind: str
     number: int
-    items: tuple[Message, ...]
+    items: tuple[object, ...]
 
 
 @message
-class StateTable:
+class StateTable(Message):
     """A dict, or a read-only view of one, as a snapshot stores it.
 
     The entries keep their order.
@@ -53,7 +53,7 @@ class StateTable:
 
 
 @message
-class StateObject:
+class StateObject(Message):
     """An object with its attributes, as a snapshot stores it.
 
     A NamedTuple has the number 0.
@@ -65,21 +65,21 @@ class StateObject:
 
 
 @message
-class StateBackReference:
+class StateBackReference(Message):
     """A reference to an object that occurred earlier in the snapshot, given by its number."""
 
     number: int
 
 
 @message
-class StateName:
+class StateName(Message):
     """A class, function or enum member, which a snapshot stores by its name: "module:name"."""
 
     name: str
 
 
 @message
-class StateRuntimeReference:
+class StateRuntimeReference(Message):
     """A value in a saved actor state that refers to something of the actor's base class.
 
     A restore binds it again.
@@ -91,7 +91,7 @@ class StateRuntimeReference:
 
 
 @message
-class StateSuspended:
+class StateSuspended(Message):
     """The name of an event handler that waits for an answer; an actor with such a handler cannot be restored."""
 
     name: str

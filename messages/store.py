@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 OK = 0
 CONNECTION_LOSS = -4
@@ -98,7 +98,7 @@ class Written(NamedTuple):
 
 
 @message
-class StoreRead:
+class StoreRead(Message):
     """A request to the ZooKeeper client to read the data and the children of znodes.
 
     Each znode's result has its own error code. The StoreReply has `nodes` and `children` in the order of the request.
@@ -111,7 +111,7 @@ class StoreRead:
 
 
 @message
-class StoreWrite:
+class StoreWrite(Message):
     """A request to the ZooKeeper client to execute `ops` as one transaction.
 
     The StoreReply has `results`, or `code` and `culprit`.
@@ -122,7 +122,7 @@ class StoreWrite:
 
 
 @message
-class StoreArm:
+class StoreArm(Message):
     """A request to the ZooKeeper client to set one-shot watches without reading the znodes.
 
     The StoreReply has `present` for the paths in `exists`.
@@ -140,7 +140,7 @@ class StoreArm:
 
 
 @message
-class StoreReply:
+class StoreReply(Message):
     """The reply of the ZooKeeper client to the request with this id.
 
     `code` is OK or the error of the whole request: CONNECTION_LOSS (a write may have been applied), SESSION_EXPIRED, or
@@ -166,7 +166,7 @@ CHILDREN_CHANGED = "children"
 
 
 @message
-class WatchEvent:
+class WatchEvent(Message):
     """A ZooKeeper watch fired; `kind` is created, deleted, changed or children."""
 
     path: str
@@ -174,7 +174,7 @@ class WatchEvent:
 
 
 @message
-class StoreFailed:
+class StoreFailed(Message):
     """The ZooKeeper client has failed: it sends no more events and replies."""
 
     reason: str
@@ -186,7 +186,7 @@ EXPIRED = "expired"
 
 
 @message
-class SessionState:
+class SessionState(Message):
     """The state of the ZooKeeper session changed; `session_id` is 0 unless the state is `connected`.
 
     `suspended`: the connection is lost and the watches are gone, but the session may still exist. `expired`: its

@@ -15,13 +15,13 @@ from typing import ClassVar
 
 from messages.ask import Question
 from messages.cluster import PartitionReplica
-from messages.vocabulary import Message, message
+from messages.vocabulary import AnyMessage, Message, message
 
 DELETION = "deletion"
 
 
 @message
-class DeletingTopic:
+class DeletingTopic(Message):
     """A topic that is being deleted: its replicas, and the deletion state of each."""
 
     topic: str
@@ -118,7 +118,7 @@ class ReportDeletions(Question["DeletionReport"]):
 
 
 @message
-class DeletionReport:
+class DeletionReport(Message):
     """The reply to ReportDeletions: the topics that are queued for deletion, and their states."""
 
     sets: DeletionSets
@@ -126,17 +126,17 @@ class DeletionReport:
 
 
 @message
-class DeletionPlan:
+class DeletionPlan(Message):
     """The next steps of topic deletions, which the controller executes in order.
 
     A step is one of ChangePartitionStates, ChangeReplicaStates, AnnounceDeletion, FinishDeletions and DeletionSets.
     """
 
-    steps: tuple[Message, ...]
+    steps: tuple[AnyMessage, ...]
 
 
 @message
-class DeletionSets:
+class DeletionSets(Message):
     """The topics that are queued, started and ineligible for deletion, and two numbers for metrics.
 
     Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas of queued topics
@@ -151,7 +151,7 @@ class DeletionSets:
 
 
 @message
-class ChangePartitionStates:
+class ChangePartitionStates(Message):
     """A step of a deletion plan: change the partitions of these topics to the state `state`."""
 
     topics: tuple[str, ...]
@@ -159,7 +159,7 @@ class ChangePartitionStates:
 
 
 @message
-class ChangeReplicaStates:
+class ChangeReplicaStates(Message):
     """A step of a deletion plan: change these replicas to the state `state`."""
 
     replicas: tuple[PartitionReplica, ...]
@@ -167,7 +167,7 @@ class ChangeReplicaStates:
 
 
 @message
-class AnnounceDeletion:
+class AnnounceDeletion(Message):
     """A step of a deletion plan: send UpdateMetadata with leader -2 to all brokers.
 
     It is sent for the partitions of these topics.
@@ -177,7 +177,7 @@ class AnnounceDeletion:
 
 
 @message
-class FinishDeletions:
+class FinishDeletions(Message):
     """A step of a deletion plan: all replicas are deleted, so delete the znodes of these topics.
 
     The controller also stops watching the topics, and removes them from its context.

@@ -9,13 +9,13 @@ from __future__ import annotations
 from messages.cluster import TopicPartition
 from messages.group_requests import NO_GENERATION, NO_MEMBER, CommittedPartition
 from messages.requests import PartitionError
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 # ---------------------------------------------------------------------------------------------------- producers
 
 
 @message
-class AddPartitionsToTxnTransaction:
+class AddPartitionsToTxnTransaction(Message):
     """The partitions of one transactional id in a broker's request; if `verify_only`, they are not added."""
 
     transactional_id: str
@@ -26,7 +26,7 @@ class AddPartitionsToTxnTransaction:
 
 
 @message
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Message):
     """A producer's request to its coordinator to add partitions to the transaction (API key 24).
 
     The first such request begins the transaction. Since version 4 brokers send the request, with `transactions` in
@@ -42,7 +42,7 @@ class AddPartitionsToTxnRequest:
 
 
 @message
-class AddedPartition:
+class AddedPartition(Message):
     """The result of adding one partition to the transaction."""
 
     partition: TopicPartition
@@ -50,7 +50,7 @@ class AddedPartition:
 
 
 @message
-class AddPartitionsToTxnResult:
+class AddPartitionsToTxnResult(Message):
     """The results for one transactional id of a broker's request."""
 
     transactional_id: str
@@ -58,7 +58,7 @@ class AddPartitionsToTxnResult:
 
 
 @message
-class AddPartitionsToTxnResponse:
+class AddPartitionsToTxnResponse(Message):
     """The response to AddPartitionsToTxn, with a result for each partition.
 
     From version 4 on, the results are in `transactions`.
@@ -71,7 +71,7 @@ class AddPartitionsToTxnResponse:
 
 
 @message
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Message):
     """A producer's request to its coordinator to add a group's offsets to the transaction (API key 25).
 
     It adds the group's partition of __consumer_offsets.
@@ -85,7 +85,7 @@ class AddOffsetsToTxnRequest:
 
 
 @message
-class AddOffsetsToTxnResponse:
+class AddOffsetsToTxnResponse(Message):
     """The response to AddOffsetsToTxn."""
 
     error_code: int
@@ -93,7 +93,7 @@ class AddOffsetsToTxnResponse:
 
 
 @message
-class EndTxnRequest:
+class EndTxnRequest(Message):
     """A producer's request to its coordinator to commit or abort the transaction (API key 26)."""
 
     version: int
@@ -104,7 +104,7 @@ class EndTxnRequest:
 
 
 @message
-class EndTxnResponse:
+class EndTxnResponse(Message):
     """The response to EndTxn: the decision is stored; the markers may be written later."""
 
     error_code: int
@@ -112,7 +112,7 @@ class EndTxnResponse:
 
 
 @message
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Message):
     """A producer's request to the group coordinator to commit offsets in the transaction (API key 28).
 
     The generation, member and instance are those of the consumer since version 3.
@@ -130,7 +130,7 @@ class TxnOffsetCommitRequest:
 
 
 @message
-class TxnOffsetCommitResponse:
+class TxnOffsetCommitResponse(Message):
     """The response to TxnOffsetCommit, with a result for each partition."""
 
     partitions: tuple[PartitionError, ...]
@@ -141,7 +141,7 @@ class TxnOffsetCommitResponse:
 
 
 @message
-class WritableTxnMarker:
+class WritableTxnMarker(Message):
     """The end of a transaction in these partitions: commit if `transaction_result` is true, otherwise abort."""
 
     producer_id: int
@@ -152,7 +152,7 @@ class WritableTxnMarker:
 
 
 @message
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Message):
     """The coordinator's request to partition leaders to write markers, which end transactions (API key 27)."""
 
     version: int
@@ -160,7 +160,7 @@ class WriteTxnMarkersRequest:
 
 
 @message
-class WritableTxnMarkerResult:
+class WritableTxnMarkerResult(Message):
     """The results for the markers of one producer id, by partition."""
 
     producer_id: int
@@ -168,7 +168,7 @@ class WritableTxnMarkerResult:
 
 
 @message
-class WriteTxnMarkersResponse:
+class WriteTxnMarkersResponse(Message):
     """The response to WriteTxnMarkers, with results by producer id."""
 
     markers: tuple[WritableTxnMarkerResult, ...]
@@ -178,7 +178,7 @@ class WriteTxnMarkersResponse:
 
 
 @message
-class DescribeProducersRequest:
+class DescribeProducersRequest(Message):
     """A client's request to partition leaders to describe the producers of partitions (API key 61)."""
 
     version: int
@@ -186,7 +186,7 @@ class DescribeProducersRequest:
 
 
 @message
-class DescribedProducer:
+class DescribedProducer(Message):
     """A producer of a partition; values are -1 if it has no sequence number, no marker, or no open transaction."""
 
     producer_id: int
@@ -198,7 +198,7 @@ class DescribedProducer:
 
 
 @message
-class DescribedProducers:
+class DescribedProducers(Message):
     """The producers of one partition."""
 
     partition: TopicPartition
@@ -208,7 +208,7 @@ class DescribedProducers:
 
 
 @message
-class DescribeProducersResponse:
+class DescribeProducersResponse(Message):
     """The response to DescribeProducers: the producers of each partition."""
 
     partitions: tuple[DescribedProducers, ...]
@@ -216,7 +216,7 @@ class DescribeProducersResponse:
 
 
 @message
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Message):
     """A client's request to the coordinator to describe the transactions of transactional ids (API key 65)."""
 
     version: int
@@ -224,7 +224,7 @@ class DescribeTransactionsRequest:
 
 
 @message
-class DescribedTransaction:
+class DescribedTransaction(Message):
     """The transaction of one transactional id, with its state in Kafka's words; times are in ms."""
 
     error_code: int
@@ -238,7 +238,7 @@ class DescribedTransaction:
 
 
 @message
-class DescribeTransactionsResponse:
+class DescribeTransactionsResponse(Message):
     """The response to DescribeTransactions; the transactions are in the order of the request."""
 
     transaction_states: tuple[DescribedTransaction, ...]
@@ -246,7 +246,7 @@ class DescribeTransactionsResponse:
 
 
 @message
-class ListTransactionsRequest:
+class ListTransactionsRequest(Message):
     """A client's request for the transactions that a broker coordinates (API key 66).
 
     Empty filters list all; `duration_filter` lists transactions that have been open for longer, in ms.
@@ -259,7 +259,7 @@ class ListTransactionsRequest:
 
 
 @message
-class ListedTransaction:
+class ListedTransaction(Message):
     """A transactional id that the broker coordinates, with the state of its transaction."""
 
     transactional_id: str
@@ -268,7 +268,7 @@ class ListedTransaction:
 
 
 @message
-class ListTransactionsResponse:
+class ListTransactionsResponse(Message):
     """The response to ListTransactions: the transactions of the broker, and the requested states that do not exist."""
 
     error_code: int

@@ -13,20 +13,20 @@ from messages.ask import Question
 from messages.broker import METADATA_CACHE, Forwarded
 from messages.cluster import Endpoint, TopicPartition
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 
 # ---------------------------------------------------------------------------------------------------- producer ids
 
 
 @message
-class TakeProducerId:
+class TakeProducerId(Message):
     """A request to ProducerIdsActor to assign a new producer id; the reply is ProducerIdTaken."""
 
     request: int
 
 
 @message
-class ProducerIdTaken:
+class ProducerIdTaken(Message):
     """The reply to TakeProducerId: the new producer id, or -1 if ZooKeeper is not available."""
 
     request: int
@@ -37,7 +37,7 @@ class ProducerIdTaken:
 
 
 @message
-class TransactionSettings:
+class TransactionSettings(Message):
     """The settings of a node that concern transactions."""
 
     node_id: int = -1
@@ -50,7 +50,7 @@ class TransactionSettings:
 
 
 @message
-class StartTransactions:
+class StartTransactions(Message):
     """The first message to TransactionsActor: load this partition of __transaction_state.
 
     `coordinator_epoch` is the leader epoch with which this broker began to lead it.
@@ -65,7 +65,7 @@ class StartTransactions:
 
 
 @message
-class TransactionsLoaded:
+class TransactionsLoaded(Message):
     """A message to the coordinator: a partition is loaded, with this number of ids, or cannot be loaded."""
 
     partition: int
@@ -74,7 +74,7 @@ class TransactionsLoaded:
 
 
 @message
-class AddToTransaction:
+class AddToTransaction(Message):
     """A client's AddPartitionsToTxn or AddOffsetsToTxn request, with the partitions that it adds."""
 
     forwarded: Forwarded
@@ -101,29 +101,29 @@ class ListPartitionTransactions(Question["PartitionTransactions"]):
 
 
 @message
-class PartitionTransactions:
+class PartitionTransactions(Message):
     """The reply to ListPartitionTransactions: transactional ids of one partition of __transaction_state."""
 
     transactions: tuple[ListedTransaction, ...]
 
 
 @message
-class UnloadTransactions:
+class UnloadTransactions(Message):
     """The last message to TransactionsActor: another broker coordinates its ids now, so all pending requests fail."""
 
 
 @message
-class AbortTimedOut:
+class AbortTimedOut(Message):
     """A timer message: abort the transactions that have timed out."""
 
 
 @message
-class ExpireTransactionalIds:
+class ExpireTransactionalIds(Message):
     """A timer message: delete the transactional ids that have been unused for `transactional.id.expiration.ms`."""
 
 
 @message
-class RetryCompletions:
+class RetryCompletions(Message):
     """A timer message: retry to append the completion records that the log rejected."""
 
 
@@ -148,7 +148,7 @@ class Marker(NamedTuple):
 
 
 @message
-class SendMarkers:
+class SendMarkers(Message):
     """A message to the actors that send markers: send these; the replies are PartitionsMarked and MarkersCancelled.
 
     The actors are TransactionMarkersActor and MarkerSenderActor.
@@ -158,21 +158,21 @@ class SendMarkers:
 
 
 @message
-class RetryMarkers:
+class RetryMarkers(Message):
     """A message from MarkerSenderActor: these markers were not written, so find the leaders again after a pause."""
 
     markers: tuple[Marker, ...]
 
 
 @message
-class DropMarkers:
+class DropMarkers(Message):
     """A message to the actors that send markers: drop the markers of this partition of __transaction_state."""
 
     state_partition: int
 
 
 @message
-class PartitionsMarked:
+class PartitionsMarked(Message):
     """A message to TransactionsActor: these partitions contain the marker of a transaction, or no longer need it."""
 
     transactional_id: str
@@ -182,7 +182,7 @@ class PartitionsMarked:
 
 
 @message
-class MarkersCancelled:
+class MarkersCancelled(Message):
     """A message to TransactionsActor: the markers of a transaction are no longer sent.
 
     The reason is a partition with a newer producer or coordinator epoch.
@@ -195,7 +195,7 @@ class MarkersCancelled:
 
 
 @message
-class CompletionsToRetry:
+class CompletionsToRetry(Message):
     """A message from a partition of __transaction_state: the number of completion records to append again."""
 
     partition: int
@@ -203,7 +203,7 @@ class CompletionsToRetry:
 
 
 @message
-class StartTransactionMarkers:
+class StartTransactionMarkers(Message):
     """The first message to TransactionMarkersActor."""
 
     node_id: int
@@ -215,7 +215,7 @@ class StartTransactionMarkers:
 
 
 @message
-class StartRequestSender:
+class StartRequestSender(Message):
     """The first message to an actor that sends a coordinator's requests to one broker.
 
     It contains the connection to that broker. The actors are MarkerSenderActor and VerificationSenderActor.
@@ -247,14 +247,14 @@ class FindLeaders(Question["LeadersFound"]):
 
 
 @message
-class LeadersFound:
+class LeadersFound(Message):
     """The reply to FindLeaders, in the order of the request."""
 
     leaders: tuple[PartitionLeader, ...]
 
 
 @message
-class RetryDue:
+class RetryDue(Message):
     """A timer message to TransactionMarkersActor: find the leaders for waiting markers again."""
 
 
@@ -262,7 +262,7 @@ class RetryDue:
 
 
 @message
-class StartTransactionVerifier:
+class StartTransactionVerifier(Message):
     """The first message to TransactionVerifierActor."""
 
     node_id: int
@@ -290,7 +290,7 @@ class VerificationRequest(NamedTuple):
 
 
 @message
-class Verify:
+class Verify(Message):
     """A message to the verifying actors: check whether partitions are in the open transactions of producers.
 
     It goes to TransactionVerifierActor and VerificationSenderActor. The actor that requested a verification receives
@@ -301,7 +301,7 @@ class Verify:
 
 
 @message
-class TransactionVerified:
+class TransactionVerified(Message):
     """The reply to Verify.
 
     It has the number of the verification request, the producer, and the error code for its batches (NONE if verified).
@@ -327,7 +327,7 @@ class VerifyTransaction(Question["PartitionsVerified"]):
 
 
 @message
-class PartitionsVerified:
+class PartitionsVerified(Message):
     """The reply to VerifyTransaction: error codes in the order of the request."""
 
     error_codes: tuple[int, ...]

@@ -4,13 +4,13 @@ Rule 1: a message is a value. It has no behaviour and no mutable content.
 Rule 2: its name is unique: actors dispatch on the bare class name, and traces identify types by it.
 Rule 3: its fields have concrete types, because `messages.trace` encodes and decodes by the annotations alone: numbers,
         str, bytes, tuples, NamedTuples, other messages, `X | None`, ActorAddress. A mapping is a tuple of entries. A
-        field for any message is annotated `Message`.
+        field for any message is annotated `Message`, for any storable value `object`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, dataclass_transform
+from typing import Any, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
 import attrs
 
@@ -19,8 +19,21 @@ VOCABULARY: dict[str, type] = {}
 
 _T = TypeVar("_T", bound=type)
 
-Message = Any
-"""Annotation of a field for any message of the vocabulary, which is encoded as name and payload."""
+
+class Message:
+    """The base class of messages. A field with this annotation may have any message: traces store its class name too.
+
+    A field that may also have a number, text or tuple is annotated `object`, and stored in the same way.
+    """
+
+    __slots__ = ()
+
+
+AnyMessage: TypeAlias = Any
+"""Annotation of a message whose class the code knows in another way, such as a request that was dispatched by class.
+
+Traces store a field with this annotation like one of the class Message.
+"""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(attrs.field,))

@@ -37,7 +37,7 @@ from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks,
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import all_entries
 from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 
@@ -58,7 +58,7 @@ class LeaderAndIsrRequests:
         """Whether the node is shutting down: a leader would add this broker to the ISR if it fetched."""
 
     def serve(
-        self, request: LeaderAndIsrRequest, parts: Sequence[Message], origin: Origin, errors: list[PartitionError]
+        self, request: LeaderAndIsrRequest, parts: Sequence[AnyMessage], origin: Origin, errors: list[PartitionError]
     ) -> Flow[None]:
         """Send every order to its partition, leaders first, and collect the error codes (broker.md 1.2).
 

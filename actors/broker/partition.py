@@ -15,7 +15,7 @@ from actors.core.broker.partition_effects import CallAdapter, Effects, RenameDel
 from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import rename_deleted
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.cluster.Partition")
 
@@ -28,7 +28,7 @@ class PartitionActor(Answerer):
         self.partition = Partition()
         """All state of this actor."""
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+    def receiveMessage(self, message: AnyMessage, sender: ActorAddress) -> None:
         """Pass an event to the partition; the replica manager's orders come as questions."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))

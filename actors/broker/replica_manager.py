@@ -53,7 +53,7 @@ from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, Star
 from messages.partition import ISR_KEEPER, MaintainLogs
 from messages.parts import PartitionErrorsPart, all_entries, let_go
 from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, UpdateMetadataRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import GetControllerEpoch
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -71,11 +71,11 @@ class ReplicaManagerActor(FlowActor):
         self._maintenance: LogMaintenance
         self._leader_and_isr: LeaderAndIsrRequests
         self._stop_replica: StopReplicaRequests
-        self._early: list[Message] = []
+        self._early: list[AnyMessage] = []
         """Messages that arrived before the log directories were loaded."""
-        self._ahead: dict[int, list[Message]] = {}
+        self._ahead: dict[int, list[AnyMessage]] = {}
         """By connection: parts of its next request."""
-        self._parts: list[Message] = []
+        self._parts: list[AnyMessage] = []
         """Parts of the request that is being applied."""
         self._epochs = Epochs()
 

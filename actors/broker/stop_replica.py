@@ -25,9 +25,8 @@ from messages.cluster import TopicPartition
 from messages.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, Pause, ask, ask_all, chunks, for_each
 from messages.partition import DropIsrChanges
-from messages.parts import all_entries
+from messages.parts import Part, all_entries
 from messages.requests import PartitionError, StopReplicaPartitionState, StopReplicaRequest
-from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 
@@ -51,7 +50,7 @@ class StopReplicaRequests:
     def serve(
         self,
         request: StopReplicaRequest,
-        parts: Sequence[Message],
+        parts: Sequence[Part],
         origin: Origin,
         errors: list[PartitionError],
     ) -> Flow[None]:

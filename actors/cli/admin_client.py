@@ -31,7 +31,7 @@ from messages.error_codes import (
 from messages.error_names import name_of
 from messages.group_requests import FindCoordinatorRequest
 from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 
 METADATA_VERSION, FIND_VERSION = 8, 2
@@ -49,7 +49,7 @@ MAY_BE_MOVING = frozenset(
 )
 """Error codes of a partition that a later request to its new leader may not return."""
 
-R = TypeVar("R", bound=Message)
+R = TypeVar("R")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -124,7 +124,7 @@ class AdminClient:
         return led, missing
 
     def ask_leaders(
-        self, partitions: Collection[TopicPartition], request: Callable[[list[TopicPartition]], Message]
+        self, partitions: Collection[TopicPartition], request: Callable[[list[TopicPartition]], AnyMessage]
     ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, int]]:
         """Send each leader a request for its partitions; retry until the timeout while a leader may be moving.
 
@@ -163,7 +163,7 @@ class AdminClient:
             self.metadata()
         return list(self._brokers)
 
-    def ask(self, broker: int, request: Message) -> Message:
+    def ask(self, broker: int, request: AnyMessage) -> AnyMessage:
         """Return a broker's response.
 
         Raises:
@@ -182,14 +182,14 @@ class AdminClient:
         except (OSError, WireError) as error:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
 
-    def ask_controller(self, request: Message) -> Message:
+    def ask_controller(self, request: AnyMessage) -> AnyMessage:
         """Return the controller's response.
 
         Raises:
             CommandFailed: No controller responds before the timeout, or it refuses the whole request.
         """
 
-        def ask() -> Message:
+        def ask() -> AnyMessage:
             controller = self.metadata().controller_id
             if controller == NO_CONTROLLER:
                 raise RetriableError("there is no controller")
@@ -213,14 +213,14 @@ class AdminClient:
 
         return self.in_time(find)
 
-    def ask_coordinator(self, group: str, request: Message, code: Callable[[Message], int]) -> Message:
+    def ask_coordinator(self, group: str, request: AnyMessage, code: Callable[[AnyMessage], int]) -> AnyMessage:
         """Return the response of a group's coordinator.
 
         Args:
             code: Function that returns the error code in a response.
         """
 
-        def ask() -> Message:
+        def ask() -> AnyMessage:
             answer = self.ask(self.coordinator(group).id, request)
             if code(answer) in TO_BE_ASKED_AGAIN:
                 raise RetriableError(f"group '{group}': {name_of(code(answer))}")
@@ -255,7 +255,7 @@ class AdminClient:
                     raise CommandFailed(f"gave up after {self._timeout:g} s: {reason}") from reason
             time.sleep(RETRY_SECONDS)
 
-    def _exchange(self, link: socket.socket, reader: FrameReader, request: Message) -> Message:
+    def _exchange(self, link: socket.socket, reader: FrameReader, request: AnyMessage) -> AnyMessage:
         self._correlation_id += 1
         link.sendall(encode_request(request, self._correlation_id, CLIENT_ID))
         while received := link.recv(65536):

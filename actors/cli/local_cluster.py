@@ -33,7 +33,7 @@ from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.ask import AskFailed
 from messages.requests import MetadataRequest, MetadataResponse
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
@@ -160,7 +160,7 @@ class LocalCluster:
         self.server: EmbeddedZooKeeper | None = None
         if zookeeper_connect is None:
             self.server = EmbeddedZooKeeper(directory / "zookeeper", port=self._earlier_zookeeper_port())
-        self._ask: Callable[[Message], Any]
+        self._ask: Callable[[AnyMessage], Any]
 
     @contextmanager
     def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:

@@ -24,7 +24,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 from messages.zookeeper import (
     CreateTopic,
     GetAssignments,
@@ -100,7 +100,7 @@ class TopicAdmin:
     The actions raise TopicCommandFailed, and Refused if a core rule is violated, both with Kafka's text.
     """
 
-    def __init__(self, ask: Callable[[Message], Any], print_line: Callable[[str], None]) -> None:
+    def __init__(self, ask: Callable[[AnyMessage], Any], print_line: Callable[[str], None]) -> None:
         self._ask = ask
         self._print_line = print_line
 

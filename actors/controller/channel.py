@@ -57,7 +57,7 @@ from messages.requests import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.controller")
 state_log = logging.getLogger("state.change.logger")
@@ -73,7 +73,7 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 
 
 def _errors(
-    answered: Sequence[Part], response: Message, asked: Iterable[LeaderAndIsrPartitionState]
+    answered: Sequence[Part], response: AnyMessage, asked: Iterable[LeaderAndIsrPartitionState]
 ) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 

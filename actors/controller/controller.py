@@ -56,7 +56,7 @@ from messages.metrics import DropMetric, Gauge, Gauges, Samples
 from messages.network import ClientResponse
 from messages.node import StartController
 from messages.probes import probe
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.controller")
 
@@ -100,7 +100,7 @@ class ControllerActor(FlowActor):
         """Return the number of the delivery, which is the id of each controller event."""
         return self.delivery
 
-    def flow(self, message: Message) -> Flow[None] | None:
+    def flow(self, message: AnyMessage) -> Flow[None] | None:
         """Return the flow of an event; None for an event that is ignored (rule 2)."""
         if isinstance(message, WakeupMessage):
             message = message.payload
@@ -331,7 +331,7 @@ def _name_of(event: Message) -> str:
     return name_of(_request_of(event))
 
 
-_PERFORM: dict[type, Callable[[ControllerActor, Message], None]] = {
+_PERFORM: dict[type, Callable[[ControllerActor, AnyMessage], None]] = {
     OpenChannel: ControllerActor._open_channel,
     RedirectChannel: ControllerActor._redirect_channel,
     CloseChannel: ControllerActor._close_channel,

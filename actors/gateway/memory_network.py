@@ -40,7 +40,7 @@ from messages.network import (
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import joined, tersely
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 _log = logging.getLogger("kafka_actors.network")
 
@@ -126,7 +126,7 @@ class MemoryNetwork:
         return MemoryListener(base, settings, self)
 
     def begin(
-        self, host: str, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()
+        self, host: str, transmit: Transmit, tell: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
     ) -> _InFlightRequest:
         """Send a request from a host. `tell` is called once, with Received or TransmitFailed."""
         self.connections += 1
@@ -183,7 +183,7 @@ class _InFlightRequest:
         connection: int,
         host: str,
         transmit: Transmit,
-        parts: tuple[Message, ...],
+        parts: tuple[AnyMessage, ...],
         tell: Callable[[Message], None],
     ) -> None:
         self.connection = connection
@@ -229,7 +229,7 @@ class _InFlightRequest:
         source, target = (there, self.host) if back else (self.host, there)
         self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))
 
-    def received(self, parts: tuple[Message, ...], response: Message) -> None:
+    def received(self, parts: tuple[AnyMessage, ...], response: AnyMessage) -> None:
         channel = self.transmit.channel
         parts, response = tersely(parts, response)
         self._end(
@@ -262,7 +262,7 @@ class MemoryGateway:
         self._network = network
         self._host = host
         self._under_way: dict[str, _InFlightRequest] = {}
-        self._parts: dict[str, list[Message]] = {}
+        self._parts: dict[str, list[AnyMessage]] = {}
         """Parts that precede a channel's next request."""
         self._repeated: set[str] = set()
         """Channels whose idle polls are repeated."""
@@ -296,7 +296,9 @@ class MemoryGateway:
             self._repeated.add(transmit.channel)
         self._exchange(transmit, tell, parts)
 
-    def _exchange(self, transmit: Transmit, tell: Callable[[Message], None], parts: tuple[Message, ...] = ()) -> None:
+    def _exchange(
+        self, transmit: Transmit, tell: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
+    ) -> None:
         def report(outcome: Message) -> None:
             following = None
             if isinstance(outcome, Received) and transmit.channel in self._repeated:
@@ -337,7 +339,7 @@ class MemoryListener:
         self._waiting: list[tuple[_InFlightRequest, str]] = []
         self._exchanges: dict[int, _InFlightRequest] = {}
         """Unanswered requests, by connection."""
-        self._parts: dict[int, list[Message]] = {}
+        self._parts: dict[int, list[AnyMessage]] = {}
         """Parts that precede a response, by connection."""
         self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._tell)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)

@@ -15,7 +15,7 @@ from messages.apis import API_BY_REQUEST
 from messages.data_requests import CONSUMER, FetchRequest
 from messages.metrics import Count, Sample
 from messages.network import ClientRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
@@ -29,7 +29,7 @@ class RequestMetrics:
     def __init__(self, metrics: MetricsGateway, now: Callable[[], float]) -> None:
         self._metrics = metrics
         self._now = now
-        self._under_way: dict[int, dict[int, tuple[Message, float]]] = {}
+        self._under_way: dict[int, dict[int, tuple[AnyMessage, float]]] = {}
         """Connection -> correlation id -> request and its start time."""
 
     def asked(self, requests: Iterable[ClientRequest]) -> None:
@@ -57,7 +57,7 @@ class RequestMetrics:
 
 
 @functools.lru_cache(maxsize=256)
-def _reported(request: type[Message], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
+def _reported(request: type[AnyMessage], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
     """Return the count of one request and the labels of its time: for fetches also by kind (rule 2)."""
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)

@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
 from messages.store import StoreFailed
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 
@@ -26,7 +26,7 @@ class StoreGateway:
         self._failed = failed
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
-    def receive(self, message: Message, sender: ActorAddress) -> None:
+    def receive(self, message: AnyMessage, sender: ActorAddress) -> None:
         """Handle a message of an actor: OpenStore once, then the bridge's requests."""
         if not isinstance(message, OpenStore):
             self._store.submit(message)

@@ -88,7 +88,7 @@ from messages.node import (
 )
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.transactions import StartTransactionVerifier
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import (
     EnsurePaths,
     GetBrokerConfigs,
@@ -165,7 +165,7 @@ class NodeActor(FlowActor):
             *(self._settings.node_id, message.fault, message.value, message.change, message.hits),
         )
 
-    def flow(self, message: Message) -> Flow[None] | None:
+    def flow(self, message: AnyMessage) -> Flow[None] | None:
         """Return the flow of each event of a node."""
         match message:
             case SessionExpired():

@@ -128,7 +128,7 @@ from messages.transaction_requests import (
     WritableTxnMarker,
     WriteTxnMarkersRequest,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
 from zk_bridge import paths
 from zk_bridge.znodes.controller import decode_controller
@@ -203,8 +203,8 @@ class RequestTarget(NamedTuple):
         return UNKNOWN_BROKER_EPOCH if node is None else node.czxid
 
 
-Make = Callable[[RequestTarget], Message | None]
-Step = Message | tuple[Message, ...]
+Make = Callable[[RequestTarget], AnyMessage | None]
+Step = AnyMessage | tuple[AnyMessage, ...]
 Wanted = Callable[[RequestTarget], Step | list[Step] | None]
 
 GAP = 1.0
@@ -420,7 +420,7 @@ def _own_topic(about: RequestTarget) -> list[Step]:
     ]
 
 
-def _moving_topic(about: RequestTarget) -> tuple[Message, ...]:
+def _moving_topic(about: RequestTarget) -> tuple[AnyMessage, ...]:
     """Add partitions to a topic during a reassignment, which is refused."""
     brokers = sorted(about.cluster.machines)
     moved = ReassignableTopic(about.topic, (ReassignablePartition(about.number, tuple(brokers)),))
@@ -558,10 +558,10 @@ def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = l
     return lambda about: OffsetDeleteRequest(0, group or about.group, (OffsetDeletePartition(partition(about)),))
 
 
-def _as_member(make: Callable[[RequestTarget, str, int], Message], leads: bool = True) -> Wanted:
+def _as_member(make: Callable[[RequestTarget, str, int], AnyMessage], leads: bool = True) -> Wanted:
     """Return a request in the name of a member; `leads`: also of the group leader."""
 
-    def made(about: RequestTarget) -> Message | None:
+    def made(about: RequestTarget) -> AnyMessage | None:
         group = about.cluster.members.groups.get(about.group)
         members = [] if group is None else [each for _, each in sorted(group.living.items()) if each.id]
         members = [each for each in members if leads or not each.leads]
@@ -570,12 +570,12 @@ def _as_member(make: Callable[[RequestTarget, str, int], Message], leads: bool =
     return made
 
 
-def _commit_as(about: RequestTarget, member: str, generation: int) -> Message:
+def _commit_as(about: RequestTarget, member: str, generation: int) -> AnyMessage:
     committed = (CommittedPartition(about.partition, 1),)
     return OffsetCommitRequest(7, about.group, generation, member, committed)
 
 
-def _join_static(about: RequestTarget) -> Message | None:
+def _join_static(about: RequestTarget) -> AnyMessage | None:
     """Join as a static member, in place of an earlier one if it exists."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
@@ -631,7 +631,7 @@ def _to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[
     ]
 
 
-def _delete_busy_group(about: RequestTarget) -> Message | None:
+def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
     """Delete a group with members; its commits are no longer expected, because its members may have left meanwhile."""
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
@@ -733,7 +733,7 @@ MARKED_PRODUCER = 901
 def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
     """Return a request of the producer before the newest one of a transactional id."""
 
-    def made(about: RequestTarget) -> Message | None:
+    def made(about: RequestTarget) -> AnyMessage | None:
         known = about.cluster.newest_producers
         id = sorted(known)[about.number % len(known)] if known else UNKNOWN_ID
         producer_id, epoch = known.get(id, (0, 0))
@@ -872,7 +872,7 @@ def _orders(
         )
         return LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
 
-    def stop(about: RequestTarget) -> Message | None:
+    def stop(about: RequestTarget) -> AnyMessage | None:
         if leader_epoch and not about.leader_epoch:
             return None
         state = StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
@@ -890,7 +890,7 @@ def _of_old_state(leads: bool) -> Make:
     None for a topic that is queued for deletion: a broker that has deleted its replica creates it again, as Kafka's.
     """
 
-    def make(about: RequestTarget) -> Message | None:
+    def make(about: RequestTarget) -> AnyMessage | None:
         brokers = about.replicas
         if about.node not in brokers or paths.delete_topic(about.topic) in about.cluster.zookeeper.nodes:
             return None
@@ -971,7 +971,7 @@ def send(
         _send_steps(about, REQUESTS[request](about), _go_on)
 
 
-GoOn = Callable[[RequestTarget, Message, Message | None], None]
+GoOn = Callable[[RequestTarget, AnyMessage, AnyMessage | None], None]
 
 
 def _send_steps(about: RequestTarget, made: Step | list[Step] | None, go_on: GoOn) -> None:
@@ -997,11 +997,11 @@ def _send_step(about: RequestTarget, step: Step, go_on: GoOn) -> None:
             ask()
 
 
-def _end(about: RequestTarget, request: Message, response: Message | None) -> None:
+def _end(about: RequestTarget, request: AnyMessage, response: AnyMessage | None) -> None:
     """Ignore the response."""
 
 
-def _go_on(about: RequestTarget, request: Message, response: Message | None) -> None:
+def _go_on(about: RequestTarget, request: AnyMessage, response: AnyMessage | None) -> None:
     """Send further requests after some responses.
 
     They continue a fetch session with a wrong epoch, end a transaction that has not begun, or concern a group that

@@ -39,7 +39,7 @@ from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.parts import joined
 from messages.store import StoreWrite, WriteOp
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -381,7 +381,7 @@ class Cluster:
         """Send a client's request to a node; `tell` is called once, with the response, or None without a response."""
         self._clients += 1
         transmit = Transmit(f"client-{self._clients}", endpoint_of(node_id), self._clients, CLIENT, request, timeout)
-        parts: list[Message] = []
+        parts: list[AnyMessage] = []
 
         def report(outcome: Message) -> None:
             if isinstance(outcome, ChannelPart):

@@ -22,6 +22,7 @@ import msgspec
 from messages.data_requests import AbortedTransaction, RecordError
 from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
+from messages.vocabulary import Message
 
 LONG_TUPLE = 64
 """Minimum length of a tuple of messages or NamedTuples that may be shared."""
@@ -88,7 +89,7 @@ _ANY = Form(
 @cache
 def form(annotation: Any) -> Form:
     """Return the form of an annotation. Raises TypeError for one that rule 3 of the vocabulary excludes."""
-    if annotation is Any:
+    if annotation in (Message, object, Any):
         return _ANY
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):

@@ -24,7 +24,7 @@ from messages.error_codes import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
 from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
@@ -106,7 +106,7 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
     return all_at_once(encoding_response(header, response))
 
 
-def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, Message]:
+def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, AnyMessage]:
     """Return correlation id and message of a response's frame (without its size).
 
     Args:
@@ -126,7 +126,9 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 # -------------------------------------------------------------------------------------------------------- in steps
 
 
-def encoding_request(request: Message, correlation_id: int, client_id: str, parts: Sequence[Part] = ()) -> Steps[bytes]:
+def encoding_request(
+    request: AnyMessage, correlation_id: int, client_id: str, parts: Sequence[Part] = ()
+) -> Steps[bytes]:
     """Encode a request in steps, with the parts that precede it. Arguments and errors as in `encode_request`."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
@@ -165,14 +167,14 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     return header, parts, request
 
 
-def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
+def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
     """Encode a response in steps, with the parts that precede it. Arguments and errors as in `encode_response`."""
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 
 
 def encoding_response_pieces(
-    header: RequestHeader, response: Message, parts: Sequence[Part] = ()
+    header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()
 ) -> Steps[Sequence[Piece]]:
     """Encode a response in steps, and return the frame in pieces.
 
@@ -200,7 +202,7 @@ def encoding_response_pieces(
 
 def decoding_response(
     request: type | int, version: int, frame: Data, terse: bool = False
-) -> Steps[tuple[int, tuple[Part, ...], Message]]:
+) -> Steps[tuple[int, tuple[Part, ...], AnyMessage]]:
     """Decode a response in steps and in parts. Arguments and errors as in `decode_response`.
 
     Args:

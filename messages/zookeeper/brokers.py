@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messages.ask import Done
 from messages.cluster import Broker
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -22,14 +22,14 @@ class RegisterBroker(BridgeQuestion["BrokerRegistered | RegistrationRefused"]):
 
 
 @message
-class BrokerRegistered:
+class BrokerRegistered(Message):
     """The reply to RegisterBroker: the czxid of the registration, which is the broker epoch."""
 
     epoch: int
 
 
 @message
-class RegistrationRefused:
+class RegistrationRefused(Message):
     """The reply to RegisterBroker if another live session owns /brokers/ids/N."""
 
     owner: int
@@ -58,7 +58,7 @@ class GetBrokers(BridgeQuestion["Brokers"]):
 
 
 @message
-class Brokers:
+class Brokers(Message):
     """The live brokers by id, each with its epoch; `unreadable` are the ids of invalid registrations.
 
     The bridge logs invalid registrations.

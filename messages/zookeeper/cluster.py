@@ -6,7 +6,7 @@ They create Kafka's parent znodes, read the cluster id, and register nodes of ka
 from __future__ import annotations
 
 from messages.ask import Done
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -28,12 +28,12 @@ class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
 
 
 @message
-class NoCluster:
+class NoCluster(Message):
     """The reply to FindClusterId if /cluster/id is missing, so no broker has ever started here."""
 
 
 @message
-class ClusterId:
+class ClusterId(Message):
     """The cluster id: 22 characters of url-safe base64."""
 
     id: str
@@ -47,7 +47,7 @@ class TakeProducerIds(BridgeQuestion["ProducerIds"]):
 
 
 @message
-class ProducerIds:
+class ProducerIds(Message):
     """A block of producer ids, from `start` up to but not including `end`; each is unique in the cluster."""
 
     start: int
@@ -66,7 +66,7 @@ class RegisterNode(BridgeQuestion[Done]):
 
 
 @message
-class NodeRegistration:
+class NodeRegistration(Message):
     """The content of /kafka-actors/nodes/N.
 
     It has the address of a node's metrics, its roles, and its listener to which the controller connects. `kafka-actors
@@ -87,7 +87,7 @@ class GetNodes(BridgeQuestion["Nodes"]):
 
 
 @message
-class Nodes:
+class Nodes(Message):
     """The registered nodes of kafka-actors; `unreadable` names those with an invalid registration.
 
     The bridge logs invalid registrations.

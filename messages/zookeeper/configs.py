@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messages.ask import Done
 from messages.cluster import ConfigEntry
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 ALL_BROKERS = "<default>"
@@ -33,7 +33,7 @@ class TopicConfig(NamedTuple):
 
 
 @message
-class TopicConfigs:
+class TopicConfigs(Message):
     """The reply to GetTopicConfigs: the overrides of the topics, in the order of the request."""
 
     topics: tuple[TopicConfig, ...]
@@ -66,7 +66,7 @@ class BrokerConfig(NamedTuple):
 
 
 @message
-class BrokerConfigs:
+class BrokerConfigs(Message):
     """The reply to GetBrokerConfigs: the overrides of the brokers, in the order of the request."""
 
     brokers: tuple[BrokerConfig, ...]

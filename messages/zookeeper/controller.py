@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.ask import Done
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -18,7 +18,7 @@ class GetController(BridgeQuestion["ControllerRead"]):
 
 
 @message
-class ControllerRead:
+class ControllerRead(Message):
     """The reply to GetController.
 
     It has the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if absent). `ours`: the
@@ -39,7 +39,7 @@ class GetControllerEpoch(BridgeQuestion["ControllerEpochRead"]):
 
 
 @message
-class ControllerEpochRead:
+class ControllerEpochRead(Message):
     """The reply to GetControllerEpoch: the epoch in /controller_epoch."""
 
     epoch: int
@@ -57,7 +57,7 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 
 
 @message
-class Elected:
+class Elected(Message):
     """The reply to Elect if this node is the controller now: the new epoch, and the version of /controller_epoch.
 
     That version fences the controller's writes.
@@ -68,7 +68,7 @@ class Elected:
 
 
 @message
-class NotElected:
+class NotElected(Message):
     """The reply to Elect if another node was elected; its id is -1 if /controller has been deleted since.
 
     The deletion fires Reelect.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messages.ask import Done
 from messages.cluster import TopicPartition
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -14,7 +14,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 
 
 @message
-class PreferredElections:
+class PreferredElections(Message):
     """The reply to GetPreferredElections: the requested partitions in order; `requested` is whether the znode exists.
 
     Each partition occurs once; `partitions` is empty if the znode is unreadable.

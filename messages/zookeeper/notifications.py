@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messages.ask import Done
 from messages.cluster import TopicPartition
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -16,7 +16,7 @@ class GetIsrChangeNotifications(BridgeQuestion["IsrChanges"]):
 
 
 @message
-class IsrChanges:
+class IsrChanges(Message):
     """The reply to GetIsrChangeNotifications: the names of the notifications, and the partitions that they list."""
 
     names: tuple[str, ...]
@@ -54,7 +54,7 @@ class GetLogDirEvents(BridgeQuestion["LogDirEvents"]):
 
 
 @message
-class LogDirEvents:
+class LogDirEvents(Message):
     """The reply to GetLogDirEvents: the names of the notifications, and the brokers that wrote them."""
 
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ class ConfigChanged(NamedTuple):
 
 
 @message
-class ConfigChanges:
+class ConfigChanges(Message):
     """The reply to GetConfigChanges: the notifications in order; an unreadable notification has an empty entity."""
 
     changes: tuple[ConfigChanged, ...]

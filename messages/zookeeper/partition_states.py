@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -29,7 +29,7 @@ class PartitionStateRead(NamedTuple):
 
 
 @message
-class PartitionStates:
+class PartitionStates(Message):
     """The reply to GetPartitionStates: the states in the order of the request."""
 
     states: tuple[PartitionStateRead, ...]
@@ -69,7 +69,7 @@ class WriteResult(NamedTuple):
 
 
 @message
-class WriteResults:
+class WriteResults(Message):
     """The results of conditional writes, in the order of the request."""
 
     results: tuple[WriteResult, ...]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messages.ask import Done
 from messages.cluster import TopicPartition
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -25,7 +25,7 @@ class GetReassignments(BridgeQuestion["Reassignments"]):
 
 
 @message
-class Reassignments:
+class Reassignments(Message):
     """The reassignments in /admin/reassign_partitions; `there` is whether the znode exists.
 
     Each partition occurs once; `requested` is empty if the znode is unreadable.

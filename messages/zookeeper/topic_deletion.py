@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.ask import Done
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 from messages.zookeeper.topics import TopicNames
 
@@ -27,7 +27,7 @@ class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"
 
 
 @message
-class TopicAlreadyMarkedForDeletion:
+class TopicAlreadyMarkedForDeletion(Message):
     """The reply to RequestTopicDeletion if /admin/delete_topics/T exists already."""
 
     topic: str

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messages.ask import Done
 from messages.cluster import ConfigEntry, PartitionAssignment
-from messages.vocabulary import message
+from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
 
@@ -18,7 +18,7 @@ class GetTopics(BridgeQuestion["TopicNames"]):
 
 
 @message
-class TopicNames:
+class TopicNames(Message):
     """A reply with the names of topics, sorted."""
 
     topics: tuple[str, ...]
@@ -43,7 +43,7 @@ class TopicAssignment(NamedTuple):
 
 
 @message
-class Assignments:
+class Assignments(Message):
     """The reply to GetAssignments: the assignments of the topics that exist.
 
     `unreadable` names those with invalid data, which the bridge logs.
@@ -77,7 +77,7 @@ class CreateTopic(BridgeQuestion["Done | TopicExists"]):
 
 
 @message
-class TopicExists:
+class TopicExists(Message):
     """The reply to CreateTopic if /brokers/topics/T exists already."""
 
     topic: str

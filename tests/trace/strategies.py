@@ -13,6 +13,7 @@ from thespian.actors import ActorAddress
 
 from messages.ask import Failure
 from messages.events import BrokerModifications
+from messages.vocabulary import Message
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
@@ -33,7 +34,7 @@ _ANY_MESSAGE = st.one_of(
 @cache
 def of(annotation: Any) -> st.SearchStrategy[Any]:
     """Values of a field with this annotation. Raises TypeError for an annotation outside the vocabulary's rule 3."""
-    if annotation is Any:
+    if annotation in (Any, Message, object):
         return _ANY_MESSAGE
     if annotation in _PLAIN:
         return _PLAIN[annotation]

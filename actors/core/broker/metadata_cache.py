@@ -42,7 +42,7 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.transactions import PartitionLeader
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
 LISTENERS_SINCE = 6
 """The Metadata version from which a leader without the client's listener has its own error code."""
@@ -174,7 +174,7 @@ def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
     return all(leader == expected.leader for leader in leaders)
 
 
-def timed_out(response: Message, late: Collection[ExpectedTopicState]) -> Message:
+def timed_out(response: AnyMessage, late: Collection[ExpectedTopicState]) -> AnyMessage:
     """Return the response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)

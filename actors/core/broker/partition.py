@@ -82,7 +82,7 @@ class Partition(HostedReplica):
 
     __slots__ = ()
 
-    def handle(self, event: Message, sender: Any, now: float) -> Effects[Message | None]:
+    def handle(self, event: object, sender: Any, now: float) -> Effects[Message | None]:
         """Yield the effects of an event, and return the reply to an order of the replica manager (rule 1).
 
         Raises:

@@ -34,7 +34,7 @@ from messages.data_requests import (
 from messages.error_codes import NONE
 from messages.network import ClientResponse, CloseClient, client_response
 from messages.transaction_requests import DescribedProducers, DescribeProducersRequest, WriteTxnMarkersRequest
-from messages.vocabulary import Message, maker
+from messages.vocabulary import AnyMessage, Message, maker
 
 Unanswered = list[tuple[int, TopicPartition]]
 """Partitions without a result, each with its index in the request."""
@@ -84,7 +84,8 @@ class PendingRequest:
     def response(self) -> ClientResponse | CloseClient | None:
         """Return the response; CloseClient for a failed produce with acks=0 (rule 2); None if nothing is sent."""
         asked, results = self.forwarded.request, tuple(self.results)
-        request, response = asked.request, None
+        request = asked.request
+        response: AnyMessage = None
         if self.markers:
             response = markers_response(request, results)
         elif not isinstance(request, ProduceRequest) or request.acks != 0:

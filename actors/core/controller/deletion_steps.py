@@ -36,7 +36,7 @@ from messages.topic_deletion import (
     ResetDeletions,
     ResumeDeletions,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 from messages.zookeeper import DeleteTopicDeletionRequests, DeleteTopics, StopWatching
 
 log = logging.getLogger("kafka.controller")
@@ -194,7 +194,7 @@ def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[
         log.info("[Topic Deletion Manager %d] Deletion of topic %s successfully completed", context.broker_id, topic)
 
 
-_STEPS: dict[type, Callable[[ControllerContext, Message, dict[str, None]], Flow[None]]] = {
+_STEPS: dict[type, Callable[[ControllerContext, AnyMessage, dict[str, None]], Flow[None]]] = {
     DeletionSets: _take_sets,
     ChangePartitionStates: _move_partitions,
     ChangeReplicaStates: _move_replicas,

@@ -36,9 +36,9 @@ from messages.admin_requests import (
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
-Handler = Callable[[ControllerContext, Message], Flow[None]]
+Handler = Callable[[ControllerContext, AnyMessage], Flow[None]]
 
 HANDLERS: dict[type, Handler] = {
     **broker_changes.EVENTS,
@@ -60,7 +60,7 @@ class ClientRequestHandler:
     """
 
     state: ControllerState
-    flow: Callable[[ControllerContext, Message], Flow[Message | DelayedResponse]]
+    flow: Callable[[ControllerContext, AnyMessage], Flow[AnyMessage | DelayedResponse]]
 
 
 REQUESTS: dict[type, ClientRequestHandler] = {

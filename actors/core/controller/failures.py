@@ -19,7 +19,7 @@ import attrs
 from actors.core.controller.context import BrokerEndpointNotAvailable
 from messages.ask import AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused
 from messages.events import Event
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
 
 class Consequence(enum.Enum):
@@ -59,7 +59,7 @@ def passing(error: AskFailed) -> AskFailed:
     return error
 
 
-def name_of(event: Message) -> str:
+def name_of(event: AnyMessage) -> str:
     """Return the event's class and the integers and strings among its fields, without `generation`.
 
     The name is the same if the event occurs again after a reload.

@@ -60,7 +60,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.flow.conversation import SLICE, Flow, ask, for_each
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import (
     CreateTopic,
     GetAssignments,
@@ -237,7 +237,9 @@ def _growth(context: ControllerContext, described: TopicAssignment, topic: Growi
 # ------------------------------------------------------------------------------------------------------- all requests
 
 
-def _result(context: ControllerContext, kind: Callable[..., Message], name: str, work: Flow[Message]) -> Flow[Message]:
+def _result(
+    context: ControllerContext, kind: Callable[..., AnyMessage], name: str, work: Flow[AnyMessage]
+) -> Flow[AnyMessage]:
     """Run the handler of one topic; return its result or its error (rule 2)."""
     try:
         return (yield from work)

@@ -10,7 +10,7 @@ from actors.core.coordinator.request_checks import NOBODYS_ENTRY, REFUSED_ENTRY
 from messages.apis import API_BY_REQUEST
 from messages.group_requests import DeleteGroupsRequest, DescribeGroupsRequest
 from messages.groups import DeleteGroup, DescribeGroup
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """All operations that a client may perform without authorization: read, delete, describe."""
@@ -25,9 +25,9 @@ QUESTIONS: Mapping[type, Callable[[], Message]] = {
 class PendingGroupsRequest:
     """A pending request about several groups, with the responses received so far."""
 
-    def __init__(self, request: Message) -> None:
+    def __init__(self, request: AnyMessage) -> None:
         self._request = request
-        self._results: list[Message | None] = [None] * len(request.groups)
+        self._results: list[AnyMessage | None] = [None] * len(request.groups)
         self._outstanding = len(request.groups)
 
     @property
@@ -40,10 +40,9 @@ class PendingGroupsRequest:
         """The merged response; None until all groups have answered."""
         if self._outstanding:
             return None
-        response: Message = API_BY_REQUEST[type(self._request)].response(tuple(self._results))
-        return response
+        return API_BY_REQUEST[type(self._request)].response(tuple(self._results))
 
-    def answered(self, place: int, result: Message) -> None:
+    def answered(self, place: int, result: AnyMessage) -> None:
         """Store the result of a group; `place` is the group's index in the request."""
         if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
             result = attrs.evolve(result, authorized_operations=OPERATIONS)

@@ -66,7 +66,7 @@ from messages.groups import (
 from messages.probes import probe
 from messages.requests import PartitionError
 from messages.transaction_requests import TxnOffsetCommitRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 COMMIT_CODES = {
     **COMMON_CODES,
@@ -270,5 +270,5 @@ class Group(Membership):
 
 def _committed_response(forwarded: Forwarded, codes: Sequence[PartitionError]) -> Message:
     """Return the response to an OffsetCommit or TxnOffsetCommit."""
-    response: Message = API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))
+    response: AnyMessage = API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))
     return response

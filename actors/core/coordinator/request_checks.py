@@ -47,7 +47,7 @@ from messages.group_requests import (
 )
 from messages.groups import GroupSettings
 from messages.transaction_requests import TxnOffsetCommitRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 MAY_BE_NAMELESS = frozenset({OffsetCommitRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest})
 WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
@@ -114,11 +114,11 @@ def _leave_not_possible(request: LeaveGroupRequest) -> LeaveGroupResponse:
     return leave_response(request, members)
 
 
-def _refused(code: int) -> Callable[[Message], Message]:
+def _refused(code: int) -> Callable[[AnyMessage], AnyMessage]:
     return lambda request: API_BY_REQUEST[type(request)].refusal(request, code)
 
 
-NOBODYS: Mapping[type, Callable[[Message], Message]] = {
+NOBODYS: Mapping[type, Callable[[AnyMessage], AnyMessage]] = {
     JoinGroupRequest: _refused(UNKNOWN_MEMBER_ID),
     SyncGroupRequest: _refused(UNKNOWN_MEMBER_ID),
     HeartbeatRequest: _refused(UNKNOWN_MEMBER_ID),
@@ -129,13 +129,13 @@ NOBODYS: Mapping[type, Callable[[Message], Message]] = {
 }
 """Request class -> response if the group does not exist."""
 
-NOBODYS_ENTRY: Mapping[type, Callable[[str], Message]] = {
+NOBODYS_ENTRY: Mapping[type, Callable[[str], AnyMessage]] = {
     DescribeGroupsRequest: lambda group: DescribedGroup(NONE, group, "Dead"),
     DeleteGroupsRequest: lambda group: DeletedGroup(group, GROUP_ID_NOT_FOUND),
 }
 """Request class -> entry of its response for a group that does not exist."""
 
-REFUSED_ENTRY: Mapping[type, Callable[[str, int], Message]] = {
+REFUSED_ENTRY: Mapping[type, Callable[[str, int], AnyMessage]] = {
     DescribeGroupsRequest: lambda group, code: DescribedGroup(code, group),
     DeleteGroupsRequest: DeletedGroup,
 }

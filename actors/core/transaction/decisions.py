@@ -49,7 +49,7 @@ from messages.error_codes import (
 )
 from messages.probes import probe
 from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage
 
 Verdict = int | Transaction
 """An error code for an immediate response, or the target of the move after whose success the response is sent."""
@@ -71,7 +71,7 @@ ABORTABLE_SINCE = 5
 """First AddPartitionsToTxn version in which a partition that was not added is TRANSACTION_ABORTABLE (120)."""
 
 
-def epoch_error(request: Message) -> int:
+def epoch_error(request: AnyMessage) -> int:
     """Return the error code for a wrong epoch in the request's version."""
     return PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else INVALID_PRODUCER_EPOCH
 
@@ -154,7 +154,7 @@ def _initialized(txn: Transaction, request: InitProducerIdRequest, fresh: int, n
 # ---------------------------------------------------------------------------------------------------- transactions
 
 
-def _producer_verdict(txn: Transaction | None, request: Message) -> int:
+def _producer_verdict(txn: Transaction | None, request: AnyMessage) -> int:
     """Return an error code unless the request has the producer id and epoch of the transactional id."""
     if txn is None or txn.producer_id != request.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
@@ -164,7 +164,7 @@ def _producer_verdict(txn: Transaction | None, request: Message) -> int:
 
 
 def add_partitions(
-    txn: Transaction | None, request: Message, partitions: tuple[TopicPartition, ...], now: int
+    txn: Transaction | None, request: AnyMessage, partitions: tuple[TopicPartition, ...], now: int
 ) -> Verdict:
     """Decide an AddPartitionsToTxn or AddOffsetsToTxn; NONE if all partitions are already in the transaction."""
     code = _producer_verdict(txn, request)
