@@ -18,7 +18,7 @@ class Seen(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """A situation: the function that finds it, the template of its verdict, and what to do."""
+    """A situation of a partition, broker or group that `kafka-actors why` recognises, with its verdict and its remedy."""
 
     find: Callable[[TraceFacts, Any], Seen | None]
     verdict: str

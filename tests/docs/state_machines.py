@@ -25,7 +25,7 @@ The controller has a state machine for partitions
 (`actors/core/controller/replica_state_machine.py`). A row of a table names the function that makes
 the change. Any other change of any machine is an `IllegalTransition`
 (`actors/core/illegal_transition.py`) with its subject, both states, and the reason. The controller
-logs it with the last changes of the subject and moves the other subjects; the coordinators raise it.
+logs it with the last changes of the subject, and moves the others; the coordinators raise it.
 """
 
 

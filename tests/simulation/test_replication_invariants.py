@@ -153,6 +153,22 @@ def test_an_invariant_is_violated_with_its_bug_only(name: str, monkeypatch: pyte
 
 
 LEGAL = {
+    "the server deletes /controller of a killed node while the next process of this node connects": """
+        brokers 3
+        seed 19
+        duration 14.833
+        records no
+        validated yes
+        steady no
+        set replica_fetch_wait_max_ms 100
+        clock 1 0.99
+        0.100 join g1 2
+        0.100 join g1 3
+        2.626 kill 1 for 4.000
+        2.626 cut 2 0 for 8.000
+        8.927 kill 0 for 5.904
+        11.833 swamp 0 for 4.000
+    """,
     "a replica enters the ISR with the log up to the high watermark, which a small ISR has kept back": """
         brokers 3
         duration 40

@@ -396,5 +396,7 @@ class Recorder:
             try:
                 self._writer.end(self._end(DISK_FULL if full else GIVEN_UP, what))
             except Exception:
-                _log.debug("Failed to write the end of the trace", exc_info=True)
+                _log.debug(
+                    "Failed to write the last record of the trace, which says that the node stopped", exc_info=True
+                )
         self._close()
