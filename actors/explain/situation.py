@@ -18,7 +18,7 @@ class Seen(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """A situation of a partition, broker or group that `kafka-actors why` recognises, with its verdict and its remedy."""
+    """A situation that `kafka-actors why` recognises, such as an offline partition, with its verdict and its remedy."""
 
     find: Callable[[TraceFacts, Any], Seen | None]
     verdict: str

@@ -52,8 +52,8 @@ stateDiagram-v2"""
 NODES = """\
 ## Nodes
 
-The tables are in `actors/node/node_states.py`. `BackingOff` is the time until the next request for a
-controlled shutdown. While such a request is pending, all other events wait for its end.
+The tables are in `actors/node/node_states.py`. `BackingOff` is the time until the next request for
+a controlled shutdown. While such a request is pending, all other events wait for its end.
 
 ```mermaid
 stateDiagram-v2"""

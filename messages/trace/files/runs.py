@@ -469,7 +469,7 @@ def _batches(path: Path, frame: Frame) -> Iterator[list[TraceRecord] | bytes]:
 
 
 class Slice(NamedTuple):
-    """A part of a segment file of a trace that can be read separately: the bytes `start` to `end`, which are whole frames."""
+    """A part of a trace's segment file that can be read separately: bytes `start` to `end`, which are whole frames."""
 
     header: Header
     path: Path
