@@ -93,7 +93,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
         " changes.",
     ),
     "connection": (pa.int64(), "Number of the connection that a client opened."),
-    "subject": (pa.string(), "The znode of a WatchEvent; the event of a controller's Samples."),
+    "subject": (pa.string(), "The znode of a WatchEvent; the event of a controller's Samples; an injected fault."),
     "topics": (pa.list_(pa.string()), "Topics to delete; topics whose znode a StoreWrite removes."),
     "items": (
         pa.int32(),

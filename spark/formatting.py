@@ -34,6 +34,29 @@ def shown(column: str, zone: tzinfo | None = None) -> Shown:
     return lambda value: "" if value is None else how(value)
 
 
+def moment(at: float, zone: tzinfo | None, begin: float, end: float) -> str:
+    """Return a time to the second, with its day if `begin` and `end` are on different days."""
+    first, last, then = (datetime.fromtimestamp(each, zone) for each in (begin, end, at))
+    return f"{then:%H:%M:%S}" if first.date() == last.date() else f"{then:%Y-%m-%d %H:%M:%S}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration with the precision that its length needs."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+    minutes, hours = round(seconds / 60), seconds / 3600
+    if hours < 2:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: 1 partition, 2,000 partitions."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def _plain(value: Any) -> object:
     return {True: "yes", False: ""}[value] if isinstance(value, bool) else value
 

@@ -1,185 +1,173 @@
 """Draw the figures of the HTML report; times are in UTC.
 
-Rule 1: a figure shows the same values as the table below it. Of many partitions or topics, the MOST extreme are drawn.
-Rule 2: figures have no background and no text colour of their own: the page sets both, light or dark.
+Rule: A figure shows the same values as the table below it. Of many partitions or topics, the MOST extreme are drawn.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from types import SimpleNamespace
-from typing import Any
 
-import plotly.graph_objects as go
-
+from spark.drawing import Area, Axis, Box, Chart, Lane, number_axis, time_axis
+from spark.formatting import counted, duration, moment
 from spark.results import Summary
+from spark.timeline import COLOURS, colour
 
 MOST = 40
-_ALERT = "#d62728"
-"""The colour of missing leaders and failures."""
-_COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
+MOST_EVENTS = 1000
+"""Maximum number of events in a figure: the longest ones."""
+Span = tuple[str, float, float, str, str]
+"""A lane, begin, end, colour and words."""
 
 
-def figures(summary: Summary) -> dict[str, go.Figure]:
+def figures(summary: Summary) -> dict[str, Chart]:
     """Return the figures with data, by their question."""
-    drawn = {name: draw(summary) for name, draw in FIGURES.items()}
-    return {name: figure for name, figure in drawn.items() if figure.data}
+    drawn = {name: draw(summary) for name, draw in FIGURES.items() if len(summary[name])}
+    return {name: chart for name, chart in drawn.items() if chart.lanes}
 
 
-def _when(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+def _clock(at: float) -> str:
+    return f"{moment(at, UTC, at, at)}.{int(at * 1000) % 1000:03d}"
 
 
-def _colour(node: int) -> str:
-    return _ALERT if node < 0 else _COLOURS[node % len(_COLOURS)]
+def _end(summary: Summary) -> float:
+    return max((run.last_at for run in summary["runs"]), default=0.0)
 
 
-def _figure(traces: Iterable[Any], height: int = 340, **layout: Any) -> go.Figure:
-    figure = go.Figure(list(traces))
-    transparent = "rgba(0,0,0,0)"
-    figure.update_layout(
-        height=height,
-        margin={"l": 10, "r": 10, "t": 10, "b": 40},
-        paper_bgcolor=transparent,
-        plot_bgcolor=transparent,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-        **layout,
-    )
-    figure.update_xaxes(automargin=True)
-    figure.update_yaxes(automargin=True)
-    return figure
+def _spans(words: str, rows: Sequence[Span], legend: Iterable[tuple[str, str]]) -> Chart:
+    """Draw a lane for each name, with its spans."""
+    lanes: dict[str, list[Box]] = {}
+    for name, begin, end, kind, said in rows:
+        lanes.setdefault(name, []).append(Box(begin, end, kind, said, 0.1, 0.9))
+    begin, end = min((row[1] for row in rows), default=0.0), max((row[2] for row in rows), default=0.0)
+    drawn = [Lane(name, boxes) for name, boxes in lanes.items()]
+    return Chart(words, drawn, time_axis(begin, end, UTC), list(dict.fromkeys(legend)), long_labels=True)
 
 
-def _tall(rows: int) -> int:
-    return 120 + 18 * rows
+def _bars(
+    words: str,
+    rows: Sequence[tuple[str, Sequence[tuple[float, str, str]]]],
+    unit: str,
+    legend: Iterable[tuple[str, str]] = (),
+) -> Chart:
+    """Draw a lane for each name, with its parts (size, colour, words) one after the other."""
+    lanes = []
+    for name, parts in rows:
+        boxes, at = [], 0.0
+        for size, kind, said in parts:
+            boxes.append(Box(at, at + size, kind, said, 0.1, 0.9))
+            at += size
+        lanes.append(Lane(name, boxes))
+    most = max((sum(size for size, *_ in parts) for _, parts in rows), default=0.0)
+    return Chart(words, lanes, number_axis(most), list(dict.fromkeys(legend)), unit, long_labels=True)
 
 
-def _spans(rows: Sequence[tuple[str, float, float, str, str, str]], height: int | None = None) -> go.Figure:
-    """Return a Gantt chart; each row has a line, begin, end, group, colour and text."""
-    grouped: dict[str, list[tuple[str, float, float, str, str, str]]] = {}
+def _by(rows: Iterable[SimpleNamespace], column: str) -> dict[str, list[SimpleNamespace]]:
+    grouped: dict[str, list[SimpleNamespace]] = {}
     for row in rows:
-        grouped.setdefault(row[3], []).append(row)
-    traces = [
-        go.Bar(
-            orientation="h",
-            name=group,
-            y=[line for line, *_ in of],
-            base=[_when(begin) for _, begin, *_ in of],
-            x=[max(end - begin, 0.001) * 1000 for _, begin, end, *_ in of],
-            marker_color=of[0][4],
-            hovertext=[words for *_, words in of],
-            hoverinfo="text",
-        )
-        for group, of in sorted(grouped.items())
-    ]
-    lines = len({line for line, *_ in rows})
-    return _figure(
-        traces,
-        height or _tall(lines),
-        barmode="overlay",
-        xaxis={"type": "date"},
-        yaxis={"autorange": "reversed", "type": "category", "dtick": 1},
-    )
+        grouped.setdefault(getattr(row, column), []).append(row)
+    return grouped
 
 
 # ---------------------------------------------------------------------------------------------------- the figures
 
 
-def timeline(summary: Summary) -> go.Figure:
-    """Draw the controllers' events from begin to end, deaths, and elections."""
-    nodes: dict[int, list[SimpleNamespace]] = {}
-    for event in summary["handled"]:
-        nodes.setdefault(event.node, []).append(event)
-    traces = [
-        go.Scatter(
-            name=f"controller {node}",
-            mode="markers",
-            x=[_when(event.at) for event in of],
-            y=[event.event for event in of],
-            marker={"color": _colour(node), "size": [6 + 3 * math.log2(1 + event.ms) for event in of], "opacity": 0.6},
-            hovertext=[
-                f"{event.event} on node {node}<br>took {event.ms:.1f} ms, had waited {event.queue_ms:.1f} ms"
-                for event in of
-            ],
-            hoverinfo="text+x",
+def handled(summary: Summary) -> Chart:
+    """Draw the controllers' events from begin to end."""
+    events = sorted(summary["handled"], key=lambda event: -event.ms)[:MOST_EVENTS]
+    events.sort(key=lambda event: event.at)
+    rows = [
+        (
+            event.event,
+            event.at,
+            event.at + event.ms / 1000,
+            colour(event.node),
+            f"{event.event} on node {event.node} at {_clock(event.at)}: {event.ms:.1f} ms",
         )
-        for node, of in sorted(nodes.items())
+        for event in events
     ]
-    marks = [(row.died_at, f"broker {row.broker} gone", _ALERT) for row in summary["episodes"]]
-    marks += [(row.at, f"node {row.node} elected", _colour(row.node)) for row in summary["elections"]]
-    figure = _figure(traces, 420 if traces else 160, xaxis={"type": "date"})
-    for at, words, colour in marks[:MOST]:
-        figure.add_vline(x=_when(at), line={"color": colour, "dash": "dot"})
-        figure.add_annotation(
-            x=_when(at), y=1, yref="paper", text=words, showarrow=False, textangle=-90, xanchor="right"
-        )
-    return figure
+    return _spans("Controller events over time", rows, _controllers(event.node for event in events))
 
 
-def leaders(summary: Summary) -> go.Figure:
+def leaders(summary: Summary) -> Chart:
     """Draw the leaders of partitions over time, those with the most changes first."""
-    runs, changes = summary["runs"], summary["leadership"]
-    end = max((run.last_at for run in runs), default=0.0)
     partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
-    for change in changes:
+    for change in summary["leadership"]:
         partitions.setdefault((change.topic, change.partition), []).append(change)
     chosen = sorted(partitions, key=lambda key: (-len(partitions[key]), key))[:MOST]
-    rows = []
+    end, rows, legend = _end(summary), [], []
     for topic, partition in chosen:
         of = partitions[topic, partition]
         for change, until in zip(of, [*(later.at for later in of[1:]), end], strict=True):
-            who = "none" if change.leader == -1 else "being deleted" if change.leader < 0 else f"broker {change.leader}"
-            words = f"{topic}-{partition}: {who}, epoch {change.leader_epoch}, from controller {change.node}"
-            rows.append((f"{topic}-{partition}", change.at, until, who, _colour(change.leader), words))
-    return _spans(rows)
+            if change.leader < -1:
+                continue  # the topic is being deleted
+            lost, name = change.leader < 0, f"{topic}-{partition}"
+            who, kind = ("no leader", "bad") if lost else (f"broker {change.leader}", colour(change.leader))
+            said = f"{name}: {who} from {_clock(change.at)}, epoch {change.leader_epoch}, controller {change.node}"
+            rows.append((name, change.at, until, kind, said))
+            legend.append((kind, who))
+    return _spans("Leaders of partitions over time", rows, sorted(legend, key=lambda each: each[1]))
 
 
-def unavailable(summary: Summary) -> go.Figure:
-    """Draw the seconds without a leader, the worst partitions first."""
-    rows = list(summary["unavailable"])[:MOST]
-    names = [f"{row.topic}-{row.partition}" for row in rows]
-    bars = go.Bar(
-        orientation="h", y=names, x=[row.seconds for row in rows], marker_color=_ALERT, name="without a leader"
-    )
-    return _figure(
-        [bars] if rows else [],
-        _tall(len(rows)),
-        xaxis={"title": "seconds without a leader"},
-        yaxis={"autorange": "reversed", "type": "category", "dtick": 1},
-    )
+def unavailable(summary: Summary) -> Chart:
+    """Draw the seconds without a leader by partition; of more than MOST partitions the longest by topic."""
+    end, seconds = _end(summary), {}
+    for row in summary["unavailable"]:
+        longest, still = row.longest_s, row.since_at is not None
+        seconds[row.topic, row.partition] = max(longest, end - row.since_at) if still else longest, still
+    names: dict[str, list[tuple[float, bool]]] = {}
+    for (topic, partition), each in seconds.items():
+        names.setdefault(f"{topic}-{partition}" if len(seconds) <= MOST else topic, []).append(each)
+    ranked = sorted(names.items(), key=lambda item: (-max(item[1])[0], -len(item[1])))[:MOST]
+    rows = []
+    for name, of in ranked:
+        open_count, longest = sum(still for _, still in of), max(of)[0]
+        open_ = "" if not open_count else " (not over)" if len(of) == 1 else f" ({open_count:,} not over)"
+        words = f"{name}: {counted(len(of), 'partition')}, at most {duration(longest)}{open_}"
+        rows.append((words if len(seconds) > MOST else f"{name}{open_}", [(longest, "bad", words)]))
+    by = "topic" if len(seconds) > MOST else "partition"
+    return _bars(f"Longest time without a leader by {by}", rows, "seconds")
 
 
-def queues(summary: Summary) -> go.Figure:
-    """Draw the number of waiting messages in each node's queue."""
-    nodes: dict[int, list[SimpleNamespace]] = {}
-    for moment in summary["queue"]:
-        nodes.setdefault(moment.node, []).append(moment)
-    traces = [
-        go.Scatter(
-            name=f"node {node}",
-            x=[_when(moment.at) for moment in of],
-            y=[moment.depth for moment in of],
-            line={"color": _colour(node), "shape": "hv"},
+def queues(summary: Summary) -> Chart:
+    """Draw the number of waiting messages in each node's queue, on a logarithmic scale."""
+    rows = list(summary["queue"])
+    axis = time_axis(min(row.at for row in rows), max(row.at for row in rows), UTC)
+    most = max(row.depth for row in rows)
+    lanes = []
+    for node, of in sorted(_by(rows, "node").items()):
+        points = [(row.at, math.log1p(row.depth)) for row in of]
+        deepest = max(row.depth for row in of)
+        words = f"node {node}: at most {deepest:,} messages waited"
+        lanes.append(
+            Lane(f"node {node}", [Area(points, math.log1p(most), colour(int(node)), words)], 30, f"≤ {deepest:,}")
         )
-        for node, of in sorted(nodes.items())
-    ]
-    return _figure(traces, yaxis={"title": "messages waiting", "type": "log"}, xaxis={"type": "date"})
+    return Chart("Messages waiting in queues over time", lanes, axis)
 
 
-def latencies(summary: Summary) -> go.Figure:
-    """Draw the durations by kind, as bars of doubling width."""
-    kinds: dict[str, list[SimpleNamespace]] = {}
-    for row in summary["latencies"]:
-        kinds.setdefault(row.kind, []).append(row)
-    uptos = sorted({row.upto_ms for row in summary["latencies"]})
-    traces = [
-        go.Bar(name=kind, x=[f"{row.upto_ms:g}" for row in of], y=[row.count for row in of])
-        for kind, of in sorted(kinds.items())
-    ]
-    order = {"title": "up to (ms)", "type": "category", "categoryarray": [f"{upto:g}" for upto in uptos]}
-    return _figure(traces, xaxis=order, yaxis={"title": "count", "type": "log"}, barmode="group")
+def latencies(summary: Summary) -> Chart:
+    """Draw the durations by kind, in columns of doubling width; heights are logarithmic."""
+    rows = list(summary["latencies"])
+    uptos = sorted({row.upto_ms for row in rows})
+    most = math.log1p(max(row.count for row in rows))
+    lanes = []
+    for number, (kind, of) in enumerate(sorted(_by(rows, "kind").items())):
+        boxes = [
+            Box(
+                uptos.index(row.upto_ms) + 0.05,
+                uptos.index(row.upto_ms) + 0.95,
+                f"c{number % COLOURS}",
+                f"{kind}: {row.count:,} up to {row.upto_ms:g} ms",
+                1 - math.log1p(row.count) / most,
+            )
+            for row in of
+        ]
+        lanes.append(Lane(kind, boxes, 40, f"{sum(row.count for row in of):,}"))
+    every = math.ceil(len(uptos) / 6)
+    ticks = [(place + 1.0, f"{upto:g}") for place, upto in enumerate(uptos) if place % every == 0]
+    return Chart("Latencies by kind", lanes, Axis(0.0, float(len(uptos)), ticks), unit="up to (ms)", long_labels=True)
 
 
 STEPS = {
@@ -192,120 +180,81 @@ STEPS = {
 """The steps of a LeaderAndIsr request, in order."""
 
 
-def critical(summary: Summary) -> go.Figure:
+def critical(summary: Summary) -> Chart:
     """Draw the steps of the last request of each event, the slowest events first."""
     last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
-    names = [f"{row.event}, {_when(row.at):%H:%M:%S.%f}"[:-3] + f" to broker {row.broker}" for row in last]
-    traces = [
-        go.Bar(
-            orientation="h",
-            name=words,
-            y=names,
-            x=[getattr(row, step) or 0.0 for row in last],
-            marker_color=colour,
-            hovertemplate="%{x:.1f} ms",
+    rows = [
+        (
+            f"{row.event}, {_clock(row.at)} to broker {row.broker}",
+            [
+                (getattr(row, step) or 0.0, f"c{number}", f"{getattr(row, step) or 0.0:.1f} ms {words}")
+                for number, (step, words) in enumerate(STEPS.items())
+            ],
         )
-        for (step, words), colour in zip(STEPS.items(), _COLOURS, strict=False)
+        for row in last
     ]
-    return _figure(
-        traces if last else [],
-        _tall(len(last)),
-        barmode="stack",
-        xaxis={"title": "ms from the event to its last LeaderAndIsr"},
-        yaxis={"autorange": "reversed", "type": "category", "dtick": 1},
-    )
+    legend = [(f"c{number}", words) for number, words in enumerate(STEPS.values())]
+    return _bars("Time from an event to its last LeaderAndIsr", rows, "ms", legend)
 
 
-def network(summary: Summary) -> go.Figure:
-    """Draw the messages between actors in a circle, for the largest counts; the width shows the count."""
-    edges = list(summary["actors"])[: 2 * MOST]
-    names = list(dict.fromkeys(name for edge in edges for name in (edge.sender, edge.receiver)))
-    places = {
-        name: (math.cos(2 * math.pi * n / len(names)), math.sin(2 * math.pi * n / len(names)))
-        for n, name in enumerate(names)
-    }
-    most = max((edge.count for edge in edges), default=1)
-    lines = [
-        go.Scatter(
-            x=[places[edge.sender][0], places[edge.receiver][0]],
-            y=[places[edge.sender][1], places[edge.receiver][1]],
-            mode="lines",
-            line={"width": 1 + 8 * edge.count / most, "color": _COLOURS[0]},
-            opacity=0.35,
-            hoverinfo="skip",
-            showlegend=False,
-        )
-        for edge in edges
+def network(summary: Summary) -> Chart:
+    """Draw the messages between actors, for the largest counts."""
+    rows = [
+        (f"{_actor(edge.sender)} → {_actor(edge.receiver)}", [(edge.count, "c0", f"{edge.count:,} messages")])
+        for edge in list(summary["actors"])[:MOST]
     ]
-    handled: dict[str, int] = {}
-    for edge in edges:
-        handled[edge.receiver] = handled.get(edge.receiver, 0) + edge.count
-    dots = go.Scatter(
-        x=[places[name][0] for name in names],
-        y=[places[name][1] for name in names],
-        mode="markers+text",
-        text=[name.removesuffix("Actor") for name in names],
-        textposition=["middle right" if places[name][0] >= 0 else "middle left" for name in names],
-        hovertext=[f"{name}: {handled.get(name, 0)} messages" for name in names],
-        hoverinfo="text",
-        marker={"size": 10, "color": _COLOURS[1]},
-        showlegend=False,
-    )
-    hidden = {"visible": False}
-    return _figure(
-        [*lines, dots] if edges else [],
-        620,
-        xaxis={**hidden, "range": [-1.9, 1.9]},
-        yaxis={**hidden, "range": [-1.15, 1.15]},
-    )
+    return _bars("Messages between actors", rows, "messages")
 
 
-def deletions(summary: Summary) -> go.Figure:
-    """Draw deleted topics: queued until the last replica was ordered to stop, then until the znode was removed."""
-    end = max((run.last_at for run in summary["runs"]), default=0.0)
-    rows = []
+def deletions(summary: Summary) -> Chart:
+    """Draw deleted topics: until the last replica was ordered to stop, then until the znode was removed."""
+    end, rows = _end(summary), []
     for row in list(summary["deletions"])[:MOST]:
         stopped, gone = row.stopped_at or row.gone_at or end, row.gone_at or end
         stopped = max(stopped, row.queued_at)
-        rows.append(
-            (row.topic, row.queued_at, stopped, "stopping replicas", _COLOURS[1], f"{row.topic}: stopping replicas")
-        )
+        rows.append((row.topic, row.queued_at, stopped, "c1", f"{row.topic}: stopping replicas"))
         if gone > stopped:
-            how = "removing znodes" if row.gone_at else "not deleted"
-            rows.append((row.topic, stopped, gone, how, _COLOURS[0] if row.gone_at else _ALERT, f"{row.topic}: {how}"))
-    return _spans(rows)
+            how, kind = ("removing znodes", "c0") if row.gone_at else ("not deleted", "bad")
+            rows.append((row.topic, stopped, gone, kind, f"{row.topic}: {how}"))
+    legend = (("c1", "stopping replicas"), ("c0", "removing znodes"), ("bad", "not deleted"))
+    return _spans("Deletions of topics over time", rows, legend)
 
 
-def reassignments(summary: Summary) -> go.Figure:
+def reassignments(summary: Summary) -> Chart:
     """Draw reassignments of partitions."""
-    end = max((run.last_at for run in summary["runs"]), default=0.0)
-    rows = []
+    end, rows = _end(summary), []
     for row in list(summary["reassignments"])[:MOST]:
-        name, how = f"{row.topic}-{row.partition}", "moved" if row.ended_at else "not finished"
-        words = f"{name}: to {row.adding or 'none'}, from {row.removing or 'none'}"
-        rows.append((name, row.began_at, row.ended_at or end, how, _COLOURS[0] if row.ended_at else _ALERT, words))
-    return _spans(rows)
+        name = f"{row.topic}-{row.partition}"
+        words = f"{name}: adding {row.adding or 'none'}, removing {row.removing or 'none'}"
+        rows.append((name, row.began_at, row.ended_at or end, "c0" if row.ended_at else "bad", words))
+    return _spans("Reassignments over time", rows, (("c0", "complete"), ("bad", "not complete")))
 
 
-def skew(summary: Summary) -> go.Figure:
+def skew(summary: Summary) -> Chart:
     """Draw the bytes produced to the largest partitions, by leader."""
-    nodes: dict[int, list[SimpleNamespace]] = {}
-    for row in list(summary["records"])[:MOST]:
-        nodes.setdefault(row.node, []).append(row)
-    traces = [
-        go.Bar(
-            name=f"led by {node}",
-            x=[f"{row.topic}-{row.partition}" for row in of],
-            y=[row.bytes for row in of],
-            marker_color=_colour(node),
+    chosen = list(summary["records"])[:MOST]
+    rows = [
+        (
+            f"{row.topic}-{row.partition}",
+            [(row.bytes, colour(row.node), f"{row.bytes:,} bytes, led by broker {row.node}")],
         )
-        for node, of in sorted(nodes.items())
+        for row in chosen
     ]
-    return _figure(traces, yaxis={"title": "bytes produced"}, xaxis={"type": "category"}, barmode="stack")
+    return _bars(
+        "Bytes produced by partition", rows, "bytes", sorted((colour(row.node), f"led by {row.node}") for row in chosen)
+    )
 
 
-FIGURES: dict[str, Callable[[Summary], go.Figure]] = {
-    "handled": timeline,
+def _controllers(nodes: Iterable[int]) -> list[tuple[str, str]]:
+    return [(colour(node), f"controller {node}") for node in sorted(set(nodes))]
+
+
+def _actor(name: str) -> str:
+    return name.removesuffix("Actor")
+
+
+FIGURES: dict[str, Callable[[Summary], Chart]] = {
+    "handled": handled,
     "leadership": leaders,
     "unavailable": unavailable,
     "queue": queues,

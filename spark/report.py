@@ -1,59 +1,112 @@
-"""Write a summary as an HTML report, which is one file without references to other files."""
+"""Write a summary as an HTML report, which is one file without scripts and without references to other files."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
+from markupsafe import Markup, escape
 
-from spark.formatting import heads, rows
-from spark.headline import headline
+from spark.drawing import draw
+from spark.formatting import counted, heads, moment, rows
+from spark.headline import changed
+from spark.incidents import Incident, tell_story
 from spark.plots import figures
-from spark.results import Summary
+from spark.results import Summary, WhyAnswer
 from spark.section_names import COMPARED, TITLES
+from spark.timeline import Timeline
 
 MOST_ROWS = 200
 """Maximum number of rows per table on the page; the JSON has all."""
+MOST_INCIDENTS = 40
+"""Maximum number of incidents on the page: the gravest."""
+MARGIN = 0.15
+"""Time before and after an incident in its own timeline, as a share of its duration."""
+WIDEST = 0.6
+"""Maximum share of the whole record that an incident's own timeline shows; a longer one adds nothing."""
+SHOWN = ("unavailable",)
+"""The sections that are open."""
 ORDER = (
     COMPARED,
+    "leaderless",
     "episodes",
-    "handled",
-    "unavailable",
     "leadership",
+    "out_of_isr",
+    "elections",
+    "faults",
+    "handled",
     "leader_elections",
     "isr_churn",
     "events",
-    "elections",
+    "runs",
 )
-"""The first sections; the others follow in the order of the questions."""
+"""The first sections of the detail; the others follow in the order of the questions."""
 
 
-def page(summary: Summary, title: str) -> str:
-    """Return the page."""
+def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str:
+    """Return the page; `answers` are those of `kafka-actors why`."""
     drawn = figures(summary)
-    names = [name for name in dict.fromkeys((*ORDER, *summary.answers)) if len(summary[name])]
+    story = tell_story(summary)
+    timeline = Timeline(summary, story.gravest_first[:MOST_INCIDENTS], UTC)
+    names = [name for name in dict.fromkeys((*SHOWN, *ORDER, *summary.answers)) if len(summary[name])]
     sections = [
         {
             "name": name,
             "title": TITLES[name],
-            "figure": Markup(drawn[name].to_json().replace("</", "<\\/")) if name in drawn else None,
+            "figure": draw(drawn[name]) if name in drawn else None,
             "columns": heads(summary[name]),
             "rows": rows(summary[name], MOST_ROWS, UTC),
-            "more": max(0, len(summary[name]) - MOST_ROWS),
+            "count": len(summary[name]),
+            "counted": counted(len(summary[name]), "row"),
         }
         for name in names
     ]
+    incidents = [
+        {
+            "clock": moment(each.at, UTC, timeline.begin, timeline.end),
+            "what": each.what,
+            "facts": [(question, _with_names(answer)) for question, answer in each.facts],
+            "over": each.until is not None,
+            "zoomed": _zoomed(timeline, each),
+        }
+        for each in story.gravest_first[:MOST_INCIDENTS]
+    ]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(Path(__file__).with_name("report.html").read_text())
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    template = environment.from_string(Path(__file__).with_name("report.html").read_text("utf-8"))
     return template.render(
         title=title,
-        made=made,
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        begin=_whole(timeline.begin),
+        end=_whole(timeline.end),
         summary=summary,
-        sections=sections,
-        plotly=Markup(get_plotlyjs()),
-        headline=headline(summary, UTC),
+        status=story.status,
+        incidents=incidents,
+        more=len(story.incidents) - len(incidents),
+        timeline=draw(timeline.chart()) if len(summary["runs"]) else None,
+        changes=changed(summary),
+        shown=[each for each in sections if each["name"] in SHOWN],
+        details=[each for each in sections if each["name"] not in SHOWN],
+        answers=answers,
     )
+
+
+def _with_names(answer: str) -> Markup:
+    """Return the answer, whose names of partitions are not broken into lines."""
+    return Markup(re.sub(r"\S+-\d+(?=[.,: ])", r'<span class="name">\g<0></span>', str(escape(answer))))
+
+
+def _zoomed(timeline: Timeline, incident: Incident) -> Markup | None:
+    """Return the timeline around an incident; None if it would show most of the record."""
+    end = timeline.end if incident.until is None else incident.until
+    margin = max(1.0, MARGIN * (end - incident.at))
+    begin, end = incident.at - margin, end + margin
+    if end - begin > WIDEST * (timeline.end - timeline.begin):
+        return None
+    return draw(timeline.chart(begin, end))
+
+
+def _whole(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class WhyAnswer(NamedTuple):
+    """An answer of `kafka-actors why`: its question, and the lines that answer it."""
+
+    question: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
     "requests": lambda facts: controller.requests(facts.delivered),
     "elections": lambda facts: controller.elections(facts.delivered),
     "leadership": lambda facts: failovers.leadership(facts.changes),
+    "leaderless": lambda facts: failovers.leaderless(facts.outages),
+    "out_of_isr": lambda facts: failovers.out_of_isr(facts.states, facts.changes, facts.delivered),
     "round_trips": lambda facts: controller.round_trips(facts.flights, facts.answers),
     "leader_elections": lambda facts: partitions.leader_elections(facts.states, facts.delivered),
     "isr_churn": lambda facts: partitions.isr_churn(facts.states, facts.delivered),
@@ -60,6 +62,7 @@ QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
     "records": lambda facts: traffic.records(facts.delivered),
     "transactions": lambda facts: transactions.transactions(facts.delivered),
     "failures": lambda facts: handling.failures(facts.delivered),
+    "faults": lambda facts: handling.faults(facts.delivered),
     "handled": lambda facts: facts.handled,
     "queue": lambda facts: handling.queue(facts.delivered),
     "latencies": lambda facts: traffic.latencies(

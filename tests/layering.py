@@ -155,7 +155,7 @@ LAYERS: dict[str, Layer] = {
     ),
     "spark": Layer(
         "messages.facts messages.trace messages.trace.files spark.questions",
-        others="jinja2 markupsafe msgspec plotly pyarrow pyspark",
+        others="jinja2 markupsafe msgspec pyarrow pyspark",
         touches="files processes threads clocks code",
     ),
     "spark.questions": Layer("", others="pyspark"),

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from actors.cli.app import PROGRAM, CommandFailed
 
 EXTRAS = {
-    "spark": ("pyspark", "pyarrow", "plotly", "jinja2"),
+    "spark": ("pyspark", "pyarrow", "jinja2"),
     "zookeeper": ("pyspark",),
 }
 """Extra -> its libraries, which are also their import names. ZooKeeper's jars are part of pyspark."""

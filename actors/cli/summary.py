@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,22 @@ from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
+from actors.trace.explanation import TraceLine, answers_about
 from messages.trace.errors import TraceError
+from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
 from spark.child_process import ChildEnded, apart
 from spark.errors import Incomplete, SparkUnavailable
 from spark.formatting import heads, rows
 from spark.headline import headline
 from spark.java import Java, archive, find_java, home
-from spark.results import Summary
+from spark.results import Summary, WhyAnswer
 from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 
 MOST_ROWS = 60
 """Maximum number of rows of a table; the JSON has all."""
+MOST_EXPLAINED = 200_000
+"""Maximum number of deliveries of traces for which the HTML report has answers of `why` (some five seconds)."""
 
 
 @click.command("summary")
@@ -195,10 +200,40 @@ def _publish(
     if json_file is not None:
         write_whole(json_file, json.dumps(summary.as_dict(), indent=1) + "\n")
     if html_file is not None:
-        from spark.report import page  # importing the plotting library is slow
+        from spark.report import page  # needs jinja2
 
-        write_whole(html_file, page(summary, f"What happened in {directory.resolve().name}"))
+        title = f"What happened in {directory.resolve().name}"
+        write_whole(html_file, page(summary, title, _answers_of_why(directory, summary)))
     _show(summary, chosen)
+
+
+def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
+    """Return what `why` answers about the partition that was longest without a leader, and about the cluster.
+
+    Empty for logs, for packed traces, for traces without payloads, and for large ones.
+    """
+    if sum(getattr(run, "deliveries", MOST_EXPLAINED) for run in summary["runs"]) > MOST_EXPLAINED:
+        return []
+    subjects: list[tuple[str, str | None]] = [("cluster", None)]
+    if len(summary["unavailable"]):
+        row = summary["unavailable"][0]
+        subjects.insert(0, ("partition", f"{row.topic}-{row.partition}"))
+    answers = []
+    with suppress(TraceError):
+        runs = find_runs(directory).runs
+        for about, name in subjects:
+            for question, lines in answers_about(runs, about, name):
+                asked = f"why {about} {name}" if name else f"why {about}"
+                answers.append(WhyAnswer(f"{asked}: {question}", tuple(map(_line_text, lines))))
+    return answers
+
+
+def _line_text(line: TraceLine) -> str:
+    if line.at is None:
+        return line.text
+    return (
+        f"{line.text} [{datetime.fromtimestamp(line.at, UTC):%H:%M:%S.%f} UTC, node {line.node}, delivery {line.seq}]"
+    )
 
 
 def _print_line(words: str) -> None:

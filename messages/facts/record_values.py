@@ -21,10 +21,12 @@ from messages.network import (
     ClientRequests,
     ClientResponse,
     ClientResponses,
+    FaultInjected,
     Received,
     Transmit,
     TransmitFailed,
 )
+from messages.node import NodeFaultInjected
 from messages.partition import AppendBatches, ChangeIsr, LogRead
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
 from messages.requests import (
@@ -379,6 +381,8 @@ _of(StoreWrite, _store_write)
 _of(StoreReply, lambda reply: RecordValues(correlation=reply.id))
 _of(WatchEvent, lambda event: RecordValues(subject=event.path))
 _of(Samples, _samples)
+_of(FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
+_of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)
 _of(ChangeIsr, _isr)

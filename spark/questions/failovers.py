@@ -7,20 +7,24 @@ Rule 1: a broker is gone when a controller reads the list of brokers and misses 
         the broker counts as gone from when it was missed.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or that the
-        topic is being deleted. A topic that is created again has new partitions.
+        topic is being deleted. If its leader did not fail (a log directory did), the partition has no leader from when
+        the controller first sends that. A topic that is created again has new partitions.
 Rule 4: an election is clean if the leader was in the ISR that the write replaced: that which the same controller last
         read or wrote, for each of its writes depends on the version it knew.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.questions.controller import CONTROLLER, sent
 
 BEING_DELETED = -2
 """The leader in an UpdateMetadata of a topic that is being deleted."""
+NO_LEADER = -1
+EXAMPLES = 5
+"""Maximum number of partitions named in a group."""
 ENDS = ("killed", "stopped")
 """Endings of runs that are the end of their process, too."""
 
@@ -172,15 +176,15 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
 
 def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
-    """List the partitions that each death left without a leader (rule 3).
+    """List the partitions that had no leader (rule 3).
 
     Args:
         deaths: As `deaths` returns them.
         changes: As `changes` returns them.
 
     Returns:
-        The columns of `deaths`, topic, partition, led_at, next_leader, over_at (it had a leader or was being deleted;
-        null: neither).
+        The columns of `deaths` (null except died_at, if the leader did not fail), topic, partition, led_at,
+        next_leader, over_at (it had a leader or was being deleted; null: neither).
     """
     touched = (
         (f.col("before") == f.col("broker"))
@@ -192,7 +196,83 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
         "topic", "partition", "before", "at", "led_at", f.col("leader").alias("next_leader"), over_at
     )
     columns = ("topic", "partition", "led_at", "next_leader", "over_at")
-    return deaths.join(moved, touched).select(*deaths.columns, *columns)
+    failed = deaths.join(moved, touched).select(*deaths.columns, *columns)
+    alone = moved.where(f.col("next_leader") == NO_LEADER).join(deaths, touched, "left_anti")
+    return failed.unionByName(alone.select(f.col("at").alias("died_at"), *columns), allowMissingColumns=True)
+
+
+def leaderless(outages: DataFrame) -> DataFrame:
+    """Group the times without a leader that began and ended together, in order of time.
+
+    Args:
+        outages: As `outages` returns them.
+
+    Returns:
+        broker (the failed leader; null: no broker failed), lost_at, over_at (the last of them; null: not over),
+        partitions (their number), topics (their number), examples (names of partitions).
+    """
+    together = ("broker", _moment("died_at").alias("lost"), _moment("over_at").alias("over"))
+    grouped = outages.groupBy(*together).agg(
+        f.min("died_at").alias("lost_at"),
+        f.max("over_at").alias("over_at"),
+        f.count("*").alias("partitions"),
+        f.count_distinct("topic").alias("topics"),
+        examples(),
+    )
+    return grouped.drop("lost", "over").orderBy("lost_at", "over_at", "broker")
+
+
+def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
+    """Group the times of replicas out of the ISR that began and ended together, in order of time.
+
+    Controllers see them: what leaves the ISR and returns before the next controller event is not listed, nor are
+    replicas that a reassignment removed.
+
+    Args:
+        states: As `replaced` returns them.
+        changes: As `changes` returns them.
+        delivered: Deliveries of all nodes, as `spark.columns` has them.
+
+    Returns:
+        broker (of the replicas), left_at, back_at (the last of them, or when the topic was being deleted; null: not
+        back), by (controller or leader: what wrote the ISR), partitions (their number), examples (names of partitions).
+    """
+    key = ["topic", "partition"]
+    partition = Window.partitionBy(*key).orderBy("at", "n")
+    earlier = partition.rowsBetween(Window.unboundedPreceding, -1)
+    compared = states.withColumn("before", f.last("isr", ignorenulls=True).over(earlier))
+    left, joined = f.array_except("before", "isr"), f.array_except("isr", "before")
+    broker = f.explode(f.concat(left, joined)).alias("broker")
+    turns = compared.select(*key, "at", "updated", left.alias("left"), broker)
+    turns = turns.withColumn("back_at", f.lead("at").over(Window.partitionBy(*key, "broker").orderBy("at")))
+    history = f.sort_array(f.collect_list(f.struct("at", "leader"))).alias("history")
+    deleted = f.count_if(f.col("leader") == BEING_DELETED).alias("deleted")
+    of_deleted = changes.groupBy(*key).agg(history, deleted).where(f.col("deleted") > 0).drop("deleted")
+    orders = sent(delivered, "LeaderAndIsrRequest").select(f.explode("states").alias("state")).select("state.*")
+    removed = orders.select(*key, f.explode("removing").alias("broker")).distinct()
+    out = turns.where(f.array_contains("left", f.col("broker"))).join(of_deleted, key, "left")
+    past = f.filter("history", lambda change: change.at < f.col("at"))
+    end = f.filter("history", lambda change: (change.at > f.col("at")) & (change.leader == BEING_DELETED))
+    known = out.where(f.coalesce(f.get(past, f.size(past) - 1).leader != BEING_DELETED, f.lit(True)))
+    known = known.withColumn("back_at", f.least("back_at", f.get(end, f.lit(0)).at))
+    known = known.join(removed, [*key, "broker"], "left_anti")
+    by = f.when(f.col("updated"), "controller").otherwise("leader").alias("by")
+    grouped = known.groupBy("broker", by, _moment("at").alias("left"), _moment("back_at").alias("back")).agg(
+        f.min("at").alias("left_at"), f.max("back_at").alias("back_at"), f.count("*").alias("partitions"), examples()
+    )
+    columns = ("broker", "left_at", "back_at", "by", "partitions", "examples")
+    return grouped.select(*columns).orderBy("left_at", "broker", "back_at")
+
+
+def examples() -> Column:
+    """Return the names of a group's first EXAMPLES partitions."""
+    names = f.sort_array(f.collect_set(f.concat_ws("-", "topic", "partition")))
+    return f.array_join(f.slice(names, 1, EXAMPLES), ", ").alias("examples")
+
+
+def _moment(column: str) -> Column:
+    """Return the tenth of a second that a time is in."""
+    return f.floor(f.col(column) * 10)
 
 
 def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
@@ -205,11 +285,13 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
     Returns:
         broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (after its death),
         seen_by, after, was_controller, partitions (that it led), led_again_s (the last of them, after the death),
-        still_leaderless (at the end of the traces), p50_s and p99_s (without a leader), partition_seconds (in total).
+        still_leaderless (at the end of the traces), p50_s and p99_s (without a leader), partition_seconds (in total),
+        back_at (a controller first saw it again; null: never), topics (of the partitions).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
         f.count("*").alias("partitions"),
+        f.count_distinct("topic").alias("topics"),
         f.count_if(f.col("over_at").isNull()).alias("still_leaderless"),
         f.max("led_at").alias("last_led_at"),
         f.percentile(without, f.lit(0.5)).alias("p50_s"),
@@ -217,7 +299,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         f.sum(without).alias("partition_seconds"),
     )
     joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # one row per death at most
-    sent_states = joined.fillna(0, ["partitions", "still_leaderless"]).select(
+    sent_states = joined.fillna(0, ["partitions", "topics", "still_leaderless"]).select(
         "broker",
         "died_at",
         "ending",
@@ -225,6 +307,8 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         *("seen_by", "after", "was_controller", "partitions"),
         (f.col("last_led_at") - f.col("died_at")).alias("led_again_s"),
         *("still_leaderless", "p50_s", "p99_s", "partition_seconds"),
+        f.col("until").alias("back_at"),
+        "topics",
     )
     return sent_states.orderBy(f.col("died_at") + f.col("seen_s"), "broker")
 
@@ -250,7 +334,8 @@ def unavailability(outages: DataFrame) -> DataFrame:
         outages: As `outages` returns them.
 
     Returns:
-        topic, partition, windows, seconds (in total), longest_s, still_leaderless (at the end of the traces).
+        topic, partition, windows, seconds (in total, of those that are over), longest_s, still_leaderless (at the end
+        of the traces), since_at (it is without a leader; null: it is not).
     """
     without = f.col("over_at") - f.col("died_at")
     return (
@@ -260,6 +345,7 @@ def unavailability(outages: DataFrame) -> DataFrame:
             f.coalesce(f.sum(without), f.lit(0.0)).alias("seconds"),
             f.coalesce(f.max(without), f.lit(0.0)).alias("longest_s"),
             f.max(f.col("over_at").isNull()).alias("still_leaderless"),
+            f.min(f.when(f.col("over_at").isNull(), f.col("died_at"))).alias("since_at"),
         )
         .orderBy(f.desc("still_leaderless"), f.desc("seconds"), "topic", "partition")
     )

@@ -90,3 +90,12 @@ def failures(delivered: DataFrame) -> DataFrame:
         f.count("*").alias("count"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
     )
     return grouped.orderBy(f.desc("count"), "node", "actor", "type", "error")
+
+
+def faults(delivered: DataFrame) -> DataFrame:
+    """Faults that tests injected: node, fault, count (of records about it), first_at, last_at; in order of time."""
+    injected = delivered.where(f.col("type").isin("FaultInjected", "NodeFaultInjected"))
+    grouped = injected.groupBy("node", f.col("subject").alias("fault")).agg(
+        f.count("*").alias("count"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
+    )
+    return grouped.orderBy("first_at", "node", "fault")

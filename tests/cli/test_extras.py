@@ -15,10 +15,10 @@ from tests.layering import ROOT
 @pytest.mark.parametrize(
     ("command", "libraries", "extra"),
     [
-        ("summary DIR", "pyspark, pyarrow, plotly, jinja2", "spark"),
-        ("trace pack DIR DIR/packed", "pyspark, pyarrow, plotly, jinja2", "spark"),
-        ("spark prepare", "pyspark, pyarrow, plotly, jinja2", "spark"),
-        ("spark bundle DIR/bundle.tar.gz", "pyspark, pyarrow, plotly, jinja2", "spark"),
+        ("summary DIR", "pyspark, pyarrow, jinja2", "spark"),
+        ("trace pack DIR DIR/packed", "pyspark, pyarrow, jinja2", "spark"),
+        ("spark prepare", "pyspark, pyarrow, jinja2", "spark"),
+        ("spark bundle DIR/bundle.tar.gz", "pyspark, pyarrow, jinja2", "spark"),
         ("up --port 0 --dir DIR/cluster", "pyspark", "zookeeper"),
     ],
 )
@@ -40,9 +40,9 @@ def test_a_command_names_the_extra_it_needs_and_how_to_install_it(
 
 
 def test_only_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "plotly" else object())
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "jinja2" else object())
     with pytest.raises(
-        extras.CommandFailed, match=r"summary needs plotly, of the extra 'spark'.*\n.* -m pip install .?plotly"
+        extras.CommandFailed, match=r"summary needs jinja2, of the extra 'spark'.*\n.* -m pip install .?jinja2"
     ):
         extras.need("spark", "summary")
 

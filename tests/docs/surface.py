@@ -39,6 +39,8 @@ REPORTS = (
     "actors/explain/explanations.py",
     "actors/explain/transaction_history.py",
     "spark/headline.py",
+    "spark/incidents.py",
+    "spark/timeline.py",
     "spark/report.py",
     "spark/plots.py",
     "actors/cli/summary.py",

@@ -1,7 +1,9 @@
-"""The page of a summary: what it says, and that a browser without network draws all of it, light and dark."""
+"""The page of a summary: what it says, its timeline, and how a browser shows its first screen."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shutil
 import subprocess
@@ -9,96 +11,102 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from plotly.offline import get_plotlyjs
 
+from spark.drawing import STEPS as MOST_STEPS
+from spark.drawing import Area, Box, stepped
 from spark.headline import headline
-from spark.plots import FIGURES, MOST, STEPS
+from spark.incidents import tell_story
+from spark.plots import FIGURES, MOST
 from spark.report import page
-from spark.results import QueryResult, Summary
+from spark.results import QueryResult, Summary, WhyAnswer
 from spark.section_names import TITLES
+from spark.timeline import Timeline
+from tests.spark.large_cluster import BEGIN, incident, results
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PHONE = (390, 844)
 
 
-def _summary(partitions: int) -> Summary:
-    at = 1.7e9
-    runs = ("node", "run", "deliveries", "first_at", "last_at", "ending", "detail")
-    gone = (
-        "broker",
-        "died_at",
-        "ending",
-        "seen_s",
-        "seen_by",
-        "after",
-        "was_controller",
-        "partitions",
-        "led_again_s",
-        "still_leaderless",
+def text_of(page: str) -> str:
+    """What the page says, without tags and with single spaces."""
+    return " ".join(html.unescape(re.sub(r"(?s)<style>.*?</style>|<[^>]*>", " ", page)).split())
+
+
+def test_it_says_what_broke_and_what_was_affected_how_long_why_and_whether_it_is_over() -> None:
+    text = text_of(page(incident(3), "A <night> in the life"))
+    assert "1. 22:13:29 Broker 1, the controller, was killed" in text
+    assert "Affected 3 partitions lost their leader: <b>t-0 , <b>t-1 , <b>t-2 . 3 partitions were" in text
+    assert "How long At most 6.25 s without a leader, 6.25 s in the median." in text
+    assert "Why Controller 0 detected it after 6 s, when it was elected: ZooKeeper first had to expire" in text
+    assert "The last new leader followed after 250 ms." in text
+    assert "Now Over. Broker 1 is back since 22:14:00, in all ISRs since 22:14:02." in text
+    assert "Over: every partition has a leader, and no broker is gone." in text
+    assert "2. 22:13:23 Broker 2 left the ISR of 1 partition while it was running" in text
+    assert "A <night> in the life" in text and "1 malformed lines" in text and "torn.zst: torn" in text
+
+
+def test_what_is_not_over_comes_first() -> None:
+    story = tell_story(incident(1000, still=12))
+    assert story.status == (
+        "bad",
+        "Not over: 12 partitions have no leader, broker 1 is gone, 1,000 replicas are out of the ISR.",
     )
-    led = ("at", "topic", "partition", "before", "leader", "leader_epoch", "node", "controller_epoch")
-    moved = ("topic", "partition", "began_at", "adding", "removing", "ended_at", "seconds", "epochs")
-    answers = {
-        "runs": QueryResult(
-            runs, ((0, "node0-x", 12, at, at + 60, "stopped", "full"), (1, "n1", 9, at, at + 9, "killed", "full"))
-        ),
-        "episodes": QueryResult(gone, ((1, at + 9, "killed", 6.0, 0, "BrokerChange", True, partitions, 6.25, 0),)),
-        "leadership": QueryResult(
-            led,
-            (
-                *((at + 1, "<b>t", n, None, 1, 0, 1, 1) for n in range(partitions)),
-                *((at + 15.25, "<b>t", n, 1, 0, 1, 0, 2) for n in range(partitions)),
-            ),
-        ),
-        "unavailable": QueryResult(
-            ("topic", "partition", "windows", "seconds", "longest_s", "still_leaderless"),
-            tuple(("<b>t", n, 1, 6.25, 6.25, False) for n in range(partitions)),
-        ),
-        "handled": QueryResult(("at", "node", "event", "ms", "queue_ms"), ((at + 15, 0, "BrokerChange", 31.0, 0.5),)),
-        "elections": QueryResult(("at", "node", "epoch"), ((at + 14, 0, 2),)),
-        "queue": QueryResult(("at", "node", "depth", "waited_ms"), ((at, 0, 3, 5.0), (at + 1, 0, 30, 50.0))),
-        "latencies": QueryResult(("kind", "upto_ms", "count"), (("requests to ZooKeeper", 4.0, 17),)),
-        "deletions": QueryResult(
-            ("topic", "queued_at", "stopped_at", "stops", "gone_at", "seconds"),
-            (("u", at + 20, at + 21, 3, at + 22, 2.0),),
-        ),
-        "reassignments": QueryResult(moved, (("<b>t", 0, at + 30, "2", "1", at + 33, 3.0, 3),)),
-        "chains": QueryResult(
-            ("at", "node", "event", "broker", *STEPS, "total_ms", "last"),
-            (
-                (at + 15, 0, "BrokerChange", 2, 0.5, 20.0, 0.25, 3.0, 9.0, 32.75, True),
-                (at + 15, 0, "BrokerChange", 0, 0.5, 20.0, 0.25, 2.0, None, 22.75, False),
-            ),
-        ),
-        "records": QueryResult(("topic", "partition", "node", "bytes", "share"), (("<b>t", 0, 0, 1000, 1.0),)),
-        "actors": QueryResult(("sender", "receiver", "count"), (("ControllerActor", "BrokerChannelActor", 12),)),
+    first, second = story.gravest_first
+    assert (first.until, first.what) == (None, "Broker 1, the controller, was killed")
+    assert "12 more had none until the end, 51 s later." in first.text
+    assert "12 partitions had no other in-sync replica alive." in first.text
+    assert "Broker 1 is not back; 12 partitions still have no leader." in first.text
+    assert second.until == BEGIN + 5
+
+
+def test_the_stop_of_the_whole_cluster_leaves_nothing_open() -> None:
+    gone = incident(1)["episodes"]
+    row = dict(zip(gone.columns, gone.rows[0], strict=True)) | {
+        "ending": "stopped",
+        "died_at": BEGIN + 59,
+        "seen_s": 0.0,
+        "back_at": None,
+        "still_leaderless": 1,
     }
-    return Summary(answers, malformed=1, unreadable=("torn.zst: torn",))
+    answers = {
+        "runs": results(
+            "node last_at first_at ending", (0, BEGIN + 60, BEGIN, "stopped"), (1, BEGIN + 59, BEGIN, "stopped")
+        ),
+        "elections": results("at node epoch", (BEGIN, 0, 1)),
+        "episodes": QueryResult(gone.columns, (tuple(row.values()),)),
+        "unavailable": results("still_leaderless since_at", (True, BEGIN + 59)),
+        "out_of_isr": results(
+            "broker left_at back_at by partitions examples", (1, BEGIN + 58, None, "controller", 3, "t-0")
+        ),
+    }
+    story = tell_story(Summary(answers, 0, ()))
+    assert story.status == ("ok", "The cluster was stopped. Until then nothing was left open.")
+    assert [each.what for each in story.incidents] == ["The cluster was stopped"]
+    answers["runs"] = results("node last_at first_at ending", (0, BEGIN + 60, BEGIN, "still running"))
+    assert tell_story(Summary(answers, 0, ())).status.level == "bad"
 
 
-def test_it_says_in_words_what_happened() -> None:
-    text = page(_summary(3), "A <night> in the life")
-    assert "Broker 1, the controller, was killed at 2023-11-14 22:13:29.000" in text
-    assert "controller 0 detected it after 6.000 s, by a BrokerChange event." in text
-    assert "3 partitions lost their leader; the last new leader was elected after 6.250 s." in text
-    assert "A &lt;night&gt; in the life" in text and "&lt;b&gt;t" in text and "<td><b>t" not in text
-    assert "1 malformed lines" in text and "torn.zst: torn" in text
-    ours = text.replace(get_plotlyjs(), "")
-    assert len(ours) < len(text) / 10 and "http" not in ours, "nothing is fetched"
+def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
+    answers = {
+        "runs": results("node last_at first_at ending", (0, BEGIN + 60, BEGIN, "still running")),
+        "elections": results("at node epoch", (BEGIN, 0, 1), (BEGIN + 9, 1, 2)),
+        "episodes": QueryResult(),
+        "unavailable": QueryResult(),
+    }
+    (replaced,) = tell_story(Summary(answers, 0, ())).incidents
+    assert replaced.what == "Broker 1 replaced controller 0" and replaced.until == replaced.at
 
 
-def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None:
-    text = page(_summary(1000), "large")
-    assert all(f'<section id="{name}">' in text for name in _summary(1000).answers)
-    assert "and 800 more" in text
-    assert set(FIGURES) <= set(TITLES)
-    assert len(text) < 8_000_000
-    drawn = FIGURES["leadership"](_summary(1000))
-    assert len({line for bar in drawn.data for line in bar.y}) == MOST
+def test_without_a_controller_nothing_is_said_about_failures() -> None:
+    runs = {"runs": incident(1).answers["runs"], "episodes": QueryResult(), "unavailable": QueryResult()}
+    assert headline(Summary(runs, 0, ()), UTC) == [
+        "No controller has a record here, so it is unknown whether anything broke."
+    ]
 
 
 def test_the_headline_without_failures_needs_their_question() -> None:
-    runs = _summary(3).answers["runs"]
-    won = QueryResult(("at", "node", "epoch"), ((0.0, 0, 1),))
+    runs = incident(3).answers["runs"]
+    won = results("at node epoch", (0.0, 0, 1))
     asked = {"runs": runs, "episodes": QueryResult(), "unavailable": QueryResult(), "elections": won}
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
     no_failures = "No broker failed or stopped, and all partitions kept a leader."
@@ -106,29 +114,95 @@ def test_the_headline_without_failures_needs_their_question() -> None:
     assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
 
 
+def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None:
+    summary = incident(1000)
+    text = page(summary, "large", [WhyAnswer("why cluster: What happened?", ("broker 1 <was> killed",))])
+    assert all(f' id="{name}">' in text for name in summary.answers)
+    assert "The first 200 of 4,000 rows; --json writes all." in text
+    assert "broker 1 &lt;was&gt; killed" in text and "<b>t" not in text
+    assert set(FIGURES) <= set(TITLES)
+    assert len(FIGURES["leadership"](summary).lanes) == MOST
+
+
+def test_a_page_of_100_000_partitions_is_small_and_fetches_nothing() -> None:
+    text = page(incident(33_334, still=1200), "large")
+    assert len(text) < 200_000
+    assert "http" not in text and "<script" not in text and "src=" not in text and "url(" not in text
+
+
+def test_the_timeline_counts_leaders_and_missing_leaders() -> None:
+    summary = incident(10, still=2)
+    lanes = {lane.label: lane for lane in Timeline(summary, (), UTC).chart().lanes}
+    assert list(lanes) == ["controller", "no leader", "broker 0", "broker 1", "broker 2", "faults"]
+    (unled,) = (mark for mark in lanes["no leader"].marks if isinstance(mark, Area))
+    assert [count for _, count in unled.points] == [0, 10, 2]
+    led, *boxes, out = lanes["broker 1"].marks
+    assert isinstance(led, Area) and [count for _, count in led.points] == [0, 10, 0]
+    assert [(mark.colour, mark.begin - BEGIN, mark.end - BEGIN) for mark in boxes if isinstance(mark, Box)] == [
+        ("alive", 0, 9),
+        ("held", 9, 15),
+        ("bad", 15, 60),
+    ]
+    assert isinstance(out, Area) and out.colour == "warn"
+    assert [mark.label for mark in lanes["controller"].marks if isinstance(mark, Box)] == ["1", "0"]
+
+
+def test_an_area_has_few_steps_and_keeps_each_peak() -> None:
+    points = stepped([(float(at), 1.0 if at % 2 == 0 else -1.0) for at in range(100_000)], 0.0, 100_000.0)
+    assert len(points) <= 2 * MOST_STEPS + 2 and max(value for _, value in points) == 1
+    assert stepped([(5.0, 3.0), (5.001, -3.0)], 0.0, 1000.0)[1][1] == 3, "a short peak is seen"
+
+
 def test_a_chain_is_drawn_in_its_steps_to_the_last_order() -> None:
-    drawn = FIGURES["chains"](_summary(3))
-    assert [bar.x for bar in drawn.data] == [(0.5,), (20.0,), (0.25,), (3.0,), (9.0,)]
-    assert {bar.y for bar in drawn.data} == {("BrokerChange, 22:13:35.000 to broker 2",)}
+    (lane,) = FIGURES["chains"](incident(3)).lanes
+    assert lane.label == "BrokerChange, 22:13:35.000 to broker 2"
+    ends = [mark.end for mark in lane.marks if isinstance(mark, Box)]
+    assert ends == [0.5, 20.5, 20.75, 23.75, 32.75]
+
+
+def test_many_partitions_without_a_leader_are_shown_by_topic() -> None:
+    assert [lane.label for lane in FIGURES["unavailable"](incident(2, still=1)).lanes] == [
+        "<b>t-1 (not over)",
+        "<b>t-0",
+    ]
+    (lane,) = FIGURES["unavailable"](incident(1000, still=12)).lanes
+    assert lane.label == "<b>t: 1,000 partitions, at most 51 s (12 not over)"
+
+
+SCRIPT = """<script>
+  const inside = [...document.querySelectorAll(".status, .incident, .incident[open] dd")].map(
+    (each) => each.getBoundingClientRect().bottom);
+  const rects = [...document.querySelectorAll("rect")].filter((each) => each.getBoundingClientRect().width > 0);
+  document.title = JSON.stringify({
+    lowest: Math.max(...inside), wide: document.documentElement.scrollWidth, drawn: rects.length,
+    paper: getComputedStyle(document.body).backgroundColor,
+  });
+</script>"""
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+@pytest.mark.parametrize("partitions", [1, 33_334], ids=["3", "100000"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_a_browser_draws_all_figures(tmp_path: Path, dark: bool) -> None:
-    (tmp_path / "page.html").write_text(page(_summary(1000), "large"))
-    quiet = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+def test_the_first_screen_of_a_phone_has_the_story(tmp_path: Path, dark: bool, partitions: int) -> None:
+    """In a frame, because a browser's own window is wider than a phone."""
+    width, height = PHONE
+    summary = incident(partitions, still=1200 if partitions > 1200 else 0)
+    inner = page(summary, "A page").replace("</body>", f"{SCRIPT}</body>")
+    outer = f'<html style="color-scheme:light dark"><iframe style="width:{width}px;height:{height}px"'
+    (tmp_path / "page.html").write_text(
+        f'{outer} srcdoc="{html.escape(inner)}" onload="document.title=this.contentDocument.title"></iframe>'
+    )
     command = [
-        *(
-            str(BROWSER),
-            *quiet,
-            "--disable-component-update",
-            "--disable-sync",
-            f"--user-data-dir={tmp_path / 'profile'}",
-        ),
+        *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+        *("--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path / 'profile'}"),
         *(["--blink-settings=preferredColorScheme=0"] if dark else []),
         *("--virtual-time-budget=20000", "--dump-dom", (tmp_path / "page.html").as_uri()),
     ]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True).stdout
-    drawn = re.findall(r'<div class="figure[^"]*js-plotly-plot[^"]*" data-of="(\w+)"', shown)
-    assert sorted(drawn) == sorted(FIGURES)
-    assert ("rgb(228, 230, 232)" in shown) is dark, "the colour of dark letters"
+    found = re.search(r"<title>(.*?)</title>", shown)
+    assert found is not None
+    seen = json.loads(html.unescape(found[1]))
+    assert seen["lowest"] < height, "the story is on the first screen"
+    assert seen["wide"] <= width, "nothing is to be scrolled sideways"
+    assert seen["drawn"] > 10
+    assert (seen["paper"] == "rgb(22, 24, 27)") is dark

@@ -7,13 +7,22 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from actors.public.simulated import SimulatedCluster
+from actors.storage.disk_faults import FAILING
 from messages.admin_requests import ElectLeadersRequest
+from messages.cluster import TopicPartition
+from messages.data_requests import ProducePartition, ProduceRequest
+from messages.wire.record_batch import read_records
 from spark.headline import headline
+from spark.incidents import tell_story
 from spark.results import Summary
 from spark.summary import summarise
 from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process
+from tests.storage.batches import batch
 
-ASKED = ("episodes", "unavailable", "leader_elections", "isr_churn", "leadership", "deletions")
+ASKED = (
+    *("episodes", "unavailable", "leader_elections", "isr_churn", "leadership", "deletions"),
+    *("elections", "leaderless", "out_of_isr", "faults"),
+)
 
 
 def summary(session: SparkSession, folder: Path) -> Summary:
@@ -28,6 +37,11 @@ def elections(found: Summary) -> dict[str, tuple[int, int]]:
 def elect_preferred(running: SimulatedCluster) -> None:
     assert running.controller_id is not None
     running.ask(running.controller_id, ElectLeadersRequest(1, None, 30_000))
+
+
+def produce(running: SimulatedCluster, leader: int) -> None:
+    part = ProducePartition(TopicPartition("t", 0), read_records(batch(b"x")))
+    running.ask(leader, ProduceRequest(8, None, 1, 5000, (part,)))
 
 
 def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
@@ -52,6 +66,11 @@ def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, 
     assert elections(found) == {"BrokerChange": (2, 0), "ElectLeadersRequest": (2, 0)}
     (isr,) = found["isr_churn"]
     assert (isr.shrunk, isr.shrunk_by_controller, isr.grown) == (2, 2, 2)
+    out = [(row.broker, row.by, row.partitions, row.examples) for row in found["out_of_isr"]]
+    assert out == [(leader, "controller", 1, "t-0")] * 2 and all(row.back_at for row in found["out_of_isr"])
+    story = tell_story(found)
+    assert [each.what for each in story.incidents] == [f"Broker {leader} was killed"] * 2
+    assert all(each.until for each in story.incidents) and story.status.text.startswith("Over: every partition has")
 
 
 def test_an_unclean_election_is_unclean(session: SparkSession, tmp_path: Path) -> None:
@@ -88,8 +107,9 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: 
     assert {row.topic: 5.9 < row.seconds < 8.0 for row in found["unavailable"] if not row.still_leaderless} == {
         "t": True
     }
-    sentence = headline(found)[0]
-    assert sentence.startswith(f"Broker {leader} was killed") and "2 partitions lost their leader" in sentence
+    (sentence,) = (each for each in headline(found) if each.startswith(f"Broker {leader} was killed"))
+    assert "2 partitions lost their leader: t-0, u-0." in sentence and f"Broker {leader} is not back" in sentence
+    assert headline(found)[-1].startswith("Not over: 1 partition has no leader, broker ")
 
 
 def test_a_process_started_within_the_session_of_the_one_before(session: SparkSession, tmp_path: Path) -> None:
@@ -114,8 +134,11 @@ def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp
         running.expire_session(leader)
         running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
         running.run(1.0)
-    (gone,) = summary(session, tmp_path)["episodes"]
+    found = summary(session, tmp_path)
+    (gone,) = found["episodes"]
     assert (gone.broker, gone.ending, gone.seen_s) == (leader, None, 0.0)
+    (incident,) = tell_story(found).incidents
+    assert incident.what == f"Broker {leader} lost its ZooKeeper session"
 
 
 def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSession, tmp_path: Path) -> None:
@@ -136,12 +159,53 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
     assert (gone.partitions, gone.still_leaderless, gone.led_again_s) == (1, 0, None)
     assert 10.0 < gone.partition_seconds < 14.0
     assert elections(found) == {}, "the first leader of a topic made anew is not elected"
+    assert not len(found["out_of_isr"]) and tell_story(found).status.level == "ok"
+
+
+def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkSession, tmp_path: Path) -> None:
+    """The log directory of its only replica fails."""
+    with cluster(tmp_path) as running:
+        leader, _ = others(running)
+        create(running, "t", leader)
+        disks = running._cluster.machines[leader].disks
+        (held,) = (disks.names[disk] for disk in range(2) if "t-0" in disks.logs_on(disk))
+        disks.faults[held] = FAILING
+        produce(running, leader)
+        running.wait_for(lambda: running.leader_of("t") is None)
+        running.run(5.0)
+    found = summary(session, tmp_path)
+    (row,) = found["leaderless"]
+    assert (row.broker, row.over_at, row.partitions, row.examples) == (None, None, 1, "t-0")
+    assert [(row.still_leaderless, row.since_at) for row in found["unavailable"]] == [(True, row.lost_at)]
+    story = tell_story(found)
+    assert [each.what for each in story.incidents] == ["1 partition had no leader, though no broker failed"]
+    assert story.status == ("bad", "Not over: 1 partition has no leader.")
+
+
+def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path: Path) -> None:
+    """It cannot reach its leader."""
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running.partition_network(leader, follower)
+        produce(running, leader)
+        running.wait_for(lambda: running.isr_of("t") == [leader])
+        running.run(15.0)  # leaders report changes of ISRs after five seconds
+        running.heal_network()
+        running.wait_for(lambda: follower in running.isr_of("t"))
+        running.run(15.0)
+    story = tell_story(summary(session, tmp_path))
+    assert [each.what for each in story.incidents] == [
+        f"Broker {follower} left the ISR of 1 partition while it was running"
+    ]
+    assert story.incidents[0].until is not None and story.status.level == "ok"
 
 
 def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         create(running, "t", *others(running))
     found = summary(session, tmp_path)
-    assert headline(found) == ["No broker failed or stopped, and all partitions kept a leader."]
+    assert headline(found)[-1] == "No broker failed or stopped, and all partitions kept a leader."
+    assert not tell_story(found).incidents
     assert not len(found["isr_churn"]) and not len(found["leader_elections"])
     assert not len(found["episodes"])

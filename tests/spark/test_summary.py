@@ -165,7 +165,8 @@ def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
 
 
 def test_partitions_without_a_leader(summary: Summary) -> None:
-    first, second = summary["unavailable"]
+    never, first, second = summary["unavailable"]
+    assert (never.topic, never.still_leaderless, never.since_at is not None) == ("u", True, True), "no broker failed"
     assert (first.topic, first.partition, first.windows, first.still_leaderless) == ("t", 1, 1, False)
     assert first.seconds == first.longest_s == summary["episodes"][1].partition_seconds
     assert (second.topic, second.partition, round(second.seconds), second.still_leaderless) == ("t", 0, 1, False)

@@ -1,0 +1,211 @@
+"""Draw charts of lanes as HTML and SVG, without a script: positions are shares of the width, colours are CSS classes.
+
+Rule: A lane has a label, marks and a note. The page's style sheet (report.html) has the colours, light and dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from markupsafe import Markup
+
+from spark.formatting import moment
+
+TICKS = 4
+"""Maximum number of intervals between the ticks of an axis."""
+EDGE = 8
+"""A tick that is closer to an edge, in percent of the width, has its label beside it."""
+STEPS = 500
+"""Maximum number of steps of an area."""
+_THINNEST = 0.4
+"""The smallest width of a box, in percent: a narrower one would be invisible."""
+_SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of a lane: its begin and end on the axis, its colour (a CSS class), and the words shown for it.
+
+    `top` and `bottom` are shares of the lane's height; `label` is written into the box.
+    """
+
+    begin: float
+    end: float
+    colour: str
+    words: str = ""
+    top: float = 0.0
+    bottom: float = 1.0
+    label: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Area:
+    """A stepped area of a lane: its values from each point of the axis on, which are at most `most`."""
+
+    points: Sequence[tuple[float, float]]
+    most: float
+    colour: str
+    words: str = ""
+    top: float = 0.0
+    bottom: float = 1.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row of a chart; `note` is written below the label."""
+
+    label: str
+    marks: Sequence[Box | Area]
+    height: int = 18
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The horizontal axis: its ends, and its ticks with their labels."""
+
+    begin: float
+    end: float
+    ticks: Sequence[tuple[float, str]]
+
+    def percent(self, value: float) -> float:
+        """Return the place of a value, in percent of the width."""
+        width = self.end - self.begin
+        return 0.0 if width <= 0 else 100 * min(1.0, max(0.0, (value - self.begin) / width))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lanes above one axis; `legend` has colours with their meaning, and `words` tells what the chart shows."""
+
+    words: str
+    lanes: Sequence[Lane]
+    axis: Axis
+    legend: Sequence[tuple[str, str]] = ()
+    unit: str = ""
+    long_labels: bool = False
+
+
+def time_axis(begin: float, end: float, zone: tzinfo | None) -> Axis:
+    """Return an axis of times in seconds since 1970."""
+    width = max(end - begin, 0.001)
+    step = next(
+        (step for step in _SECONDS if width / step <= (TICKS if step >= 1 else TICKS / 2)),
+        math.ceil(width / TICKS / 86400) * 86400,
+    )
+    first = math.ceil(begin / step) * step
+    times = [first + number * step for number in range(TICKS + 1) if first + number * step <= begin + width]
+    digits = 0 if step >= 1 else 1 if step >= 0.1 else 3
+    return Axis(begin, begin + width, [(at, _time(at, zone, step, digits)) for at in times])
+
+
+def number_axis(most: float) -> Axis:
+    """Return an axis from 0 to at least `most`."""
+    most = most if most > 0 else 1.0
+    power = 10 ** math.floor(math.log10(most))
+    step = next(each * power for each in (0.25, 0.5, 1, 2, 2.5) if most / (each * power) <= TICKS)
+    count = math.ceil(most / step)
+    return Axis(0.0, count * step, [(number * step, f"{number * step:,.10g}") for number in range(count + 1)])
+
+
+def stepped(changes: Iterable[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:
+    """Return the running total of changes, (place, change) each, in at most STEPS columns; of each also its maximum."""
+    width = (end - begin) / STEPS or 1.0
+    points = [(begin, 0.0)]
+    total, column, most = 0.0, 0, 0.0
+    for place, change in sorted(changes):
+        if place > end:
+            break
+        now = max(0, int((place - begin) / width))
+        if now != column:
+            if points[-1][1] != most:
+                points.append((begin + column * width, most))
+            if most != total:
+                points.append((begin + (column + 1) * width, total))
+            column, most = now, total
+        total += change
+        most = max(most, total) if place > begin else total
+    if points[-1][1] != most:
+        points.append((begin + column * width, most))
+    if most != total:
+        points.append((min(end, begin + (column + 1) * width), total))
+    return points
+
+
+def draw(chart: Chart) -> Markup:
+    """Return the chart as a <figure>."""
+    axis = chart.axis
+    parts = [
+        Markup('<figure class="chart{}" role="img" aria-label="{}">').format(" long" * chart.long_labels, chart.words)
+    ]
+    grid = Markup("").join(
+        Markup('<line x1="{0}%" x2="{0}%" y2="100%"/>').format(_short(axis.percent(at))) for at, _ in axis.ticks
+    )
+    for lane in chart.lanes:
+        note = Markup("<small>{}</small>").format(lane.note) if lane.note else ""
+        parts.append(
+            Markup('<div class="lane"><span class="label" title="{0}">{0}{1}</span><svg height="{2}">{3}').format(
+                lane.label, note, lane.height, grid
+            )
+        )
+        parts += [_box(mark, axis, lane.height) if isinstance(mark, Box) else _area(mark, axis) for mark in lane.marks]
+        parts.append(Markup("</svg></div>"))
+    ticks = Markup("").join(
+        Markup('<span style="left:{}%"{}>{}</span>').format(_short(axis.percent(at)), _beside(axis.percent(at)), words)
+        for at, words in axis.ticks
+    )
+    parts.append(Markup('<div class="axis"><span>{}</span><div>{}</div></div>').format(chart.unit, ticks))
+    if chart.legend:
+        keys = Markup(" ").join(Markup('<span><i class="{}"></i>{}</span>').format(*each) for each in chart.legend)
+        parts.append(Markup("<figcaption>{}</figcaption>").format(keys))
+    return Markup("").join([*parts, Markup("</figure>")])
+
+
+def _box(box: Box, axis: Axis, height: int) -> Markup:
+    left = axis.percent(box.begin)
+    width = max(_THINNEST, axis.percent(box.end) - left)
+    left = min(left, 100 - width)
+    title = Markup("<title>{}</title>").format(box.words) if box.words else ""
+    drawn = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="{}">{}</rect>').format(
+        _short(left),
+        _short(height * box.top),
+        _short(width),
+        _short(height * (box.bottom - box.top)),
+        box.colour,
+        title,
+    )
+    if box.label:
+        middle = height * (box.top + box.bottom) / 2
+        drawn += Markup('<text x="{}%" y="{}">{}</text>').format(_short(left), _short(middle), box.label)
+    return Markup('<a href="#{}">{}</a>').format(box.link, drawn) if box.link else drawn
+
+
+def _area(area: Area, axis: Axis) -> Markup:
+    path = ["M0 100"]
+    for place, value in area.points:
+        path.append(f"H{_short(10 * axis.percent(place))}V{_short(100 - 100 * value / (area.most or 1))}")
+    return Markup(
+        '<svg viewBox="0 0 1000 100" preserveAspectRatio="none" y="{}%" height="{}%">'
+        '<path class="{}" d="{}H1000V100Z"><title>{}</title></path></svg>'
+    ).format(_short(100 * area.top), _short(100 * (area.bottom - area.top)), area.colour, "".join(path), area.words)
+
+
+def _beside(percent: float) -> Markup:
+    return Markup(' class="first"' if percent < EDGE else ' class="last"' if percent > 100 - EDGE else "")
+
+
+def _short(number: float) -> str:
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def _time(at: float, zone: tzinfo | None, step: float, digits: int) -> str:
+    if step >= 86400:
+        return moment(at, zone, 0.0, at)[:10]
+    words = moment(at, zone, at, at)
+    if digits:
+        return f"{words}{f'{at % 1:.{digits}f}'[1:]}"
+    return words if step < 60 else words[:5]

@@ -1,0 +1,328 @@
+"""Describe from a summary what broke in a cluster, what was affected, how long, why, and whether it is over.
+
+Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
+        broker that left an ISR, or a controller that was replaced though its broker was not gone.
+Rule 2: "now" is the end of the traces. The stop of a whole cluster at their end is one incident, and leaves nothing
+        open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from messages.trace.schema import STOPPED
+from spark.formatting import counted, duration, moment
+from spark.results import Summary
+
+CLOSING_SECONDS = 60.0
+"""A stop of all brokers within this time at the end of the traces is the stop of the cluster."""
+APART_SECONDS = 10.0
+"""What happens within this time of each other is one incident."""
+MOST_NAMES = 3
+NEVER = float("inf")
+
+
+class IncidentFact(NamedTuple):
+    """One line of an incident: what it answers, and the answer."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Something that broke: when it began, when it was over (None: not over), and its story."""
+
+    at: float
+    until: float | None
+    what: str
+    facts: tuple[IncidentFact, ...]
+    gravity: tuple[float, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the story in one paragraph."""
+        return " ".join([f"{self.what}.", *(answer for _, answer in self.facts)])
+
+
+class EndState(NamedTuple):
+    """The state at the end of the traces: "bad", "warn", "ok" or "unknown", and its description."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """All incidents of a summary, in order of time, and the state at the end."""
+
+    incidents: tuple[Incident, ...]
+    status: EndState
+
+    @property
+    def gravest_first(self) -> list[Incident]:
+        """Return the incidents; those that are not over and those that cost most come first."""
+        return sorted(self.incidents, key=lambda each: (each.gravity, -each.at), reverse=True)
+
+
+def tell_story(summary: Summary, zone: tzinfo | None = UTC) -> Story:
+    """Find the incidents of a summary. Times in the text are those of `zone`."""
+    return _Teller(summary, zone).story()
+
+
+class _Teller:
+    def __init__(self, summary: Summary, zone: tzinfo | None) -> None:
+        self.summary = summary
+        self.zone = zone
+        self.runs = list(summary["runs"])
+        self.end = max((run.last_at for run in self.runs), default=0.0)
+        self.begin = min((run.first_at for run in self.runs), default=0.0)
+        self.gone = list(summary["episodes"])
+        self.leaderless = list(summary["leaderless"])
+        self.out = list(summary["out_of_isr"])
+        self.elections = list(summary["elections"])
+        self.closing = self._closing()
+
+    def story(self) -> Story:
+        found = [self._of_broker(row) for row in self.gone if row not in self.closing]
+        found += [*self._of_partitions(), *self._of_lag(), *self._of_controller()]
+        if self.closing:
+            found.append(self._of_closing())
+        return Story(tuple(sorted(found, key=lambda each: each.at)), self._status(bool(found)))
+
+    # ---------------------------------------------------------------------------------------------------- incidents
+
+    def _of_broker(self, row: SimpleNamespace) -> Incident:
+        """Describe a broker that was gone."""
+        was_controller = row.was_controller or self._resigned(row)
+        what = f"Broker {row.broker}{', the controller,' if was_controller else ''} {self._ending(row)}"
+        out = [each for each in self.out if each.broker == row.broker and _holds(row, each.left_at)]
+        mine = [each for each in self.leaderless if each.broker == row.broker and each.lost_at == row.died_at]
+        behind = sum(each.partitions for each in out if each.back_at is None)
+        back = max((each.back_at or NEVER for each in out), default=row.back_at or NEVER)
+        over = [row.back_at or NEVER, back, *(each.over_at or NEVER for each in mine)]
+        until = None if max(over) == NEVER else max(over)
+        facts = [IncidentFact("Affected", self._affected(row, mine, out))]
+        if row.partitions:
+            facts.append(IncidentFact("How long", self._how_long(row)))
+        facts.append(IncidentFact("Why", self._why(row, mine)))
+        facts.append(IncidentFact("Now", self._now(row, behind, back)))
+        seconds = (row.partition_seconds or 0.0) + row.still_leaderless * (self.end - row.died_at)
+        return Incident(row.died_at, until, what, tuple(facts), (row.still_leaderless, seconds, row.partitions))
+
+    def _ending(self, row: SimpleNamespace) -> str:
+        if row.ending is not None:
+            return f"was {row.ending}"
+        lived = any(run.node == row.broker and run.first_at <= row.died_at < run.last_at for run in self.runs)
+        return "lost its ZooKeeper session" if lived else "was gone"
+
+    def _resigned(self, row: SimpleNamespace) -> bool:
+        """Return whether the election of the controller that missed the broker ended the broker's own term."""
+        if row.after != "Elected":
+            return False
+        before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]
+        return before[-2:-1] == [row.broker]
+
+    def _affected(self, row: SimpleNamespace, mine: Sequence[SimpleNamespace], out: Sequence[SimpleNamespace]) -> str:
+        under = sum(each.partitions for each in out)
+        rest = f" {counted(under, 'partition')} {'was' if under == 1 else 'were'} under-replicated." if under else ""
+        if not row.partitions:
+            return f"No partition lost its leader.{rest}"
+        of = f" of {counted(row.topics, 'topic')}" if row.topics > 1 and row.partitions > MOST_NAMES else ""
+        named = f": {_named(row.partitions, mine)}" if mine else ""
+        return f"{counted(row.partitions, 'partition')}{of} lost {_their(row.partitions)} leader{named}.{rest}"
+
+    def _how_long(self, row: SimpleNamespace) -> str:
+        still, led = row.still_leaderless, row.partitions - row.still_leaderless
+        parts = []
+        if row.led_again_s is not None and led:
+            longest = f"{duration(row.led_again_s)} without a leader"
+            median = f", {duration(row.p50_s)} in the median" if led > 1 else ""
+            parts.append(f"{'At most ' if led > 1 else ''}{longest}{median}.")
+        if still:
+            more = " more" if parts else ""
+            parts.append(f"{still:,}{more} had none until the end, {duration(self.end - row.died_at)} later.")
+        return " ".join(parts) or "Until the deletion of the topic."
+
+    def _why(self, row: SimpleNamespace, mine: Sequence[SimpleNamespace]) -> str:
+        elected = ", when it was elected" if row.after == "Elected" else ""
+        after = f" after {duration(row.seen_s)}" if row.ending is not None else ""
+        expiry = ": ZooKeeper first had to expire the broker's session" if row.ending not in (None, STOPPED) else ""
+        parts = [f"Controller {row.seen_by} detected it{after}{elected}{expiry}."]
+        waited = sum(each.partitions for each in mine if each.over_at is None or each.over_at >= (row.back_at or NEVER))
+        if waited:
+            parts.append(f"{counted(waited, 'partition')} had no other in-sync replica alive.")
+        elif row.led_again_s is not None:
+            parts.append(f"The last new leader followed after {duration(row.led_again_s - row.seen_s)}.")
+        return " ".join(parts)
+
+    def _now(self, row: SimpleNamespace, behind: int, back: float) -> str:
+        still = row.still_leaderless
+        if row.back_at is None:
+            now = f"Broker {row.broker} is not back"
+            led = f"{counted(still, 'partition')} still {_have(still)} no leader" if still else "all partitions are led"
+            return f"{now if not row.partitions and not still else f'{now}; {led}'}."
+        now = f"Over. Broker {row.broker} is back since {self._clock(row.back_at)}"
+        if still or behind:
+            now = now.removeprefix("Over. ")
+            open_ = [f"{counted(still, 'partition')} still {_have(still)} no leader"] if still else []
+            open_ += [f"it is not in the ISR of {counted(behind, 'partition')}"] if behind else []
+            return f"{now}, but {' and '.join(open_)}."
+        return f"{now}, in all ISRs since {self._clock(back)}." if back > row.back_at else f"{now}."
+
+    def _of_partitions(self) -> Iterator[Incident]:
+        """Describe partitions that lost their leader though no broker failed."""
+        for rows in _together([row for row in self.leaderless if row.broker is None], "lost_at", "over_at"):
+            count, still = (
+                sum(row.partitions for row in rows),
+                sum(row.partitions for row in rows if row.over_at is None),
+            )
+            at, until = rows[0].lost_at, None if still else max(row.over_at for row in rows)
+            longest = (until or self.end) - at
+            now = (
+                f"{counted(still, 'partition')} still {_have(still)} no leader."
+                if still
+                else f"Over since {self._clock(until or at)}."
+            )
+            facts = (
+                IncidentFact("Affected", f"{_named(count, rows)}."),
+                IncidentFact("How long", f"{duration(longest)}{' until the end' if still else ''}."),
+                IncidentFact("Why", "No controller missed a broker: a log directory failed, or no replica was alive."),
+                IncidentFact("Now", now),
+            )
+            what = f"{counted(count, 'partition')} had no leader, though no broker failed"
+            yield Incident(at, until, what, facts, (still, count * longest, count))
+
+    def _of_lag(self) -> Iterator[Incident]:
+        """Describe running brokers that left ISRs."""
+        late = [
+            row
+            for row in self.out
+            if row.by == "leader"
+            and not any(gone.broker == row.broker and _holds(gone, row.left_at) for gone in self.gone)
+        ]
+        for broker in sorted({row.broker for row in late}):
+            for rows in _together([row for row in late if row.broker == broker], "left_at", "back_at"):
+                count = sum(row.partitions for row in rows)
+                still = sum(row.partitions for row in rows if row.back_at is None)
+                at, until = rows[0].left_at, None if still else max(row.back_at for row in rows)
+                now = (
+                    f"It is still not in the ISR of {counted(still, 'partition')}."
+                    if still
+                    else f"Over since {self._clock(until or at)}."
+                )
+                facts = (
+                    IncidentFact("Affected", f"{_named(count, rows)}. They were under-replicated."),
+                    IncidentFact(
+                        "How long", f"{duration((until or self.end) - at)}{' until the end' if still else ''}."
+                    ),
+                    IncidentFact("Why", "Leaders removed it: it did not catch up within replica.lag.time.max.ms."),
+                    IncidentFact("Now", now),
+                )
+                what = f"Broker {broker} left the ISR of {counted(count, 'partition')} while it was running"
+                yield Incident(at, until, what, facts, (0, 0.0, 0, still, count))
+
+    def _of_controller(self) -> Iterator[Incident]:
+        """Describe controllers that were replaced though their broker was not gone."""
+        for before, now in zip(self.elections, self.elections[1:], strict=False):
+            explained = any(row.broker == before.node and before.at <= row.died_at <= now.at + 1 for row in self.gone)
+            if not explained and before.node != now.node:
+                facts = (
+                    IncidentFact("Affected", "No broker was gone."),
+                    IncidentFact("Why", "/controller was deleted, or the controller resigned: see `why controller`."),
+                    IncidentFact("Now", f"Over. Broker {now.node} is the controller since {self._clock(now.at)}."),
+                )
+                yield Incident(now.at, now.at, f"Broker {now.node} replaced controller {before.node}", facts)
+
+    # ------------------------------------------------------------------------------------------------- at the end
+
+    def _closing(self) -> list[SimpleNamespace]:
+        """Return the episodes of the stop of the whole cluster."""
+        last: dict[int, SimpleNamespace] = {}
+        for run in self.runs:
+            if run.node not in last or run.last_at > last[run.node].last_at:
+                last[run.node] = run
+        late = [run for run in last.values() if run.last_at >= self.end - CLOSING_SECONDS]
+        if not late or any(run.ending != STOPPED for run in late):
+            return []
+        return [
+            row
+            for row in self.gone
+            if row.ending == STOPPED and row.back_at is None and row.died_at >= self.end - CLOSING_SECONDS
+        ]
+
+    def _of_closing(self) -> Incident:
+        at = min(row.died_at for row in self.closing)
+        brokers = ", ".join(str(broker) for broker in sorted({row.broker for row in self.closing}))
+        facts = (
+            IncidentFact("Affected", f"The whole cluster. Brokers that a controller saw stop: {brokers}."),
+            IncidentFact("Now", "Every broker had stopped when the traces ended."),
+        )
+        return Incident(at, self.end, "The cluster was stopped", facts, (-1.0,))
+
+    def _status(self, found: bool) -> EndState:
+        if not self.elections and not len(self.summary["leadership"]):
+            return EndState("unknown", "No controller has a record here, so it is unknown whether anything broke.")
+        ended = [row.died_at for row in self.closing]
+        until = min(ended, default=NEVER)
+        unled = sum(row.since_at is not None and row.since_at < until for row in self.summary["unavailable"])
+        gone = sorted({row.broker for row in self.gone if row.back_at is None and row not in self.closing})
+        stopping = {row.broker for row in self.closing}  # a controlled shutdown begins with the ISRs
+        late = self.end - CLOSING_SECONDS
+        out = sum(
+            row.partitions
+            for row in self.out
+            if row.back_at is None and not (row.broker in stopping and row.left_at >= late)
+        )
+        parts = [f"{counted(unled, 'partition')} {_have(unled)} no leader"] if unled else []
+        if gone:
+            named = ", ".join(map(str, gone[:MOST_NAMES])) + (" ..." if len(gone) > MOST_NAMES else "")
+            parts.append(f"broker {named} is gone" if len(gone) == 1 else f"brokers {named} are gone")
+        if out:
+            parts.append(f"{counted(out, 'replica')} {'is' if out == 1 else 'are'} out of the ISR")
+        if parts:
+            return EndState("bad" if unled else "warn", f"Not over: {', '.join(parts)}.")
+        if self.closing:
+            return EndState("ok", "The cluster was stopped. Until then nothing was left open.")
+        if found:
+            return EndState("ok", "Over: every partition has a leader, and no broker is gone.")
+        return EndState("ok", "No broker failed or stopped, and all partitions kept a leader.")
+
+    def _clock(self, at: float) -> str:
+        return moment(at, self.zone, self.begin, self.end)
+
+
+def _holds(row: SimpleNamespace, at: float) -> bool:
+    """Return whether a broker was gone at that time."""
+    return bool(row.died_at <= at < (row.back_at or NEVER))
+
+
+def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> list[list[SimpleNamespace]]:
+    """Return the rows, sorted by time, in groups whose rows follow each other within APART_SECONDS."""
+    groups: list[list[SimpleNamespace]] = []
+    until = -NEVER
+    for row in rows:
+        if getattr(row, begin) > until + APART_SECONDS:
+            groups.append([])
+        groups[-1].append(row)
+        until = max(until, getattr(row, end) or NEVER)
+    return groups
+
+
+def _named(count: int, rows: Iterable[SimpleNamespace]) -> str:
+    """Return the names of some partitions of these rows, and the number of the others."""
+    names = sorted({name for row in rows for name in row.examples.split(", ")})[:MOST_NAMES]
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _their(count: int) -> str:
+    return "its" if count == 1 else "their"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
