@@ -95,7 +95,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
 
 def _with_names(answer: str) -> Markup:
     """Return the answer, whose names of partitions are not broken into lines."""
-    return Markup(re.sub(r"\S+-\d+(?=[.,: ])", r'<span class="name">\g<0></span>', str(escape(answer))))
+    return Markup(re.sub(r"\S+-\d+[.,:]?(?= |$)", r'<span class="name">\g<0></span>', str(escape(answer))))
 
 
 def _zoomed(timeline: Timeline, incident: Incident) -> Markup | None:

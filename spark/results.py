@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 
 class WhyAnswer(NamedTuple):
-    """An answer of `kafka-actors why`: its question, and the lines that answer it."""
+    """What `kafka-actors why` prints about a subject: the verdict, the chain of its causes, and answers in detail."""
 
-    question: str
-    lines: tuple[str, ...]
+    asked: str
+    verdict: str
+    chain: tuple[str, ...] = ()
+    detail: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

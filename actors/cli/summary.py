@@ -13,7 +13,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
-from actors.trace.explanation import TraceLine, answers_about
+from actors.trace.explanation import TraceLine, explain, utc
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
@@ -222,18 +221,17 @@ def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
     with suppress(TraceError):
         runs = find_runs(directory).runs
         for about, name in subjects:
-            for question, lines in answers_about(runs, about, name):
-                asked = f"why {about} {name}" if name else f"why {about}"
-                answers.append(WhyAnswer(f"{asked}: {question}", tuple(map(_line_text, lines))))
+            found = explain(runs, about, name)
+            chain = tuple(map(_line_text, found.chain))
+            detail = tuple((each.question, tuple(map(_line_text, each.lines))) for each in found.answers)
+            answers.append(WhyAnswer(f"why {about} {name or ''}".rstrip(), found.verdict, chain, detail))
     return answers
 
 
 def _line_text(line: TraceLine) -> str:
     if line.at is None:
         return line.text
-    return (
-        f"{line.text} [{datetime.fromtimestamp(line.at, UTC):%H:%M:%S.%f} UTC, node {line.node}, delivery {line.seq}]"
-    )
+    return f"{line.text} [{utc(line.at)}, node {line.node}, --run {line.run} --until {line.seq}]"
 
 
 def _print_line(words: str) -> None:

@@ -35,7 +35,7 @@ def text_of(page: str) -> str:
 def test_it_says_what_broke_and_what_was_affected_how_long_why_and_whether_it_is_over() -> None:
     text = text_of(page(incident(3), "A <night> in the life"))
     assert "1. 22:13:29 Broker 1, the controller, was killed" in text
-    assert "Affected 3 partitions lost their leader: <b>t-0 , <b>t-1 , <b>t-2 . 3 partitions were" in text
+    assert "Affected 3 partitions lost their leader: <b>t-0, <b>t-1, <b>t-2. 3 partitions were" in text
     assert "How long At most 6.25 s without a leader, 6.25 s in the median." in text
     assert "Why Controller 0 detected it after 6 s, when it was elected: ZooKeeper first had to expire" in text
     assert "The last new leader followed after 250 ms." in text
@@ -116,10 +116,13 @@ def test_the_headline_without_failures_needs_their_question() -> None:
 
 def test_every_question_with_rows_has_a_section_and_large_ones_are_cut() -> None:
     summary = incident(1000)
-    text = page(summary, "large", [WhyAnswer("why cluster: What happened?", ("broker 1 <was> killed",))])
+    text = page(
+        summary, "large", [WhyAnswer("why cluster", "broker 1 <was> killed", ("<first>",), (("What?", ("<a>",)),))]
+    )
     assert all(f' id="{name}">' in text for name in summary.answers)
     assert "The first 200 of 4,000 rows; --json writes all." in text
-    assert "broker 1 &lt;was&gt; killed" in text and "<b>t" not in text
+    assert "broker 1 &lt;was&gt; killed" in text and "<li>&lt;first&gt;</li>" in text and "<p>&lt;a&gt;</p>" in text
+    assert "<b>t" not in text
     assert set(FIGURES) <= set(TITLES)
     assert len(FIGURES["leadership"](summary).lanes) == MOST
 
