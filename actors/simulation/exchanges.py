@@ -2,12 +2,12 @@
 
 The epochs are those of controllers, brokers and leaders.
 
-Rule 1: a request is stale if the process that receives it has accepted a newer epoch or generation before, in a
-        response that it has sent. What two requests do that are handled at once, their order decides.
-        An order that was decided on an older version of the state znode is answered without an error, and ignored.
+Rule 1: a request is stale if its receiver had accepted a newer epoch or generation, as an earlier response shows. The
+        order of two requests that are handled at once decides between them. An order that was decided on an older
+        version of the state znode gets a response without an error, and is ignored.
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
-Rule 3: a member of a group counts as silent from its last request or response on, while no request of it waits, and
-        only as long as one process coordinates the group: a new coordinator starts all session timeouts again.
+Rule 3: a group member is silent from its last request or response on, while none of its requests waits. This holds only
+        as long as one process coordinates the group: a new coordinator restarts all session timeouts.
 """
 
 from __future__ import annotations

@@ -328,8 +328,8 @@ def test_every_event_has_words() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("partition orders .", "'orders' is no partition: it should be TOPIC-NUMBER"),
-        ("broker x .", "'x' is no broker: it should be ID"),
+        ("partition orders .", "'orders' is not a valid partition: it should be TOPIC-NUMBER"),
+        ("broker x .", "'x' is not a valid broker: it should be ID"),
         ("topic t", "expected: why topic TOPIC DIR"),
         ("controller", "expected: why controller DIR"),
         ("controller nowhere", "nowhere does not exist"),
