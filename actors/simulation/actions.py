@@ -164,8 +164,17 @@ def _choose_new(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 def _create(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Create a topic by writing its znodes, as `kafka-topics --zookeeper` does."""
-    if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)):
+    if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_new(cluster, topic):
         cluster.try_ask(CreateTopic(TopicAssignment(topic, _assigned(read(replicas)))))
+
+
+def _is_new(cluster: Cluster, topic: str) -> bool:
+    """Return whether no broker has kept a log of an earlier topic of that name.
+
+    A controller that resigns may forget to stop a replica that a reassignment has removed. Without topic ids (KIP-516),
+    the broker that keeps it refuses the new topic's leader epochs, which begin at 0 again.
+    """
+    return cluster.exists(paths.topic(topic)) or not cluster.has_log_of(topic)
 
 
 def _assigned(replicas: Replicas) -> tuple[PartitionAssignment, ...]:
@@ -175,8 +184,8 @@ def _assigned(replicas: Replicas) -> tuple[PartitionAssignment, ...]:
 def _ask_create(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Create a topic by a CreateTopics request to the controller."""
     assignments = tuple(CreatableAssignment(number, each) for number, each in enumerate(read(replicas)))
-    request = CreateTopicsRequest(5, (CreatableTopic(topic, -1, -1, assignments),), 15_000)
-    cluster.ask_controller(request)
+    if _is_new(cluster, topic):
+        cluster.ask_controller(CreateTopicsRequest(5, (CreatableTopic(topic, -1, -1, assignments),), 15_000))
 
 
 def _choose_growth(chance: random.Random, known: PlannedTopics) -> Chosen:

@@ -101,6 +101,14 @@ class TopicDeleted:
 
 
 @attrs.frozen
+class TopicWritten:
+    """An observation: the znode of a topic was changed or deleted, in a session."""
+
+    topic: str
+    session: int
+
+
+@attrs.frozen
 class ControllerEpochWritten:
     """Observed by the invariants: /controller_epoch was written to ZooKeeper."""
 
@@ -199,6 +207,7 @@ LOADING = 2.0
 Change = (
     PartitionStateWritten
     | TopicDeleted
+    | TopicWritten
     | ControllerEpochWritten
     | RequestSent
     | ControllerDeleted
@@ -250,6 +259,10 @@ class Checker:
         self.deleting: dict[str, float] = {}
         """The time at which each topic was queued for deletion."""
         self.registered: dict[int, int] = {}
+        self.unregistered_at: dict[int, float] = {}
+        """The time at which each broker's registration last ended."""
+        self.balanced_at: dict[int, float] = {}
+        """The time at which each node, as controller, last checked for imbalanced leaders."""
         self.lapsed: dict[int, Node | None] = {}
         """The process of each broker when its registration last ended."""
         self.controller = -1
@@ -315,6 +328,8 @@ class Checker:
         self.resumed: dict[TopicPartition, None] = {}
         """Partitions that continued in the same leader epoch after a power failure of their leader."""
         self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
+        self.opened: dict[tuple[int, str], int] = {}
+        """Node and log directory -> the process start (`Machine.starts`) that last opened a log there."""
         self.filled: dict[str, None] = {}
         """The logs that were ever written to, by directory name."""
         self._high_watermarks: dict[tuple[int, str], int] = {}
@@ -375,7 +390,7 @@ class Checker:
         """Process a request that arrives at a host."""
         node = node_of(host)
         process = node, self.cluster.machines[node].starts
-        self.exchanges.arrived(connection, process, request, self.cluster.now, self.states)
+        self.exchanges.arrived(connection, process, request, self.cluster.now, self.states, self.replicas)
 
     def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
         """Process a response that leaves a host."""
@@ -429,6 +444,7 @@ class Checker:
                 if op.kind == DELETE:
                     broker = int(path.rpartition("/")[2])
                     self.registered.pop(broker, None)
+                    self.unregistered_at[broker] = self.cluster.now
                     self.lapsed[broker] = self.cluster.machines[broker].node
                 elif op.kind == CREATE_EPHEMERAL:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
@@ -557,6 +573,8 @@ class Checker:
         if isinstance(message, UpdateMetadataRequest):
             self.announced[node, message.broker_epoch] = tuple(broker.id for broker in message.live_brokers)
         event = message.payload if isinstance(message, WakeupMessage) else message
+        if isinstance(event, AutoPreferredReplicaLeaderElection):
+            self.balanced_at[node] = self.cluster.now
         if isinstance(event, CHECKED_EVENTS):
             process, controller = self.cluster.machines[node].node, self.cluster.actor(node, ControllerActor)
             before = dict(controller.context.leadership)
@@ -589,6 +607,8 @@ class Checker:
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
         """Process a log call of a partition: a write, or a change of a leader's high watermark."""
+        if effect.method == "open" and not effect.error:
+            self.opened[node, effect.args[0].rpartition("/")[0]] = self.cluster.machines[node].starts
         if effect.method in _FILLING:
             self.filled[effect.args[0].rpartition("/")[2]] = None
         if effect.method == "note_high_watermark" and not following:
@@ -603,6 +623,8 @@ class Checker:
     def _topic_written(self, op: WriteOp, result: Written, parts: list[str], session: int) -> None:
         topic = parts[3]
         if len(parts) == 4:
+            if op.kind != CREATE:
+                self._look(TopicWritten(topic, session))
             if op.kind == DELETE:
                 partitions = self.topics.pop(topic, {})
                 if topic in self.deleting:

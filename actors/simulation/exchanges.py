@@ -13,21 +13,23 @@ Rule 3: a group member is silent from its last request or response on, while non
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
-from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_COORDINATOR
+from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, GROUP_MAX_SIZE_REACHED, NONE, NOT_COORDINATOR
 from messages.group_requests import (
     DeleteGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
+    LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
@@ -39,6 +41,7 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from messages.transaction_requests import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from messages.vocabulary import Message
 
 LONGEST_FETCH = 60.0
@@ -56,6 +59,7 @@ WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequ
 WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
     *(*MEMBERS, OffsetFetchRequest, DeleteGroupsRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
+    *(LeaveGroupRequest, WriteTxnMarkersRequest),
 )
 
 
@@ -85,6 +89,14 @@ class GroupView:
     waiting: dict[str, set[int]] = attrs.field(factory=dict)
     """The connections on which each member waits for a response."""
     session_timeouts: dict[str, float] = attrs.field(factory=dict)
+    left: dict[str, None] = attrs.field(factory=dict)
+    """The members of this generation whose LeaveGroup was answered without an error."""
+    renewed_at: dict[str, float] = attrs.field(factory=dict)
+    """When the last accepted request in this generation of each member arrived."""
+    begun: int = -1
+    """The last generation that this process has begun itself."""
+    synced: int = -1
+    """The last generation of which a member has received its assignment."""
 
 
 @attrs.define(eq=False)
@@ -110,6 +122,10 @@ class ResponseSent:
         generation: The generation that the process had announced to the group then, -1 if none.
         is_current: Whether the process had accepted the leader epoch that ZooKeeper has for the group's partition.
         states: The partition states in ZooKeeper then (empty except for ControlledShutdown).
+        log_end: The end of the group's log then, if the response must wait for a record of it; otherwise -1.
+        left: The members that had left the group's generation then.
+        renewed: How many seconds before the request's arrival the member's last accepted request arrived.
+        markers: By (producer id, partition) the newest coordinator epoch of a marker that the process had accepted.
     """
 
     node: int
@@ -121,6 +137,10 @@ class ResponseSent:
     generation: int = -1
     is_current: bool = False
     states: Mapping[TopicPartition, Any] = attrs.field(factory=dict)
+    log_end: int = -1
+    left: tuple[str, ...] = ()
+    renewed: float = math.inf
+    markers: Mapping[tuple[int, TopicPartition], int] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -133,6 +153,20 @@ class _Arrival:
     generation: int
     is_current: bool
     states: Mapping[TopicPartition, Any]
+    log_end: int
+    left: tuple[str, ...]
+    renewed: float
+    markers: Mapping[tuple[int, TopicPartition], int]
+
+
+def accepted_markers(
+    request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
+) -> Iterator[tuple[TopicPartition, WritableTxnMarker]]:
+    """The markers that were written, with their partitions."""
+    for marker, result in zip(request.markers, response.markers, strict=True):
+        for each in result.partitions:
+            if each.error_code == NONE:
+                yield each.partition, marker
 
 
 class Exchanges:
@@ -142,6 +176,10 @@ class Exchanges:
         self.accepted: dict[Process, Accepted] = {}
         self.groups: dict[tuple[Process, str], GroupView] = {}
         self.commits: dict[tuple[str, TopicPartition], list[Commit]] = {}
+        self.member_ids: dict[str, set[str]] = {}
+        """The member ids that a coordinator has ever given, by group."""
+        self.markers: dict[Process, dict[tuple[int, TopicPartition], int]] = {}
+        """By process: (producer id, partition) -> the newest coordinator epoch of an accepted marker."""
         self.offsets_partitions = 1
         self._arrivals: dict[int, _Arrival] = {}
 
@@ -150,12 +188,20 @@ class Exchanges:
         return TopicPartition(GROUP_METADATA, slot(group) % self.offsets_partitions)
 
     def arrived(
-        self, connection: int, process: Process, request: Message, now: float, states: Mapping[TopicPartition, Any]
+        self,
+        connection: int,
+        process: Process,
+        request: Message,
+        now: float,
+        states: Mapping[TopicPartition, Any],
+        replicas: Replicas,
     ) -> None:
         """Process a request that arrives at a process."""
         if not isinstance(request, WATCHED):
             return
-        accepted, generation, is_current = None, -1, False
+        accepted, generation, is_current, log_end = None, -1, False, -1
+        left: tuple[str, ...] = ()
+        renewed = math.inf
         mine = self.accepted.setdefault(process, Accepted())
         match request:
             case OffsetFetchRequest():
@@ -168,7 +214,16 @@ class Exchanges:
                 )
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
                 view = self.groups.setdefault((process, request.group_id), GroupView())
-                generation = view.generation
+                generation, left = view.generation, tuple(view.left)
+                renewed = now - view.renewed_at.get(request.member_id, -math.inf)
+                log = replicas.log(process[0], self.group_partition(request.group_id))
+                is_first = (
+                    isinstance(request, SyncGroupRequest)
+                    and bool(request.assignments)
+                    and view.synced < request.generation_id == view.begun
+                )
+                if log is not None and (is_first or isinstance(request, OffsetCommitRequest)):
+                    log_end = log.end
                 view.heard_at[request.member_id] = now
                 view.waiting.setdefault(request.member_id, set()).add(connection)
                 if isinstance(request, JoinGroupRequest):
@@ -179,7 +234,7 @@ class Exchanges:
                         commits.append(Commit(each.committed_offset, now))
             case DeleteGroupsRequest():
                 self._may_delete(request.groups)
-            case ProduceRequest() | ControlledShutdownRequest():
+            case ProduceRequest() | ControlledShutdownRequest() | LeaveGroupRequest() | WriteTxnMarkersRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
                 is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
@@ -197,7 +252,10 @@ class Exchanges:
                         self._forget_groups(process)
                 accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
         shown = dict(states) if isinstance(request, ControlledShutdownRequest) else {}
-        self._arrivals[connection] = _Arrival(process, now, accepted, generation, is_current, shown)
+        markers = dict(self.markers.get(process, {})) if isinstance(request, WriteTxnMarkersRequest) else {}
+        self._arrivals[connection] = _Arrival(
+            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers)
+        )
 
     def responded(self, connection: int, request: Message, response: Message | None, now: float) -> ResponseSent | None:
         """Process a response of a process; return the observation for the invariants."""
@@ -212,6 +270,12 @@ class Exchanges:
                 self._took_part(process, connection, request, response, arrival.at, now)
             case DeleteGroupsRequest():
                 self._may_delete(request.groups)
+            case LeaveGroupRequest():
+                view = self.groups.get((process, request.group_id), GroupView())
+                gone = (each.member_id for each in response.members if each.error_code == NONE)
+                view.left.update(dict.fromkeys(each for each in gone if each in view.members))
+            case WriteTxnMarkersRequest():
+                self._marked(process, request, response)
         return ResponseSent(
             process[0],
             process,
@@ -222,7 +286,17 @@ class Exchanges:
             arrival.generation,
             arrival.is_current,
             arrival.states,
+            arrival.log_end,
+            arrival.left,
+            arrival.renewed,
+            arrival.markers,
         )
+
+    def _marked(self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse) -> None:
+        newest = self.markers.setdefault(process, {})
+        for partition, marker in accepted_markers(request, response):
+            key = marker.producer_id, partition
+            newest[key] = max(marker.coordinator_epoch, newest.get(key, -1))
 
     def _obeyed(self, process: Process, request: Any, response: Any, now: float) -> None:
         if response.error_code != NONE:
@@ -251,16 +325,26 @@ class Exchanges:
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now
+        if isinstance(request, JoinGroupRequest):
+            self.member_ids.setdefault(request.group_id, set()).add(response.member_id)
         codes = list(codes_of(response))
+        if GROUP_MAX_SIZE_REACHED in codes:
+            view.renewed_at.pop(request.member_id, None)  # it may be dropped
         if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)
             return
         if NONE not in codes:
             return
         view.since = view.since or now
-        if isinstance(request, JoinGroupRequest):
+        if not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation:
+            view.renewed_at[request.member_id] = arrived_at
+        if isinstance(request, SyncGroupRequest):
+            view.synced = max(view.synced, request.generation_id)
+        elif isinstance(request, JoinGroupRequest):
+            if response.generation_id == 1 or 0 <= view.generation < response.generation_id:
+                view.begun = response.generation_id
             if view.generation != response.generation_id:
-                view.generation, view.members = response.generation_id, ()
+                view.generation, view.members, view.left, view.renewed_at = response.generation_id, (), {}, {}
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000

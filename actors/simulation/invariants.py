@@ -7,6 +7,7 @@ A new invariant is a new row: `INVARIANTS` is the whole list, and the documentat
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,6 +31,7 @@ from actors.simulation.checker import (
     State,
     Ticked,
     TopicDeleted,
+    TopicWritten,
 )
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
@@ -49,22 +51,29 @@ from actors.simulation.replicas import HighWatermarkRaised, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
     acks_all_waits_for_the_high_watermark,
+    active_members_stay_in_the_group,
     brokers_leave_the_isr_before_they_stop,
     consumers_read_committed_records,
     deleted_topics_leave_no_logs,
     fetched_offsets_were_committed,
+    groups_answer_what_their_log_has,
     high_watermarks_are_in_the_logs_of_the_isr,
     high_watermarks_need_min_insync_replicas,
     lagging_replicas_leave_the_isr,
     leaders_are_elected_in_time,
     new_isr_members_have_the_committed_records,
+    new_partitions_have_live_isr_members,
+    only_the_active_controller_changes_topics,
     only_unassigned_replicas_are_deleted,
+    preferred_leaders_are_looked_for,
     silent_members_leave_the_group,
     stale_requests_are_refused,
 )
+from actors.simulation.simulated_cluster import UP
 from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.storage.log_directories import parse_name
+from actors.storage.log_manager import CLEAN_MARKER
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
@@ -195,6 +204,8 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
         known = sent_states.get(partition)
         if state.leader == LEADER_DURING_DELETE:
             sent_states.pop(partition, None)
+        elif partition not in law.states or state.leader_epoch > law.states[partition].leader_epoch:
+            continue  # it waited in the channel, and is about an earlier topic of that name
         elif known is None or news >= known:
             sent_states[partition] = news
         elif known[:2] == news[:2]:
@@ -461,6 +472,15 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
         yield from _differences(f"roles of node {node}", said, true)
 
 
+def _directories_in_use_have_no_clean_shutdown_marker(law: Checker, change: Ticked) -> Iterator[str]:
+    """Check that a broker that is killed now recovers the logs that it has opened."""
+    for machine in law.cluster.machines.values():
+        for name in machine.disks.names if machine.state == UP else ():
+            is_open = law.opened.get((machine.id, name)) == machine.starts
+            if is_open and Path(machine.disks.path(f"{name}/{CLEAN_MARKER}")).exists():
+                yield f"node {machine.id} has opened logs in {name}, which has a {CLEAN_MARKER}"
+
+
 def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     assigned: dict[int, set[TopicPartition]] = {}
     for tp, each in law.assigned.items():
@@ -573,6 +593,9 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
             continue
         nodes = [node for node in state.isr if node in up and linked(law, state.leader, node)]
         logs = {node: law.replicas.log(node, partition) or LogView() for node in nodes}
+        for node, log in logs.items():
+            if log.start < logs[state.leader].start:
+                yield f"{partition}: {node} has log start offset {log.start}, its leader {logs[state.leader].start}"
         first = max([law.deleted.get(partition, 0), *(log.start for log in logs.values())])
         disks = {node: law.cluster.machines[node].disks for node in nodes}
         held = {node: (logs[node].end, disks[node].records_of(str(partition), first)) for node in nodes}
@@ -691,6 +714,26 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "acks=all waits for the high watermark", "broker.md 3.6", ResponseSent, acks_all_waits_for_the_high_watermark
     ),
+    Invariant(
+        "new partitions have live ISR members",
+        "controller.md 3.1",
+        PartitionStateWritten,
+        new_partitions_have_live_isr_members,
+    ),
+    Invariant(
+        "only the active controller changes topics",
+        "controller.md 2.5, KAFKA-6082",
+        TopicWritten,
+        only_the_active_controller_changes_topics,
+    ),
+    Invariant("preferred leaders are looked for", "controller.md 7.6", Ticked, preferred_leaders_are_looked_for),
+    Invariant("groups answer what their log has", "broker.md 6.5", ResponseSent, groups_answer_what_their_log_has),
+    Invariant(
+        "directories in use have no clean shutdown marker",
+        "broker.md 5.4",
+        Ticked,
+        _directories_in_use_have_no_clean_shutdown_marker,
+    ),
     Invariant("deleted topics leave no logs", "controller.md 6.1", TopicDeleted, deleted_topics_leave_no_logs),
     Invariant(
         "only unassigned replicas are deleted",
@@ -706,6 +749,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", ResponseSent, stale_requests_are_refused),
     Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
+    Invariant("active members stay in the group", "broker.md 6.5", ResponseSent, active_members_stay_in_the_group),
     Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
     Invariant(
         "responses to idempotent producers agree", "broker.md 5.3, KIP-98", StreamBroken, responses_to_streams_agree

@@ -67,6 +67,9 @@ PATIENCE = 12.0
 STATIC = "3"
 """The number of the static member of each group."""
 
+READER = "2"
+"""The number of the member of each group that never commits: only its heartbeats keep it in the group."""
+
 NO_ANSWER = -1
 """The error code of a missing response."""
 
@@ -138,7 +141,7 @@ class Members:
         if number not in there.living:
             instance = instance_of(group) if number == STATIC else None
             there.has_static |= number == STATIC
-            there.living[number] = member = SimulatedMember(self, there, instance)
+            there.living[number] = member = SimulatedMember(self, there, instance, number != READER)
             member.find()
 
     def leave(self, group: str, number: str, silently: bool = False) -> None:
@@ -182,7 +185,9 @@ def _described(group: SimulatedGroup, response: Message | None) -> None:
 class SimulatedMember:
     """A simulated group member, which sends its next request after each response."""
 
-    def __init__(self, members: Members, group: SimulatedGroup, instance: str | None = None) -> None:
+    def __init__(
+        self, members: Members, group: SimulatedGroup, instance: str | None = None, commits: bool = True
+    ) -> None:
         self.id = NO_MEMBER
         self.generation = NO_GENERATION
         self.parts: tuple[int, ...] = ()
@@ -192,6 +197,7 @@ class SimulatedMember:
         self._members = members
         self._group = group
         self._instance = instance
+        self._commits = commits
         self._leader = NO_MEMBER
         self._over = False
 
@@ -263,7 +269,7 @@ class SimulatedMember:
     def _beaten(self, response: Any) -> None:
         if response is None or response.error_code != NONE:
             self._refused(NO_ANSWER if response is None else response.error_code)
-        elif self._members.committing and self.parts:
+        elif self._members.committing and self._commits and self.parts:
             self._commit()
         else:
             self._later(self._beat)

@@ -7,10 +7,10 @@ healthy for all of it (`actors.simulation.replicas`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from actors.simulation.exchanges import ResponseSent
+from actors.simulation.exchanges import ResponseSent, accepted_markers
 from actors.simulation.replicas import HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition
@@ -22,7 +22,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from messages.error_codes import NONE, REQUEST_TIMED_OUT
+from messages.error_codes import NONE, REQUEST_TIMED_OUT, UNKNOWN_MEMBER_ID
 from messages.group_requests import (
     HeartbeatRequest,
     OffsetCommitRequest,
@@ -35,10 +35,19 @@ from messages.requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from messages.transaction_requests import WriteTxnMarkersRequest
+from messages.vocabulary import Message
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
-    from actors.simulation.checker import Checker, PartitionStateWritten, RequestSent, Ticked, TopicDeleted
+    from actors.simulation.checker import (
+        Checker,
+        PartitionStateWritten,
+        RequestSent,
+        Ticked,
+        TopicDeleted,
+        TopicWritten,
+    )
 
 SLACK = 4.0
 """Seconds that a rule allows beyond its time: for writes to ZooKeeper, slow messages and the drift of clocks."""
@@ -76,14 +85,14 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 
 
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
-    """A replica that lacks what its leader had two lag times ago is not in the ISR.
+    """A replica that lacks what its leader had one and a half lag times ago is not in the ISR.
 
     Unless it has entered the ISR since: that needs the log up to the high watermark only, which an ISR below
     min.insync.replicas keeps back.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
-    long = 2 * lag + SLACK
+    long = 1.5 * lag + SLACK
     for partition, state in law.states.items():
         if len(state.isr) < 2 or state.leader not in cluster.machines or partition.topic in law.deleting:
             continue
@@ -170,6 +179,11 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
         if said.error_code != NONE:
             continue
         yield from _beyond_the_isr(law, change.node, said.partition, said.high_watermark)
+        if said.last_stable_offset > said.high_watermark:
+            yield (
+                f"{said.partition}: leader {change.node} has last stable offset {said.last_stable_offset}, beyond its"
+                f" high watermark {said.high_watermark}"
+            )
         limit = said.high_watermark if request.isolation_level == READ_UNCOMMITTED else said.last_stable_offset
         data = said.body.data if said.body.size else b""
         last = max((header.last_offset for _, header in whole_batches(data)), default=-1)
@@ -233,9 +247,7 @@ def deleted_topics_leave_no_logs(law: Checker, change: TopicDeleted) -> Iterator
     for partition, replicas in change.replicas.items():
         for replica in replicas:
             machine = law.cluster.machines.get(replica)
-            if machine is None or machine.disks.hurt or machine.disks.faults or law.power_failed:
-                continue
-            if str(partition) in machine.disks.logs():
+            if machine is not None and not law.power_failed and str(partition) in machine.disks.logs():
                 yield f"topic {change.topic} is deleted from ZooKeeper, and node {replica} has the log of {partition}"
 
 
@@ -276,6 +288,38 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
             yield f"{request.broker_id} may stop, and is in the ISR {state.isr} of {partition}"
 
 
+def new_partitions_have_live_isr_members(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+    """The ISR of a new partition has no broker that has long been dead."""
+    now, term = law.cluster.now, law.controlled_for()
+    for replica in change.after.isr if change.before is None else ():
+        dead = now - law.unregistered_at.get(replica, 0.0)
+        if replica not in law.registered and min(dead, term) > ELECTION:
+            yield f"{change.partition}: the ISR {change.after.isr} has {replica}, which is dead for {dead:.1f} s"
+
+
+def only_the_active_controller_changes_topics(law: Checker, change: TopicWritten) -> Iterator[str]:
+    """Of the brokers, only the active controller changes or deletes a topic's znode."""
+    links = (machine.link for machine in law.cluster.machines.values() if machine.link is not None)
+    node = next((node_of(link.host) for link in links if link.session_id == change.session), None)
+    if node is not None and change.session != law.epoch_session:
+        yield (
+            f"{change.topic}: node {node} wrote the topic in session {change.session:#x}; controller epoch {law.epoch}"
+            f" belongs to session {law.epoch_session:#x}"
+        )
+
+
+def preferred_leaders_are_looked_for(law: Checker, change: Ticked) -> Iterator[str]:
+    """A controller checks its leaders each `leader.imbalance.check.interval.seconds`."""
+    node, cluster = law.controller, law.cluster
+    if node not in cluster.machines or not cluster.machines[node].settings.auto_leader_rebalance_enable:
+        return
+    every = cluster.machines[node].settings.leader_imbalance_check_interval_seconds * 1.03 + ELECTION
+    last = law.balanced_at.get(node, 0.0)
+    since = min(law.controlled_for(), cluster.now - last, law.replicas.healthy_for(cluster, node))
+    if since > every and node in cluster.controllers():
+        yield f"controller {node} has not checked its leaders for {cluster.now - last:.1f} s"
+
+
 # ---------------------------------------------------------------------------------------------------- epochs
 
 
@@ -312,11 +356,20 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
                         f"node {change.node} answered {type(request).__name__} for {said.partition} with leader epoch"
                         f" {sent} after {known}"
                     )
+        case WriteTxnMarkersRequest():
+            for partition, marker in accepted_markers(request, response):
+                known, sent = change.markers.get((marker.producer_id, partition), -1), marker.coordinator_epoch
+                if 0 <= sent < known and not law.was_deleted_since(partition.topic, change.at):
+                    yield f"node {change.node} accepted a marker of {partition}, coordinator epoch {sent} after {known}"
         case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
-            if isinstance(request, OffsetCommitRequest):
-                accepts = any(each.error_code == NONE for each in response.partitions)
-            else:
-                accepts = response.error_code == NONE
+            accepts = _accepts(request, response)
+            known_ids = law.exchanges.member_ids.get(request.group_id, ())
+            is_named = bool(request.member_id) and not isinstance(request, HeartbeatRequest)  # it succeeds during loads
+            if accepts and is_named and request.member_id not in known_ids:
+                yield (
+                    f"node {change.node} accepted {type(request).__name__} of {request.group_id} from"
+                    f" {request.member_id!r}, which was never a member"
+                )
             if accepts and 0 <= request.generation_id < change.generation and not law.power_failed:
                 yield (
                     f"node {change.node} accepted {type(request).__name__} of {request.group_id} with generation"
@@ -324,7 +377,29 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
                 )
 
 
+def _accepts(request: Message, response: Any) -> bool:
+    """Whether a response to a request about a group has no error, or not for all partitions."""
+    if isinstance(request, OffsetCommitRequest):
+        return any(each.error_code == NONE for each in response.partitions)
+    return bool(response.error_code == NONE)
+
+
 # ---------------------------------------------------------------------------------------------------- groups
+
+
+def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A coordinator acknowledges a commit, and gives out an assignment, when its record is committed."""
+    request, partition = change.request, None
+    if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and _accepts(request, change.response):
+        partition = law.exchanges.group_partition(request.group_id)
+    log = None if partition is None else law.replicas.log(change.node, partition)
+    if log is None or partition is None or change.log_end < 0 or law.is_lossy(partition):
+        return
+    if log.high_watermark <= change.log_end:
+        yield (
+            f"node {change.node} accepted {type(request).__name__} of {request.group_id}, which arrived at log end"
+            f" {change.log_end} of {partition}; its high watermark is {log.high_watermark}"
+        )
 
 
 def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
@@ -335,6 +410,9 @@ def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterat
     view = law.exchanges.groups.get((change.process, request.group_id))
     if view is None or view.generation != request.generation_id:
         return
+    for member in change.left:
+        if member != request.member_id:
+            yield f"{member} has left {request.group_id}, and is in generation {view.generation}"
     for member in view.members:
         timeout = view.session_timeouts.get(member)
         if member == request.member_id or timeout is None or view.waiting.get(member):
@@ -346,6 +424,24 @@ def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterat
                 f"{member} is in generation {view.generation} of {request.group_id}, and silent for {silent:.1f} s;"
                 f" its session timeout is {timeout:g} s"
             )
+
+
+def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A member is not removed before its session timeout; a static member may be replaced."""
+    request = change.request
+    if not isinstance(request, HeartbeatRequest):
+        return
+    view = law.exchanges.groups.get((change.process, request.group_id))
+    if view is None or change.response.error_code != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
+        return
+    timeout = view.session_timeouts.get(request.member_id, 0.0)
+    if request.generation_id != view.generation or request.member_id in change.left:
+        return
+    if change.renewed < timeout * 0.97 - 1.0 and law.replicas.healthy_for(law.cluster, change.node) > timeout:
+        yield (
+            f"node {change.node} removed {request.member_id} from generation {view.generation} of {request.group_id},"
+            f" whose last request arrived {change.renewed:.1f} s ago; its session timeout is {timeout:g} s"
+        )
 
 
 def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterator[str]:

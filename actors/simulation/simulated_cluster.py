@@ -401,6 +401,11 @@ class Cluster:
         """Return whether a znode exists."""
         return path in self.zookeeper.nodes
 
+    def has_log_of(self, topic: str) -> bool:
+        """Whether any disk has a log of a topic, other than one that is being deleted."""
+        logs = (log.rpartition("-") for machine in self.machines.values() for log in machine.disks.logs())
+        return any(name == topic and number.isdecimal() for name, _, number in logs)
+
     def try_ask(self, question: Question[Any]) -> None:
         """Send a request to ZooKeeper as an admin tool does; errors are ignored."""
         with contextlib.suppress(AskFailed):

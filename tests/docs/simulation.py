@@ -14,6 +14,7 @@ FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "simulator.m
 
 WHEN = {
     "PartitionStateWritten": "a partition state is written",
+    "TopicWritten": "a topic's znode is changed or deleted",
     "TopicDeleted": "the controller deletes a topic's znode",
     "ControllerEpochWritten": "/controller_epoch is written",
     "RequestSent": "a controller's request is sent",

@@ -97,6 +97,41 @@ CASES: dict[str, tuple[str, str]] = {
         "deleted topics leave no logs",
         "2 create a 0,1\n4 slow 0 1 2 for 10\n5 delete a",
     ),
+    "assignments are given out before they are in the log": (
+        "groups answer what their log has",
+        "1 join g 0\n1 join g 1",
+    ),
+    "commits are answered before they are in the log": ("groups answer what their log has", "1 join g 0"),
+    "topics are deleted without the fence": (
+        "only the active controller changes topics",
+        "2 create a 0,1\n4 slow 0 1 1 for 20\n5 delete a\n6.5 fence",
+    ),
+    "automatic preferred election runs once": (
+        "preferred leaders are looked for",
+        "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1",
+    ),
+    "clean shutdown marker stays while logs are written": (
+        "directories in use have no clean shutdown marker",
+        "2 create a 0,1,2\n6 roll 0 for 3",
+    ),
+    "commit of an unknown member is accepted": (
+        "stale requests are refused",
+        "1 join g 0\n2 create a 0,1\n12 send-group commit-stranger a 0 g",
+    ),
+    "heartbeat does not reset the session time-out": ("active members stay in the group", "1 join g 0\n1 join g 2"),
+    "leaving member stays": ("silent members leave the group", "1 join g 0\n1 join g 1\n12 leave g 1"),
+    "log start offset does not reach followers": (
+        "logs of the ISR are identical",
+        "records yes\n2 create a 0,1,2\n6 burst a 0 20 100\n12 delete-records a 0",
+    ),
+    "markers of an older coordinator are taken": (
+        "stale requests are refused",
+        "records yes\n2 create x 0,1 0,1 0,1\n6 send-transactions mark-of-old-coordinator x 2 g0",
+    ),
+    "new partition's ISR has dead replicas": (
+        "new partitions have live ISR members",
+        "6 kill 2 for 28\n30 create a 0,2",
+    ),
     "controlled shutdown outlives the registration": ("controller context matches ZooKeeper", "6 roll 2 for 5"),
     DELETES.name: ("only unassigned replicas are deleted", "2 create a 0,1,2\n50 roll 2 for 5"),
     "controlled shutdown leaves followers in the ISR": (
