@@ -257,7 +257,7 @@ class Exchanges:
             *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers)
         )
 
-    def responded(self, connection: int, request: Message, response: Message | None, now: float) -> ResponseSent | None:
+    def responded(self, connection: int, request: Message, response: Any, now: float) -> ResponseSent | None:
         """Process a response of a process; return the observation for the invariants."""
         arrival = self._arrivals.pop(connection, None)
         if arrival is None or response is None:
