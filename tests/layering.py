@@ -95,7 +95,7 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator actors.core.transaction", others="attrs thespian"),
     "actors.gateway": Layer(
-        "messages messages.wire actors.runtime actors.gateway.request_faults",
+        "messages messages.wire actors.core actors.runtime actors.gateway.request_faults",
         others="thespian",
         touches="sockets threads files durations",
     ),

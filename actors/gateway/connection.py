@@ -7,6 +7,8 @@ Rule 2: an invalid or forbidden request is refused in its turn: earlier requests
         is closed.
 Rule 3: the socket is read only while its data is of use. Beyond the requests in progress, at most a buffer of usual
         size is read, or one large request that fits into the memory pool.
+Rule 4: `connection_states` defines when a request begins. `_beginning`, `_answering` and `_going_on` are no states of
+        the connection: each is set only within a call, or until the next turn of the loop.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from actors.core.illegal_transition import enter
+from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, ConnectionState, Hold
 from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.request_faults import (
     BLACKHOLE,
@@ -109,9 +113,9 @@ class Connection:
 
     __slots__ = (
         "__weakref__",
-        *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_decoding", "_draining"),
-        *("_exempt", "_gateway", "_going_on", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size"),
-        *("_steps", "_stream", "_taken", "_throttle", "_trusted", "_under_way", "_waits_for_memory"),
+        *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_exempt", "_gateway", "_going_on"),
+        *("_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size", "_state", "_steps", "_stream"),
+        *("_taken", "_trusted", "_under_way"),
         *("active_at", "address", "id", "listener"),
     )
 
@@ -137,7 +141,9 @@ class Connection:
         self._bytes_under_way = 0
         self._only_produce = True
         """Whether all requests in progress are Produce requests."""
-        self._decoding = False
+        self._state = READY
+        self._holds: dict[Hold, asyncio.TimerHandle | None] = {}
+        """Why no request begins now (`connection_states`), with the timer that ends it."""
         self._answering = False
         """Whether responses are being encoded: they are then sent together."""
         self._beginning = False
@@ -153,12 +159,9 @@ class Connection:
         self._parts: list[Part] = []
         """Parts that precede the next response."""
         self._refusal = ""
-        """The reason to close the connection once the requests in progress are answered (rule 2); "" if none."""
+        """In state REFUSING, the reason to close once the requests in progress are answered (rule 2)."""
         self._taken = 0
         """Bytes that this connection has taken from the memory pool."""
-        self._waits_for_memory = False
-        self._throttle: asyncio.TimerHandle | None = None
-        self._draining = False
         self._stream = Stream(connected, self, settings.socket_request_max_bytes)
         gateway.opened(self)
 
@@ -175,8 +178,8 @@ class Connection:
             self._gateway.disk_failed(disk_error)
         for steps in list(self._steps.values()):
             steps.close()
-        if self._throttle is not None:
-            self._throttle.cancel()
+        for timer in filter(None, self._holds.values()):
+            timer.cancel()
         self._gateway.closed(self)
         self._give_memory_back()
 
@@ -187,13 +190,12 @@ class Connection:
 
     def pause_writing(self) -> None:
         """Stop beginning requests: the client does not read its responses."""
-        self._draining = True
+        self._holds[Hold.DRAINING] = None
         self._regulate()
 
     def resume_writing(self) -> None:
         """Begin requests again: the client has read its responses."""
-        self._draining = False
-        self._go_on()
+        self._release(Hold.DRAINING)
 
     def pace(self) -> None:
         """Adapt to the gateway's pause or resume."""
@@ -230,9 +232,7 @@ class Connection:
 
     def _is_free(self) -> bool:
         """Return whether the next request may begin (rule 1)."""
-        if self._draining or self._decoding or self._refusal or self._throttle is not None or self._stream.is_closing:
-            return False
-        if self._gateway.paused:
+        if self._state is not READY or self._holds or self._gateway.paused or self._stream.is_closing:
             return False
         if not self._under_way:
             return True
@@ -250,15 +250,18 @@ class Connection:
     def _receive_more(self) -> None:
         """Check whether to receive the rest of an incomplete request (rules 3 and 4 of `limits`)."""
         begun = self._stream.frames.begun()
-        if begun is None or self._taken or self._waits_for_memory:
+        if begun is None or self._taken:
             return
         size, head = begun
         if len(head) >= 2 and not self._is_too_large(size, int.from_bytes(head[:2], "big")):
-            self._waits_for_memory = not self._gateway.memory.take(size, self._memory_is_there)
-            self._taken = 0 if self._waits_for_memory else size
+            if self._gateway.memory.take(size, partial(self._release, Hold.MEMORY)):
+                self._taken = size
+            else:
+                self._holds[Hold.MEMORY] = None
 
-    def _memory_is_there(self) -> None:
-        self._waits_for_memory = False
+    def _release(self, hold: Hold) -> None:
+        """End a hold, and begin requests again."""
+        self._holds.pop(hold, None)
         self._go_on()
 
     def _give_memory_back(self) -> None:
@@ -280,18 +283,17 @@ class Connection:
 
     def _throttle_if_due(self) -> None:
         """Begin no request while the connection has used up its allowance."""
-        loop = asyncio.get_running_loop()
-        delay = self._allowance.delay(loop.time())
-        if delay and self._throttle is None:
-            self._throttle = loop.call_later(delay, self._unthrottle)
+        delay = self._allowance.delay(asyncio.get_running_loop().time())
+        if delay:
+            self._mute(delay)
 
     def _mute(self, seconds: float) -> None:
         """Begin no request for this time, as a broker does with a client over its quota (KIP-219)."""
-        if self._throttle is None:
-            self._throttle = asyncio.get_running_loop().call_later(seconds, self._unthrottle)
+        if Hold.THROTTLED not in self._holds:
+            self._holds[Hold.THROTTLED] = asyncio.get_running_loop().call_later(seconds, self._unthrottle)
 
     def _unthrottle(self) -> None:
-        self._throttle = None
+        self._holds.pop(Hold.THROTTLED, None)
         self._throttle_if_due()  # more was used meanwhile
         self._go_on()
 
@@ -300,11 +302,14 @@ class Connection:
         exempt = key in self._exempt
         if not exempt and self._is_too_large(size, key):
             return
-        self._decoding = True
+        self._enter(DECODING)
         self._size = size
         if not exempt:
             self._charge(size)
         self._work(decoding_request(frame), self._check, self._refuse_in_turn)
+
+    def _enter(self, state: ConnectionState) -> None:
+        self._state = enter(self._peer, self._state, state, PREVIOUS)
 
     def _work(self, steps: LongSteps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
         """Run the steps and call `then` with their result, or `refuse` with the error text."""
@@ -341,7 +346,7 @@ class Connection:
         """Pass on a decoded request, refuse it, or inject a fault into it."""
         if self._taken:
             self._give_memory_back()
-        self._decoding = False
+        self._enter(READY)
         header, parts, request = read
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
@@ -458,7 +463,7 @@ class Connection:
         if pieces:
             self._gateway.active(self)
             self._stream.write(pieces, more=bool(under_way))
-        if self._refusal:
+        if self._state is REFUSING:
             self._refuse_in_turn(self._refusal)
         if not self._under_way:
             self._go_on()
@@ -468,6 +473,7 @@ class Connection:
 
     def _refuse_in_turn(self, reason: str) -> None:
         """Refuse once no request is in progress (rule 2)."""
+        self._enter(REFUSING)
         self._refusal = reason
         if not self._under_way:
             self.refuse(reason)
@@ -499,11 +505,10 @@ class Connection:
             return
         frames = self._stream.frames
         whole = frames.next_key() is not None
-        held = self._waits_for_memory or self._gateway.paused
-        if held or self._draining or self._refusal or self._throttle is not None:
+        if self._holds or self._gateway.paused or self._state is REFUSING:
             useful = False
         elif frames.is_large:
-            useful = not (whole or self._decoding) and (not self._under_way or self._takes_more())
+            useful = not (whole or self._state is DECODING) and (not self._under_way or self._takes_more())
         else:
             useful = frames.held < READ_AHEAD or not (whole or frames.is_refused)
         (self._stream.resume_reading if useful else self._stream.pause_reading)()

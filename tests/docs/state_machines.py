@@ -10,6 +10,7 @@ from actors.core.controller import partition_state_machine, replica_state_machin
 from actors.core.controller.states import Table
 from actors.core.coordinator import group_states
 from actors.core.transaction import transaction_states
+from actors.gateway import connection_states
 from actors.node import node_states
 from messages.error_names import NAMES
 
@@ -58,6 +59,14 @@ a controlled shutdown. While such a request is pending, all other events wait fo
 ```mermaid
 stateDiagram-v2"""
 
+CONNECTIONS = """\
+## Client connections
+
+The table is in `actors/gateway/connection_states.py`. The next request of a connection begins in
+state Ready, if nothing holds it. A hold lasts as long as:
+
+"""
+
 
 def document() -> str:
     """The whole file."""
@@ -69,6 +78,7 @@ def document() -> str:
             *_requests(GROUPS, "request", group_states.PREVIOUS, group_states.TABLES),
             *_requests(TRANSACTIONS, "request", transaction_states.PREVIOUS, transaction_states.TABLES),
             *_requests(NODES, "event", node_states.PREVIOUS, {e.__name__: t for e, t in node_states.TABLES.items()}),
+            *_connections(),
         ]
     )
 
@@ -87,6 +97,15 @@ def _section(title: str, table: Table) -> Iterator[str]:
         previous_names = ", ".join(previous.value for previous in row.previous)
         yield f"| {row.target.value} | {previous_names} | {row.action} | {row.requests} |"
     yield ""
+
+
+def _connections() -> Iterator[str]:
+    yield CONNECTIONS + "\n".join(f"- {hold.value};" for hold in connection_states.Hold)[:-1] + ".\n"
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    for state, previous in connection_states.PREVIOUS.items():
+        yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
+    yield "```\n"
 
 
 def _requests(

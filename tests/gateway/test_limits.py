@@ -14,6 +14,7 @@ import pytest
 
 from actors.gateway import listener as listening
 from actors.gateway.connection import Connection
+from actors.gateway.connection_states import Hold
 from actors.gateway.limits import (
     MAX_LOG_FILES,
     RESERVED_FILES,
@@ -312,11 +313,11 @@ def test_half_sent_requests_do_not_take_all_memory() -> None:
         clients = [await Client.of(gateway) for _ in range(peers)]
         for client in clients:
             client.writer.write(begun)
-        await eventually(lambda: sum(c._waits_for_memory for c in gateway._connections.values()) == peers - 1)
+        await eventually(lambda: sum(Hold.MEMORY in c._holds for c in gateway._connections.values()) == peers - 1)
         await eventually(lambda: held(gateway) > size - 200)
         assert held(gateway) < pool + peers * (256 << 10), "what one read of the socket brings is there before we know"
         clients[0].writer.transport.abort()
-        await eventually(lambda: sum(c._waits_for_memory for c in gateway._connections.values()) == peers - 2)
+        await eventually(lambda: sum(Hold.MEMORY in c._holds for c in gateway._connections.values()) == peers - 2)
 
     run_with_gateway(scenario, queued_max_request_bytes=pool)
 
@@ -365,8 +366,8 @@ def test_a_client_beyond_its_rate_is_read_later() -> None:
         greedy, modest = await Client.of(gateway), await Client.of(gateway)
         for _ in range(2):
             greedy.writer.write(encode_request(ApiVersionsRequest(3, "t" * 30_000, "1"), 1, "x"))
-        await eventually(lambda: any(c._throttle for c in gateway._connections.values()))
-        (throttled,) = [c for c in gateway._connections.values() if c._throttle is not None]
+        await eventually(lambda: any(Hold.THROTTLED in c._holds for c in gateway._connections.values()))
+        (throttled,) = [c for c in gateway._connections.values() if Hold.THROTTLED in c._holds]
         assert len(seen) == 1
         await modest.ask()
         assert len(seen) == 2, "only the other one's"

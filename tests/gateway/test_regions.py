@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from actors.gateway.connection_states import Hold
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
 from actors.storage.log_manager import LogManager
@@ -135,7 +136,7 @@ def test_a_region_that_shrinks_while_it_is_sent_closes_the_connection(path: str)
         client = await asked(gateway, base, handler, seen)
         base.inject(gateway.address, ClientResponse(seen[0].connection, 1, response(body)))
         [connection] = gateway._connections.values()
-        await eventually(lambda: connection._draining)
+        await eventually(lambda: Hold.DRAINING in connection._holds)
         os.truncate(Path(path, f"{0:020d}.log"), 1_000)
         assert len(await client.reader.read()) < body.size
         assert not gateway._connections

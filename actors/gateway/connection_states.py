@@ -1,0 +1,39 @@
+"""The states of a client connection, and what holds its next request.
+
+Rule 1: A state is entered only from the states that `PREVIOUS` contains. The stream knows whether it is closed.
+Rule 2: A request begins in state READY, while there is no hold. With a hold, or in state REFUSING, the socket is not
+        read.
+
+Kafka: `KafkaChannel.ChannelMuteState`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+
+class ConnectionState(enum.Enum):
+    """The state of a connection that is not closed."""
+
+    READY = "Ready"
+    DECODING = "Decoding"
+    REFUSING = "Refusing"
+
+
+READY, DECODING, REFUSING = ConnectionState
+
+PREVIOUS: Mapping[ConnectionState, tuple[ConnectionState, ...]] = {
+    READY: (DECODING,),
+    DECODING: (READY,),
+    REFUSING: tuple(ConnectionState),
+}
+"""State -> states from which it can be entered."""
+
+
+class Hold(enum.Enum):
+    """A reason to begin no request now; the value is its description for the documentation."""
+
+    THROTTLED = "the client has used up its quota (KIP-219), or its allowance in the trace"
+    DRAINING = "the client does not read its responses"
+    MEMORY = "a large request waits for memory"
