@@ -21,7 +21,7 @@ class EndpointRead(msgspec.Struct):
 
 
 class TransmitRead(msgspec.Struct):
-    """Decoded from a recorded Transmit: everything except the fields of its Kafka request."""
+    """Decoded from a recorded Transmit: the channel, the request header, and the Kafka request as raw JSON."""
 
     channel: str
     correlation_id: int
@@ -39,7 +39,7 @@ class ReturnRead(msgspec.Struct):
 
 
 class RequestRead(msgspec.Struct):
-    """Decoded from a recorded ClientRequest: everything except the fields of its Kafka request."""
+    """Decoded from a recorded ClientRequest: the connection, the request header, and the Kafka request as raw JSON."""
 
     connection: int
     correlation_id: int
