@@ -7,7 +7,7 @@ an actor that handles it. `wire/bindings.py` maps the fields whose names differ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
@@ -171,7 +171,7 @@ active controller handles requests to CONTROLLER.
 """
 
 
-Refusal: TypeAlias = Callable[[Any, int], Message]
+Refusal: TypeAlias = Callable[[AnyMessage, int], Message]
 """Function (request, error code) -> the response that rejects the whole request."""
 
 
@@ -228,17 +228,17 @@ def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple
     return tuple([PartitionError(state.partition, code) for state in request.partition_states])
 
 
-def _partitions_with(response: Callable[..., Message], entry: Callable[[TopicPartition, int], Any]) -> Refusal:
+def _partitions_with(response: type[AnyMessage], entry: Callable[[TopicPartition, int], object]) -> Refusal:
     """Return a function that rejects each partition of a request."""
     return lambda request, code: response(tuple([entry(each.partition, code) for each in request.partitions]))
 
 
-def _topics_with(response: Callable[..., Message], entry: Callable[[str, int], Any]) -> Refusal:
+def _topics_with(response: type[AnyMessage], entry: Callable[[str, int], object]) -> Refusal:
     """Return a function that rejects each topic of a request."""
     return lambda request, code: response(tuple([entry(topic.name, code) for topic in request.topics]))
 
 
-def _resources_with(response: Callable[..., Message], entry: Callable[[int, None, int, str], Any]) -> Refusal:
+def _resources_with(response: type[AnyMessage], entry: Callable[[int, None, int, str], object]) -> Refusal:
     """Return a function that rejects each resource of a request."""
     return lambda request, code: response(
         tuple([entry(code, None, each.resource_type, each.resource_name) for each in request.resources])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from messages.vocabulary import Message
 
 
@@ -16,5 +14,5 @@ class Encoded(Message):
     """
 
     __slots__ = ("_encoded", "_encoded_version")
-    _encoded: Any
+    _encoded: object
     _encoded_version: int

@@ -10,7 +10,7 @@ Rule 3: its fields have concrete types, because `messages.trace` encodes and dec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
 import attrs
 
@@ -27,6 +27,8 @@ class Message:
     """
 
     __slots__ = ()
+    __attrs_attrs__: ClassVar[tuple[object, ...]]
+    """The fields; `attrs.fields` requires it."""
 
 
 AnyMessage: TypeAlias = Any
@@ -64,7 +66,7 @@ def _equal(value: Any, other: object) -> Any:
 
 
 def _hashed(value: Any) -> int:
-    return _comparable(type(value)).__hash__(value)  # type: ignore[no-any-return]
+    return _comparable(type(value)).__hash__(value)
 
 
 def _comparable(kind: Any) -> Any:

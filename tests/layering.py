@@ -518,12 +518,12 @@ def context_writes(source: str, owned: Collection[str]) -> set[int]:
 
 
 def vague_flows(source: str) -> list[str]:
-    """List the flows with `Any` in their signature."""
+    """List the flows with `Any` or `AnyTable` in their signature."""
     return [
         node.name
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.FunctionDef) and node.returns is not None
         if ast.unparse(node.returns).startswith("Flow[")
-        if "Any" in {each.id for each in ast.walk(node.args) if isinstance(each, ast.Name)}
-        or "Any" in {each.id for each in ast.walk(node.returns) if isinstance(each, ast.Name)}
+        if {"Any", "AnyTable"}
+        & {each.id for part in (node.args, node.returns) for each in ast.walk(part) if isinstance(each, ast.Name)}
     ]

@@ -356,8 +356,7 @@ class ControllerFacts:
 
 def _about(event: Event) -> str:
     """Return the topic, partition or broker of an event as text."""
-    kind: type[attrs.AttrsInstance] = type(event)  # type: ignore[assignment]
-    names = sorted(field.name for field in attrs.fields(kind) if field.name != "generation")
+    names = sorted(field.name for field in attrs.fields(type(event)) if field.name != "generation")
     values = [value for name in names if type(value := getattr(event, name)) in (int, str)]
     return " ".join(map(str, sorted(values, key=lambda value: type(value) is int)))  # a topic, then its partition
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 
@@ -38,7 +37,7 @@ from messages.node import NodeFailed, NodeFaultInjected, StopNode
 from messages.partition import ChangeIsr, Configure
 from messages.store import CONNECTED, NODE_DELETED, SessionState, WatchEvent
 from messages.trace.schema import OUTSIDE, TraceRecord
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper.brokers import BrokerRegistered, RegistrationRefused
 
 PARTITION = "PartitionActor"
@@ -174,7 +173,7 @@ class NodeFacts:
             self._emit(ErrorAnswered(place, api, code, subject, times, client, group, batch))
 
 
-def _error_codes(value: Any, subject: str) -> Iterator[tuple[int, str]]:
+def _error_codes(value: AnyMessage, subject: str) -> Iterator[tuple[int, str]]:
     """Yield all error codes in a response, each with the topic or partition that it concerns ("" if unknown).
 
     The field names are those that all responses share: `error_code`, `partition`, `topic`, `name`.

@@ -9,7 +9,6 @@ Rule 2: the next sequence number of a producer in a partition follows the batche
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from messages.cluster import TopicPartition
 from messages.data_requests import ProduceRequest
@@ -19,6 +18,7 @@ from messages.records import NO_PRODUCER_ID
 from messages.trace.codec import decode
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.schema import OUTSIDE, TraceRecord
+from messages.vocabulary import AnyMessage
 
 REQUESTS = frozenset(("ClientRequest", "ClientRequests"))
 RESPONSES = frozenset(("ClientResponse", "ClientResponses"))
@@ -71,7 +71,7 @@ class OpenClientRequests:
         if record is None:
             return None
         try:
-            message: Any = decode(record.type, record.payload)
+            message: AnyMessage = decode(record.type, record.payload)
         except (BadPayload, UnknownType):
             return None
         together = message.requests if isinstance(message, ClientRequests) else (message,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded
@@ -44,6 +44,7 @@ from messages.trace.forms import Boxed
 from messages.trace.schema import NO_PAYLOAD, Payload
 from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest
 from messages.transactions import AddToTransaction, PartitionsMarked, SendMarkers
+from messages.vocabulary import AnyMessage
 from messages.zookeeper.brokers import Brokers
 from messages.zookeeper.controller import Elected
 from messages.zookeeper.partition_states import (
@@ -143,7 +144,7 @@ def _stopped(state: StopReplicaPartitionState) -> PartitionValues:
     return PartitionValues(topic, partition, None, state.leader_epoch)
 
 
-_VALUES_OF_STATE: dict[type, Callable[[Any], PartitionValues]] = {
+_VALUES_OF_STATE: dict[type, Callable[[AnyMessage], PartitionValues]] = {
     LeaderAndIsrPartitionState: _led,
     UpdateMetadataPartitionState: _cached,
     StopReplicaPartitionState: _stopped,

@@ -11,7 +11,7 @@ Rule 4: the last record of a run marks the end, with the reason and the number o
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -43,6 +43,8 @@ REASONS = (STOPPED, DISK_FULL, GIVEN_UP, DUMPED)
 a flight recorder was dumped, and the node continues.
 """
 
+Json: TypeAlias = Any  # type: ignore[explicit-any]
+"""A value of JSON: text, a number, a boolean, None, or a list or dict of those."""
 Payload = msgspec.Raw
 """A message in JSON, as a record stores it; equal if the bytes are equal."""
 NO_PAYLOAD = Payload(b"null")
@@ -69,7 +71,7 @@ class Header(msgspec.Struct, frozen=True):
     segment: int
     node: int
     roles: tuple[str, ...]
-    settings: dict[str, Any]
+    settings: dict[str, Json]
     code_version: str
     started_ms: int
     clock_offset: float
@@ -99,8 +101,8 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     port: str
     method: str
-    args: tuple[Any, ...]
-    result: Any
+    args: tuple[Json, ...]
+    result: Json
     error: str
 
 
@@ -191,7 +193,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     digest: str
 
 
-def masked(settings: object) -> dict[str, Any]:
+def masked(settings: object) -> dict[str, Json]:
     """Return settings (an attrs value or a mapping) as plain values; values of secret settings are replaced by MASK."""
-    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    plain: dict[str, Json] = msgspec.to_builtins(settings)
     return {name: MASK if value and _SECRET.search(name) else value for name, value in plain.items()}

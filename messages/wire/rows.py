@@ -61,7 +61,7 @@ def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
 def kept_version(part: Any) -> int | None:
     """Return the version of a part's cached rows; None if it has no rows."""
     try:
-        return _kept_version(part)  # type: ignore[no-any-return]
+        return _kept_version(part)
     except AttributeError:
         return None
 

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from actors.core.refusal import Refused
 from actors.core.topic.replica_assignment import Racks, assign
 from messages.cluster import ReplicaAssignment, TopicPartition
 
+T = TypeVar("T")
+
+Json: TypeAlias = Any  # type: ignore[explicit-any]
+"""A value of JSON."""
 Replicas = tuple[int, ...]
 Plan = Mapping[TopicPartition, Replicas]
 Assignments = Mapping[TopicPartition, ReplicaAssignment]
@@ -98,7 +102,7 @@ def parse_brokers(text: str) -> list[int]:
     return ids
 
 
-def _planned(row: Any) -> tuple[TopicPartition, Replicas]:
+def _planned(row: Json) -> tuple[TopicPartition, Replicas]:
     tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
     replicas = _member(row, "replicas", list)
     if not all(type(each) is int for each in replicas):
@@ -113,7 +117,7 @@ def _planned(row: Any) -> tuple[TopicPartition, Replicas]:
     return tp, tuple(replicas)
 
 
-def _document(text: str) -> dict[str, Any]:
+def _document(text: str) -> dict[str, Json]:
     """Return the JSON object in a text, if it has the supported version."""
     try:
         document = json.loads(text)
@@ -127,23 +131,23 @@ def _document(text: str) -> dict[str, Any]:
     return document
 
 
-def _list(document: dict[str, Any], name: str, missing: str) -> list[Any]:
+def _list(document: dict[str, Json], name: str, missing: str) -> list[Json]:
     found = document.get(name, [])
     if type(found) is not list:
         raise Refused(missing)
     return found
 
 
-def _member(row: Any, name: str, kind: type) -> Any:
+def _member(row: Json, name: str, kind: type) -> Json:
     value = row.get(name) if type(row) is dict else None
     if type(value) is not kind:
         raise Refused(f"{json.dumps(row)} has no valid field '{name}'")
     return value
 
 
-def _twice(values: Iterable[Any]) -> list[Any]:
+def _twice(values: Iterable[T]) -> list[T]:
     """Return the duplicates among these values, each once."""
-    seen: dict[Any, int] = {}
+    seen: dict[T, int] = {}
     for value in values:
         seen[value] = seen.get(value, 0) + 1
     return [value for value, times in seen.items() if times > 1]

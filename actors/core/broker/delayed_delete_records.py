@@ -9,10 +9,10 @@ Kafka: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_effects import Send
+from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replica_log import ReplicaLog
 from messages.cluster import TopicPartition
 from messages.data_requests import DeletedRecords
@@ -26,7 +26,7 @@ HIGH_WATERMARK = -1
 class DelayedDeleteRecords(NamedTuple):
     """A DeleteRecords request that waits: its sender, and its deadline in seconds of the node's clock."""
 
-    sender: Any
+    sender: Address
     request: TrimLog
     deadline: float
 
@@ -52,6 +52,6 @@ def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int
     return REQUEST_TIMED_OUT if deadline <= now else None
 
 
-def deleted(partition: TopicPartition, sender: Any, request: TrimLog, error_code: int, low: int = -1) -> Send:
+def deleted(partition: TopicPartition, sender: Address, request: TrimLog, error_code: int, low: int = -1) -> Send:
     """Return the response to a DeleteRecords request."""
     return Send(sender, LogTrimmed(request.request, request.index, DeletedRecords(partition, error_code, low)))

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any
 
 import attrs
 
@@ -49,6 +48,7 @@ from messages.data_requests import CONSUMER, NO_REPLICA, READ_COMMITTED, Fetched
 from messages.error_codes import NONE
 from messages.partition import LogState, ReadLog
 from messages.records import EMPTY
+from messages.vocabulary import changed
 
 
 @attrs.frozen
@@ -177,8 +177,7 @@ class Fetches:
         if place is not None:
             place.known_at = now
             if result.body.size > fetch.request.max_bytes - fetch.found and fetch.found:
-                whole: Any = result
-                result = attrs.evolve(whole, body=EMPTY)
+                result = changed(result, body=EMPTY)
             fetch.results[partition] = result
             fetch.found += result.body.size
             session.unread.pop(partition, None)

@@ -13,13 +13,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
-
-import attrs
 
 from actors.core.broker.delayed_delete_records import DelayedDeleteRecords, deleted, deletion_verdict, low_watermark
 from actors.core.broker.leader import CompleteProduce, Leader, ToDo, WriteIsr
-from actors.core.broker.partition_effects import CallAdapter, Effect, Effects, Send, StorageError, WakeAt, send
+from actors.core.broker.partition_effects import Address, CallAdapter, Effect, Effects, Send, StorageError, WakeAt, send
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import ReplicaRole, health_flags
 from actors.core.broker.state_changes import changing_isr
@@ -38,10 +35,11 @@ from messages.partition import (
     batches_appended,
 )
 from messages.probes import probe
+from messages.vocabulary import changed
 
 log = logging.getLogger("kafka.cluster.Partition")
 
-Verifying = TransactionVerification[tuple[Any, AppendBatch]]
+Verifying = TransactionVerification[tuple[Address, AppendBatch]]
 
 _NO_ROLE = ReplicaRole(TopicPartition("", -1), -1)
 _DEFAULTS = LogSettings()
@@ -61,7 +59,7 @@ class HostedReplica:
     )
 
     def __init__(self) -> None:
-        self.address: Any = None
+        self.address: Address = None
         """The address of the partition's actor, for replies."""
         self.role = _NO_ROLE
         self.settings = _DEFAULTS
@@ -71,12 +69,12 @@ class HostedReplica:
         self.delayed_deletes: tuple[DelayedDeleteRecords, ...] = ()
         self.verification: Verifying | None = None
         """The transactions of producers while this replica leads; None before the first transaction."""
-        self.manager: Any = None
-        self.isr_keeper: Any = None
-        self.verifier: Any = None
+        self.manager: Address = None
+        self.isr_keeper: Address = None
+        self.verifier: Address = None
         self.health_flags: tuple[str, ...] = ()
         """The health flags last sent to the replica manager."""
-        self.reader: tuple[Any, LogState, LogState] | None = None
+        self.reader: tuple[Address, LogState, LogState] | None = None
         """The last reader of the log, its state at that read, and the changes sent since (rule 2)."""
         self.isr_writes = 0
         """ISR writes without an outcome, those of earlier leaderships included."""
@@ -222,6 +220,6 @@ def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
         for release in of_sender:
             _, request, index, result = release.token
             if release.error_code != result.error_code:
-                result = attrs.evolve(result, error_code=release.error_code)
+                result = changed(result, error_code=release.error_code)
             done.append(BatchAppended(request, index, result))
         yield send((sender, batches_appended(tuple(done))))

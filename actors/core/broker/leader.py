@@ -28,12 +28,12 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TypeAlias
 
 import attrs
 
 from actors.core.broker.replica_log import ReplicaLog
-from messages.data_requests import ACKS_ALL, NO_REPLICA
+from messages.data_requests import ACKS_ALL, NO_REPLICA, ProducedPartition
 from messages.error_codes import (
     NONE,
     NOT_ENOUGH_REPLICAS,
@@ -64,6 +64,10 @@ class Follower:
     fetched_at: float = NEVER
 
 
+Token: TypeAlias = tuple[object, int, int, ProducedPartition]
+"""A produce request that waits: its sender, its number, the index of the partition, and the result of the append."""
+
+
 @attrs.frozen
 class DelayedProduce:
     """A produce request with acks=all, which completes when the high watermark reaches `offset`.
@@ -71,7 +75,7 @@ class DelayedProduce:
     `token` identifies the request.
     """
 
-    token: Any
+    token: Token
     offset: int
     deadline: float
 
@@ -80,7 +84,7 @@ class DelayedProduce:
 class CompleteProduce:
     """An instruction to complete a delayed produce request with this result."""
 
-    token: Any
+    token: Token
     error_code: int
 
 
@@ -278,7 +282,7 @@ class Leader:
         self.log.end = log_end_offset
         self._advance(now)
 
-    def wait(self, token: Any, offset: int, deadline: float) -> None:
+    def wait(self, token: Token, offset: int, deadline: float) -> None:
         """Release an acks=all produce when its end `offset` is committed, now or later (rule 6)."""
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 from actors.core.broker.delayed_delete_records import HIGH_WATERMARK, DelayedDeleteRecords, delete_verdict, deleted
 from actors.core.broker.hosted_replica import HostedReplica
@@ -29,7 +28,7 @@ from actors.core.broker.partition_appends import (
     forget_transactions,
     transaction_verified,
 )
-from actors.core.broker.partition_effects import Effects, RenameDeletedLog, Send, StorageError
+from actors.core.broker.partition_effects import Address, Effects, RenameDeletedLog, Result, Send, StorageError
 from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.replica_role import (
@@ -69,7 +68,7 @@ from messages.partition import (
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transactions import TransactionVerified
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
 
@@ -82,7 +81,7 @@ class Partition(HostedReplica):
 
     __slots__ = ()
 
-    def handle(self, event: object, sender: Any, now: float) -> Effects[Message | None]:
+    def handle(self, event: object, sender: Address, now: float) -> Effects[Message | None]:
         """Yield the effects of an event, and return the reply to an order of the replica manager (rule 1).
 
         Raises:
@@ -90,7 +89,7 @@ class Partition(HostedReplica):
         """
         return _HANDLERS[event.__class__](self, event, sender, now)
 
-    def _configure(self, message: Configure, sender: Any, now: float) -> Effects[None]:
+    def _configure(self, message: Configure, sender: Address, now: float) -> Effects[None]:
         """Apply the topic's changed configuration to all later operations."""
         self.settings = message.settings
         if self.log.path:
@@ -100,10 +99,10 @@ class Partition(HostedReplica):
             yield from self.carry_out(self.leader, now)
             yield from self.changed_health()
 
-    def _become_leader(self, order: BecomeLeader, sender: Any, now: float) -> Effects[RoleTaken]:
+    def _become_leader(self, order: BecomeLeader, sender: Address, now: float) -> Effects[RoleTaken]:
         return self._take_role(order, make_leader, now)
 
-    def _become_follower(self, order: BecomeFollower, sender: Any, now: float) -> Effects[RoleTaken]:
+    def _become_follower(self, order: BecomeFollower, sender: Address, now: float) -> Effects[RoleTaken]:
         return self._take_role(order, make_follower if order.leader_alive else _await_leader, now)
 
     def _take_role(
@@ -173,7 +172,7 @@ class Partition(HostedReplica):
             yield deleted(self.role.partition, sender, request, NOT_LEADER_OR_FOLLOWER)
         yield from self.log_moved()
 
-    def _stop(self, order: StopPartition, sender: Any, now: float) -> Effects[PartitionStopped]:
+    def _stop(self, order: StopPartition, sender: Address, now: float) -> Effects[PartitionStopped]:
         error_code = stop_verdict(self.role, order.leader_epoch)
         if error_code != NONE:
             return PartitionStopped(error_code, leader_epoch=self.role.leader_epoch)
@@ -197,7 +196,7 @@ class Partition(HostedReplica):
             return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.failure)
         return PartitionStopped(NONE, renamed, writes_isr=writes_isr)
 
-    def _delete_records(self, message: TrimLog, sender: Any, now: float) -> Effects[None]:
+    def _delete_records(self, message: TrimLog, sender: Address, now: float) -> Effects[None]:
         """Raise the log start offset; respond when all replicas have followed (broker.md 9.7 row 95)."""
         log, leader = self.log, self.leader
         offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
@@ -214,7 +213,7 @@ class Partition(HostedReplica):
         self.delayed_deletes += (DelayedDeleteRecords(sender, message, now + message.timeout),)
         yield from self.complete_deletes(leader, now)
 
-    def _expire_log(self, message: ExpireLog, sender: Any, now: float) -> Effects[None]:
+    def _expire_log(self, message: ExpireLog, sender: Address, now: float) -> Effects[None]:
         """Delete old segments, on a follower too (broker.md 5.5)."""
         if self.log.path:
             try:
@@ -223,7 +222,7 @@ class Partition(HostedReplica):
             except StorageError as error:
                 yield from self.log_failed(error)
 
-    def _replicate(self, message: Replicate, sender: Any, now: float) -> Effects[None]:
+    def _replicate(self, message: Replicate, sender: Address, now: float) -> Effects[None]:
         """Append the leader's records, and take over its high watermark (broker.md 4.5)."""
         log, error_code = self.log, self._fenced(message.leader_epoch)
         if error_code == NONE and message.body.size and message.fetch_offset != log.end:
@@ -237,7 +236,7 @@ class Partition(HostedReplica):
             yield from log.note_high_watermark()
         yield from self._replicated(sender, message.leader_epoch, error_code)
 
-    def _reconcile(self, message: TruncateToEpochEnd, sender: Any, now: float) -> Effects[None]:
+    def _reconcile(self, message: TruncateToEpochEnd, sender: Address, now: float) -> Effects[None]:
         """Truncate the log to the offset at which it and the leader's log diverge (broker.md 4.4)."""
         error_code, ask = self._fenced(message.leader_epoch), -1
         if error_code == NONE:
@@ -247,7 +246,7 @@ class Partition(HostedReplica):
                 error_code = yield from self.log_failed(error)
         yield from self._replicated(sender, message.leader_epoch, error_code, ask)
 
-    def _restart(self, message: TruncateFullyAndStartAt, sender: Any, now: float) -> Effects[None]:
+    def _restart(self, message: TruncateFullyAndStartAt, sender: Address, now: float) -> Effects[None]:
         """Delete the log's records, none of which are in the leader's log any more, and start at the given offset."""
         error_code = self._fenced(message.leader_epoch)
         if error_code == NONE:
@@ -269,11 +268,11 @@ class Partition(HostedReplica):
             return FENCED_LEADER_EPOCH
         return NONE
 
-    def _replicated(self, sender: Any, leader_epoch: int, error_code: int, ask: int = -1) -> Iterable[Send]:
+    def _replicated(self, sender: Address, leader_epoch: int, error_code: int, ask: int = -1) -> Iterable[Send]:
         replicated = Replicated(self.role.partition, leader_epoch, error_code, self.log.end, ask)
         return (Send(sender, replicated), *self.log_moved())
 
-    def _isr_changed(self, message: IsrChanged, sender: Any, now: float) -> Effects[None]:
+    def _isr_changed(self, message: IsrChanged, sender: Address, now: float) -> Effects[None]:
         """Process the outcome of an ISR write."""
         self.isr_writes -= 1
         leader = self.leader
@@ -284,7 +283,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
             yield from self.changed_health()
 
-    def _look_at_followers(self, message: CheckFollowers, sender: Any, now: float) -> Effects[None]:
+    def _look_at_followers(self, message: CheckFollowers, sender: Address, now: float) -> Effects[None]:
         """Check the followers, as scheduled."""
         self.look_at = None
         leader = self.leader
@@ -294,7 +293,7 @@ class Partition(HostedReplica):
             leader.tick(now)
             yield from self.carry_out(leader, now)
 
-    def _caught_up(self, message: CaughtUp, sender: Any, now: float) -> Effects[None]:
+    def _caught_up(self, message: CaughtUp, sender: Address, now: float) -> Effects[None]:
         """Note until when lagging followers were caught up, and check them finally."""
         leader = self.leader
         if leader is not None:
@@ -318,7 +317,7 @@ def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple
     return role, False
 
 
-_HANDLERS: dict[type, Callable[[Partition, Any, Any, float], Effects[Any]]] = {
+_HANDLERS: dict[type, Callable[[Partition, AnyMessage, Address, float], Effects[Result]]] = {
     AppendBatches: append_batches,
     AppendMarkers: append_markers,
     BecomeFollower: Partition._become_follower,

@@ -9,11 +9,11 @@ Kafka: `Partition.appendRecordsToLeader`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from actors.core.broker.hosted_replica import NOTHING, WALL_MS, HostedReplica
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_effects import Effects, Send, StorageError, send
+from actors.core.broker.partition_effects import Address, Effects, Send, StorageError, send
 from actors.core.broker.produce import acks_verdict, batch_verdict
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
 from messages.data_requests import ACKS_ALL, ProducedPartition, produced_partition
@@ -31,14 +31,15 @@ from messages.partition import (
 from messages.probes import probe
 from messages.records import NO_PRODUCER_ID
 from messages.transactions import TransactionVerified, VerificationRequest, Verify
+from messages.vocabulary import AnyMessage
 
-Refused = RefusedBatches[tuple[Any, AppendBatch]]
+Refused = RefusedBatches[tuple[Address, AppendBatch]]
 
 ANY_TIME = 2**63 - 1
 """A value of `message.timestamp.difference.max.ms` that allows every timestamp."""
 
 
-def append_batches(partition: HostedReplica, message: AppendBatches, sender: Any, now: float) -> Effects[None]:
+def append_batches(partition: HostedReplica, message: AppendBatches, sender: Address, now: float) -> Effects[None]:
     """Append batches; respond now, or when they are committed."""
     done, taken, leader, settings = [], [], partition.leader, partition.settings
     now_ms = 0 if settings.timestamp_difference_max_ms == ANY_TIME else (yield WALL_MS)
@@ -63,7 +64,7 @@ def append_batches(partition: HostedReplica, message: AppendBatches, sender: Any
         yield send((sender, batches_appended(tuple(done))))
 
 
-def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any, now: float) -> Effects[None]:
+def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Address, now: float) -> Effects[None]:
     """Append markers that end transactions; respond when they are committed (transactions.md 1.6)."""
     done, leader = [], partition.leader
     for marker in message.markers:
@@ -83,7 +84,7 @@ def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Any
 
 
 def transaction_verified(
-    partition: HostedReplica, message: TransactionVerified, sender: Any, now: float
+    partition: HostedReplica, message: TransactionVerified, sender: Address, now: float
 ) -> Effects[None]:
     """Append the batches that waited for the coordinator's verification, or refuse them."""
     verification, leader = partition.verification, partition.leader
@@ -107,7 +108,7 @@ def transaction_verified(
     yield from partition.carry_out(leader, now)
 
 
-def _is_verified(partition: HostedReplica, batch: AppendBatch, sender: Any) -> Effects[bool]:
+def _is_verified(partition: HostedReplica, batch: AppendBatch, sender: Address) -> Effects[bool]:
     """Return whether a batch may be appended now; otherwise it waits until its transaction is verified."""
     [header] = batch.part.records.batches
     if partition.verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
@@ -137,14 +138,14 @@ def _append(
     partition: HostedReplica,
     batches: Sequence[AppendBatch] | Sequence[AppendMarker],
     leader: Leader,
-    sender: Any,
+    sender: Address,
     now: float,
 ) -> Effects[list[BatchAppended]]:
     """Append the batches of one origin, or a marker; return the results except of those that wait for the commit."""
     log, name, epoch = partition.log, partition.role.partition, partition.role.leader_epoch
     alone, append_time = leader.is_alone, partition.settings.append_time
-    entries: Sequence[Any] = batches
-    appending: Iterable[Any]
+    entries: Sequence[AnyMessage] = batches
+    appending: Iterable[object]
     if entries[0].__class__ is AppendMarker:
         method, appending = "append_marker", entries[0][2:6]
     else:

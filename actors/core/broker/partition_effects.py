@@ -9,21 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from messages.vocabulary import Message
 
 R = TypeVar("R")
 
+Address: TypeAlias = object
+"""The address of an actor, which is only stored, compared and sent to."""
+
+Result: TypeAlias = Any  # type: ignore[explicit-any]  # the effect's class and method decide
+"""The result of an effect."""
+
 
 class Send(NamedTuple):
     """Send a message to the actor with this address."""
 
-    to: Any
+    to: Address
     message: Message
 
 
-send: Callable[[tuple[Any, Message]], Send] = partial(tuple.__new__, Send)
+send: Callable[[tuple[Address, Message]], Send] = partial(tuple.__new__, Send)
 """Makes a Send of (to, message) in a third of the class's time: nearly every event ends with one."""
 
 
@@ -32,7 +38,7 @@ class CallAdapter(NamedTuple):
 
     adapter: str
     method: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
 
 class RenameDeletedLog(NamedTuple):
@@ -52,7 +58,7 @@ class WakeAt(NamedTuple):
 
 Effect = Send | CallAdapter | RenameDeletedLog | WakeAt
 
-Effects = Generator[Effect, Any, R]
+Effects = Generator[Effect, Result, R]
 """The effects of one event, and the handler's result."""
 
 

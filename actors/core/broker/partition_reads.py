@@ -12,11 +12,11 @@ Kafka: `Partition.readRecords`, `fetchOffsetForTimestamp`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 from actors.core.broker.hosted_replica import HostedReplica
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_effects import CallAdapter, Effects, Send, StorageError, send
+from actors.core.broker.partition_effects import Address, CallAdapter, Effects, Send, StorageError, send
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import FOLLOWER, STOPPED, ReplicaRole
@@ -151,7 +151,7 @@ def with_records(
     return fetched_partition(message.part.partition, NONE, *offsets, aborted, body=body)
 
 
-def read(partition: HostedReplica, message: ReadLog, sender: Any, now: float) -> Effects[None]:
+def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float) -> Effects[None]:
     """Read for a client or a follower; a follower's fetch also updates its state at the leader.
 
     The local coordinator gets no later notifications.
@@ -194,17 +194,17 @@ def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: fl
     yield from partition.complete_deletes(leader, now)
 
 
-def find_offset(partition: HostedReplica, message: FindOffset, sender: Any, now: float) -> Effects[None]:
+def find_offset(partition: HostedReplica, message: FindOffset, sender: Address, now: float) -> Effects[None]:
     """Find the offset of the log's start, its end, or a time (broker.md 3.8)."""
     return _search(partition, message, sender, 0)
 
 
-def search_on(partition: HostedReplica, message: ContinueSearch, sender: Any, now: float) -> Effects[None]:
+def search_on(partition: HostedReplica, message: ContinueSearch, sender: Address, now: float) -> Effects[None]:
     """Continue a search by time, between whose steps other messages are handled."""
     return _search(partition, message.find, message.asker, message.search)
 
 
-def _search(partition: HostedReplica, message: FindOffset, asker: Any, search: int) -> Effects[None]:
+def _search(partition: HostedReplica, message: FindOffset, asker: Address, search: int) -> Effects[None]:
     leader, query, log = partition.leader, message.query, partition.log
     found = listed_offset(message, partition.role, leader, log)
     if found is not None or leader is None:
@@ -224,7 +224,7 @@ def _search(partition: HostedReplica, message: FindOffset, asker: Any, search: i
     yield Send(asker, OffsetFound(message.request, message.index, cast("ListedOffset", found)))
 
 
-def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Any, now: float) -> Effects[None]:
+def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Address, now: float) -> Effects[None]:
     """Find the end offset of a leader epoch."""
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, partition.role.leader_epoch)
@@ -240,7 +240,7 @@ def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Any,
     yield Send(sender, EpochEndFound(message.request, message.index, result))
 
 
-def find_producers(partition: HostedReplica, message: FindProducers, sender: Any, now: float) -> Effects[None]:
+def find_producers(partition: HostedReplica, message: FindProducers, sender: Address, now: float) -> Effects[None]:
     """Describe the producers of the log, on a follower too (transactions.md 1.8)."""
     rows = (yield partition.log.call("producers")) if partition.log.path else ()
     states = tuple([DescribedProducer(*row) for row in rows])

@@ -10,7 +10,6 @@ Kafka: `KafkaApis`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
 
 import attrs
 
@@ -45,7 +44,7 @@ class PendingRequest:
     """A pending request: the client, the results of its partitions so far, and the number of missing results."""
 
     forwarded: Forwarded
-    results: list[Any]
+    results: list[AnyMessage]
     outstanding: int
     lost: list[int] = attrs.field(factory=list)
     """Indices of partitions that are not hosted here and are looked up in the metadata cache."""
@@ -62,7 +61,7 @@ class PendingRequest:
             return list(request.partitions)
         return [entry.partition for entry in request.partitions]
 
-    def note(self, index: int, result: Any) -> bool:
+    def note(self, index: int, result: AnyMessage) -> bool:
         """Note the result of a partition; return False if it already has one (rule 1)."""
         if self.results[index] is not None:
             return False
@@ -70,7 +69,7 @@ class PendingRequest:
         self.outstanding -= 1
         return True
 
-    def refusal(self, partition: TopicPartition, error_code: int) -> Any:
+    def refusal(self, partition: TopicPartition, error_code: int) -> AnyMessage:
         """Return the result of a refused partition."""
         return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
 
@@ -141,7 +140,7 @@ class PendingRequests:
             yield number, pending, unanswered
 
 
-_REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
+_REFUSALS: dict[type, Callable[[TopicPartition, int], AnyMessage]] = {
     ProduceRequest: ProducedPartition,
     FetchRequest: FetchedPartition,
     ListOffsetsRequest: ListedOffset,
@@ -152,7 +151,7 @@ _REFUSALS: dict[type, Callable[[TopicPartition, int], Any]] = {
 }
 """For each request class, a function that builds the result of a refused partition with an error code."""
 
-_RESPONSES: dict[type, Callable[..., Message]] = {
+_RESPONSES: dict[type, Callable[[tuple[AnyMessage, ...]], Message]] = {
     **{request: API_BY_REQUEST[request].response for request in _REFUSALS},
     ProduceRequest: maker(ProduceResponse),
 }

@@ -83,7 +83,8 @@ class ReplicaLog:
 
     def epoch_end(self, leader_epoch: int) -> Effects[tuple[int, int]]:
         """Return the largest epoch up to this one, and its end offset; -1 for both without such an epoch."""
-        return (yield self.call("epoch_end", leader_epoch))
+        end: tuple[int, int] = yield self.call("epoch_end", leader_epoch)
+        return end
 
     def advance_start(self, offset: int) -> Effects[None]:
         """Delete the records before `offset`."""

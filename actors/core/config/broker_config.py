@@ -11,7 +11,6 @@ Rule 3: Thread counts are accepted, because Kafka's brokers may share the overri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -22,8 +21,7 @@ from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
 from messages.vocabulary import changed
 
-_SETTINGS: Any = NodeSettings
-_FIELDS = attrs.fields_dict(_SETTINGS)
+_FIELDS = attrs.fields_dict(NodeSettings)
 
 
 RETENTION = "log.retention.ms"

@@ -12,7 +12,6 @@ Rule 3: The described broker settings are those that this node implements. Setti
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import attrs
 
@@ -105,8 +104,7 @@ def describe_broker(
     for name in places.keys() & INSTEAD.keys():
         places[name] += _default_of(INSTEAD[name])
     places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
-    kind: Any = NodeSettings
-    for field in attrs.fields(kind):
+    for field in attrs.fields(NodeSettings):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
             name, value = field.name.replace("_", "."), _said(node, field.name)
             source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
@@ -133,8 +131,7 @@ def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
 
 def _default_of(setting: str) -> list[ConfigSynonym]:
     """Return Kafka's default of a broker setting; empty if it has none."""
-    kind: Any = NodeSettings
-    default = attrs.fields_dict(kind)[setting.replace(".", "_")].default
+    default = attrs.fields_dict(NodeSettings)[setting.replace(".", "_")].default
     return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]
 
 

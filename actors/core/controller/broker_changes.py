@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from actors.core.controller import deletion_steps, log_text, reassignment
 from actors.core.controller.batch import announce
-from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, ReplicasByBroker
+from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, Handler, ReplicasByBroker
 from actors.core.controller.instructions import CloseChannel, OpenChannel, RedirectChannel
 from actors.core.controller.partition_state_machine import move_partitions, trigger_online
 from actors.core.controller.replica_state_machine import move_replicas
@@ -155,4 +155,4 @@ def _topics(hosted: ReplicasByBroker) -> dict[str, None]:
     return dict.fromkeys(tp.topic for partitions in hosted.values() for tp in partitions)
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {BrokerChange: changed, BrokerModifications: modified}
+EVENTS: dict[type, Handler] = {BrokerChange: changed, BrokerModifications: modified}

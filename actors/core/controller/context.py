@@ -17,8 +17,8 @@ Kafka: `ControllerContext`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
 
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages.cluster import (
@@ -31,12 +31,13 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import Flow, for_each
+from messages.flow.conversation import AnyTable, Flow, for_each
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 from messages.topic_deletion import DeletingTopic, DeletionSets
+from messages.vocabulary import AnyMessage
 from messages.zookeeper import TopicAssignment
 
 ReplicasByBroker = dict[int, list[TopicPartition]]
@@ -147,9 +148,9 @@ class ControllerContext:
         self.history = History()
         self.take_deletions(NO_DELETIONS)
 
-    def tables(self) -> tuple[dict[Any, Any], ...]:
+    def tables(self) -> tuple[AnyTable, ...]:
         """Return all tables with an entry per partition or replica."""
-        tables: list[dict[Any, Any]] = [self.leadership, self.imbalanced, self.assignments, self.partition_states]
+        tables: list[AnyTable] = [self.leadership, self.imbalanced, self.assignments, self.partition_states]
         tables += [self.leaderless, self.last_sent, self.last_metadata_parts]
         for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
             tables += grouped.values()
@@ -499,3 +500,7 @@ class ControllerContext:
                     standing[state].append(replica)
         started, successful, ineligible = (tuple(standing[state]) for state in _DELETION_STATES)
         return DeletingTopic(topic, tuple(replicas), started, successful, ineligible)
+
+
+Handler: TypeAlias = Callable[[ControllerContext, AnyMessage], Flow[None]]
+"""A function that handles the events of one class."""

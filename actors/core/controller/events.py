@@ -23,7 +23,7 @@ from actors.core.controller import (
     topic_requests,
     unclean_election,
 )
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.instructions import DelayedResponse
 from messages.admin_requests import (
     AlterPartitionReassignmentsRequest,
@@ -37,8 +37,6 @@ from messages.events import ControllerState
 from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest
 from messages.vocabulary import AnyMessage
-
-Handler = Callable[[ControllerContext, AnyMessage], Flow[None]]
 
 HANDLERS: dict[type, Handler] = {
     **broker_changes.EVENTS,

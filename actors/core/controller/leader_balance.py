@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from actors.core.controller import elections, log_text
-from actors.core.controller.context import ControllerContext, ReplicasByBroker
+from actors.core.controller.context import ControllerContext, Handler, ReplicasByBroker
 from actors.core.controller.elections import Candidates, Strategy
 from actors.core.controller.instructions import DelayedResponse, Enqueue
 from actors.core.controller.partition_state_machine import move_partitions
@@ -236,7 +236,7 @@ def _may_go_back(context: ControllerContext, partition: TopicPartition) -> bool:
     return elections.preferred(candidates) is not None
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     PreferredReplicaLeaderElection: requested,
     AutoPreferredReplicaLeaderElection: check,
 }

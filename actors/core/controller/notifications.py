@@ -9,11 +9,11 @@ Kafka: `KafkaController.processIsrChangeNotification`, `processLogDirEventNotifi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from actors.core.controller import broker_changes, log_text
 from actors.core.controller.batch import announce
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.failures import passing
 from messages.ask import AskFailed
 from messages.cluster import Leadership, TopicPartition
@@ -76,7 +76,7 @@ def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) 
         yield from ask(DeleteLogDirEvents(events.names, context.epoch_zk_version))
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     IsrChangeNotification: isr_changed,
     LogDirEventNotification: log_dirs_failed,
 }

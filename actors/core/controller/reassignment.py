@@ -23,13 +23,14 @@ Kafka: `KafkaController.processZkPartitionReassignment`, `processApiPartitionRea
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from actors.core.controller import elections, log_text
 from actors.core.controller.batch import RequestBatch, announce
 from actors.core.controller.context import (
     ControllerContext,
+    Handler,
     ReplicasByBroker,
     origin_replicas,
     reassigned,
@@ -469,7 +470,7 @@ def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment
         yield Enqueue(ZkPartitionReassignment())
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     ZkPartitionReassignment: requested,
     PartitionReassignmentIsrChange: isr_changed,
 }

@@ -9,10 +9,9 @@ Kafka: `KafkaController.processLeaderAndIsrResponseReceived`, `processTopicDelet
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from actors.core.controller import broker_changes, deletion_steps
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.states import ReplicaState
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.error_names import name_of
@@ -95,7 +94,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
         yield from deletion_steps.complete(context, {broker_id: deleted})
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     LeaderAndIsrResponseReceived: leader_and_isr_answered,
     UpdateMetadataResponseReceived: update_metadata_answered,
     TopicDeletionStopReplicaResponseReceived: replicas_deleted,

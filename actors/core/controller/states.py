@@ -16,13 +16,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 
 from actors.core.illegal_transition import IllegalTransition, expected
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow
+from messages.vocabulary import AnyMessage
 
 log = logging.getLogger("state.change.logger")
 
@@ -61,7 +62,7 @@ class Transition:
 
     target: State
     previous: tuple[State, ...]
-    make: Callable[[Any], Flow[None]]
+    make: Callable[[AnyMessage], Flow[None]]
     requests: str = "none"
 
     @property

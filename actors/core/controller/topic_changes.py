@@ -6,11 +6,11 @@ Kafka: `KafkaController.processTopicChange`, `processPartitionModifications`, `o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from actors.core.controller import deletion_steps, log_text, reassignment
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.leadership import MOVES
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas, replicas_of
@@ -154,7 +154,7 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
         yield from deletion_steps.forget_requests(context, known)
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     TopicChange: changed,
     PartitionModifications: modified,
     TopicDeletion: deletion_requested,

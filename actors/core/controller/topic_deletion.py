@@ -20,7 +20,6 @@ Kafka: `TopicDeletionManager`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages.cluster import PartitionReplica
@@ -43,7 +42,7 @@ from messages.topic_deletion import (
     ResetDeletions,
     ResumeDeletions,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 TOPICS_AT_ONCE = 100
 """Number of topics recorded at a time. Most have at most some hundred replicas, at about 100 nanoseconds each."""
@@ -262,7 +261,7 @@ def _moves(replicas: list[PartitionReplica], state: ReplicaState) -> list[Messag
     return [ChangeReplicaStates(tuple(replicas), state.value)] if replicas else []
 
 
-_ANSWERS: dict[type, Callable[[TopicDeletions, Any], Flow[list[Message]]]] = {
+_ANSWERS: dict[type, Callable[[TopicDeletions, AnyMessage], Flow[list[Message]]]] = {
     ResetDeletions: TopicDeletions.reset,
     CorrectDeletions: TopicDeletions.correct,
     QueueDeletions: TopicDeletions.queue,

@@ -237,9 +237,7 @@ def _growth(context: ControllerContext, described: TopicAssignment, topic: Growi
 # ------------------------------------------------------------------------------------------------------- all requests
 
 
-def _result(
-    context: ControllerContext, kind: Callable[..., AnyMessage], name: str, work: Flow[AnyMessage]
-) -> Flow[AnyMessage]:
+def _result(context: ControllerContext, kind: AnyMessage, name: str, work: Flow[AnyMessage]) -> Flow[AnyMessage]:
     """Run the handler of one topic; return its result or its error (rule 2)."""
     try:
         return (yield from work)

@@ -9,9 +9,7 @@ Kafka: `KafkaController.processTopicUncleanLeaderElectionEnable`, `processUnclea
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from actors.core.controller.context import ControllerContext
+from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.partition_state_machine import UNCLEAN_ELECTION, is_true, trigger_online
 from messages.events import ConfigChangeNotification, UncleanLeaderElectionEnable
@@ -51,7 +49,7 @@ def learn_default(context: ControllerContext) -> Flow[None]:
     context.set_unclean_default(next((is_true(each) for each in overrides if each is not None), None))
 
 
-EVENTS: dict[type, Callable[..., Flow[None]]] = {
+EVENTS: dict[type, Handler] = {
     ConfigChangeNotification: changed,
     UncleanLeaderElectionEnable: enabled,
 }

@@ -36,7 +36,7 @@ class PendingGroupsRequest:
         return QUESTIONS[type(self._request)]()
 
     @property
-    def response(self) -> Message | None:
+    def response(self) -> AnyMessage:
         """The merged response; None until all groups have answered."""
         if self._outstanding:
             return None

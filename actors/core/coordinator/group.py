@@ -66,7 +66,7 @@ from messages.groups import (
 from messages.probes import probe
 from messages.requests import PartitionError
 from messages.transaction_requests import TxnOffsetCommitRequest
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import AnyMessage
 
 COMMIT_CODES = {
     **COMMON_CODES,
@@ -268,7 +268,6 @@ class Group(Membership):
         self.state = DEAD
 
 
-def _committed_response(forwarded: Forwarded, codes: Sequence[PartitionError]) -> Message:
+def _committed_response(forwarded: Forwarded, codes: Sequence[PartitionError]) -> AnyMessage:
     """Return the response to an OffsetCommit or TxnOffsetCommit."""
-    response: AnyMessage = API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))
-    return response
+    return API_BY_REQUEST[type(forwarded.request.request)].response(tuple(codes))

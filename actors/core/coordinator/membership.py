@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 
@@ -97,7 +97,7 @@ from messages.groups import (
     SyncDue,
 )
 from messages.probes import probe
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 """Milliseconds that a new member's JoinGroup may wait (rule 6)."""
@@ -243,7 +243,7 @@ class Membership:
         """Waits of the first rebalance in ms: (the current wait, the remaining time after it); None otherwise."""
         self._more_came = False
         self._stores = 0
-        self._under_way: dict[int, Any] = {}
+        self._under_way: dict[int, AnyMessage] = {}
         self._to_do: list[ToDo] = []
 
     def take(self) -> list[ToDo]:
@@ -653,7 +653,7 @@ class Membership:
             case Replacing() as done:
                 self._replaced(done, code)
 
-    def _store(self, wanted: Any, *records: Record, producer: Producer | None = None) -> int:
+    def _store(self, wanted: AnyMessage, *records: Record, producer: Producer | None = None) -> int:
         """Append records; `wanted` is kept for the result. Return the number of the append, 0 without `wanted`."""
         if wanted is None:
             self._to_do.append(AppendRecords(0, records))

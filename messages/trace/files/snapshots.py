@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,6 +25,7 @@ from messages.trace.files.errors import Damaged
 from messages.trace.files.frames import SNAPSHOT, Frame, read_frames
 from messages.trace.forms import Boxed
 from messages.trace.text import compress, decompress
+from messages.vocabulary import AnyMessage
 
 PIECE = 1 << 20
 """Maximum bytes of text in a piece, plus one line."""
@@ -73,7 +74,7 @@ def line(message: object) -> bytes:
     return b'["%s",%s]' % (name.encode(), payload)
 
 
-def message_of(line: bytes, codec: MessageDecoder) -> Any:
+def message_of(line: bytes, codec: MessageDecoder) -> AnyMessage:
     """Return the message of a line. Raises UnknownType, BadPayload, msgspec.MsgspecError."""
     boxed = _BOXED.decode(line)
     return codec.decode(boxed.type, boxed.payload)
@@ -105,7 +106,7 @@ def digest_of(lines: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _digest() -> Any:
+def _digest() -> blake2b:
     return blake2b(digest_size=16)
 
 
