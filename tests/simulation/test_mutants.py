@@ -17,7 +17,7 @@ from actors.simulation.schedule import parse
 from messages.error_codes import NONE, REBALANCE_IN_PROGRESS
 from tests.simulation.mutants import score
 from tests.simulation.mutants.catalogue import BY_NAME, MUTANTS
-from tests.simulation.mutants.measure import ROOT, Measured, broken_invariant, fails
+from tests.simulation.mutants.measure import IN_ORDER, ROOT, Measured, broken_invariant, fails, order, schedule
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.patches import Change, DoesNotApply, apply
 
@@ -84,6 +84,15 @@ def test_tables_are_changed_in_place() -> None:
         BY_NAME["deleted replica cannot be forgotten"].apply(patch)
         assert heartbeat[GroupState.PREPARING] == NONE and TABLE.rows != rows
     assert heartbeat[GroupState.PREPARING] == REBALANCE_IN_PROGRESS and TABLE.rows == rows
+
+
+def test_seeds_whose_schedules_have_what_a_mutant_needs_run_first() -> None:
+    needing = BY_NAME["request of an earlier generation is accepted"]
+    assert needing.needs == ("swamp-group",)
+    seeds = order(needing, dict.fromkeys(range(40), 1), 30.0)
+    assert seeds[:IN_ORDER] == list(range(IN_ORDER)) and sorted(seeds) == list(range(40))
+    fits = ["swamp-group" in schedule(seed, 30.0).text() for seed in seeds[IN_ORDER:]]
+    assert any(fits) and fits == sorted(fits, reverse=True)
 
 
 def test_the_simulation_finds_a_mutant_by_an_invariant() -> None:

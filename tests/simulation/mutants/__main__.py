@@ -94,7 +94,7 @@ def _rounds(pool: Pool, names: Iterable[str], chosen: argparse.Namespace) -> Ite
     """Measure in rounds of ever more runs; the last that comes of a mutant counts."""
     every = _reached(pool, chosen.seeds, chosen.duration)
     reaching = {name: {seed: counts[name] for seed, counts in every.items() if counts.get(name)} for name in names}
-    orders = {name: order(reaching[name]) for name in names}
+    orders = {name: order(BY_NAME[name], reaching[name], chosen.duration) for name in names}
     left, done = dict.fromkeys(names), 0
     for most in [*(each for each in ROUNDS if each < chosen.runs), chosen.runs]:
         tasks = [(name, orders[name][done:most], chosen.duration, True) for name in left]

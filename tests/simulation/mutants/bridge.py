@@ -44,6 +44,7 @@ MUTANTS = (
         "check = fence(question.epoch_zk_version)",
         "check = ()",
         BRIDGE_TESTS,
+        needs=("fence", "reassign"),
     ),
     mutant(
         "topics are deleted without the fence",
@@ -108,6 +109,7 @@ MUTANTS = (
         "(self._watches.armed(), self._seen)",
         "(self._watches.armed(), None)",
         BRIDGE_TESTS,
+        needs=("zookeeper-down",),
     ),
     mutant(
         "expired session is not reported",

@@ -46,6 +46,7 @@ MUTANTS = (
         "counted = self.maximal_isr",
         "counted = self.isr",
         LEADER_TESTS,
+        needs=("lose-responses", "burst"),
     ),
     mutant(
         "high watermark falls",
@@ -207,6 +208,7 @@ MUTANTS = (
         "follower.log_end_offset, follower.log_start_offset = offset, start",
         "follower.log_end_offset, follower.log_start_offset = max(offset, follower.log_end_offset), start",
         LEADER_TESTS,
+        needs=("break", "burst"),
     ),
     mutant(
         "ISR write of unknown outcome is given up",
@@ -248,6 +250,7 @@ MUTANTS = (
         "if said.end < 0:",
         "if said.end < 0 or said.epoch >= 0:",
         FOLLOWING_TESTS,
+        needs=("burst", "kill"),
     ),
     mutant(
         "follower does not truncate above its high watermark",
@@ -486,6 +489,7 @@ MUTANTS = (
         "self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))",
         "pass",
         MANAGER_TESTS,
+        needs=("break inf",),
     ),
     mutant(
         "deleted partitions stay in the metadata cache",
@@ -502,6 +506,7 @@ MUTANTS = (
         "brokers = {broker.id: broker for",
         "brokers = dict(self.view.brokers) | {broker.id: broker for",
         "tests/core/broker/test_metadata_cache.py",
+        needs=("kill inf",),
     ),
 )
 """Mutants of brokers."""

@@ -76,6 +76,7 @@ MUTANTS = (
         "yield from deletion_steps.resume(context)",
         "yield from ()",
         TOPIC_TESTS,
+        needs=("move-controller", "delete"),
     ),
     mutant(
         "new controller does not look for requested elections",
@@ -101,6 +102,7 @@ MUTANTS = (
         "yield from announce(context, existing)",
         "yield from ()",
         BROKER_TESTS,
+        needs=("roll",),
     ),
     mutant(
         "roles of a started broker are not sent",
@@ -181,6 +183,7 @@ MUTANTS = (
         "if lost:",
         "if False:",
         BROKER_TESTS,
+        needs=("break inf",),
     ),
     # ------------------------------------------------------------------------------------------------------ elections
     mutant(
@@ -344,6 +347,7 @@ MUTANTS = (
         "if error.error_code != NONE}",
         "if False}",
         TOPIC_TESTS,
+        needs=("break", "delete"),
     ),
     mutant(
         "StopReplica's error as a whole is ignored",

@@ -28,6 +28,7 @@ MUTANTS = (
         "generation != self.generation",
         "generation > self.generation",
         GROUP_TESTS,
+        needs=("swamp-group",),
     ),
     mutant(
         "commit of an earlier generation is accepted",
@@ -60,6 +61,7 @@ MUTANTS = (
         "self._expect(self.members[request.member_id])",
         "pass",
         GROUP_TESTS,
+        needs=("join 2",),
     ),
     mutant(
         "silent member is not removed",
@@ -68,6 +70,7 @@ MUTANTS = (
         "self._remove(member, wall_ms)",
         "pass",
         GROUP_TESTS,
+        needs=("fall-silent", "join"),
     ),
     mutant(
         "leaving member stays",
@@ -138,6 +141,7 @@ MUTANTS = (
         "return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)",
         "return WHILE_LOADING.get(kind)",
         "tests/core/coordinator/test_request_checks.py",
+        needs=("swamp", "join"),
     ),
     mutant(
         "coordinator keeps groups whose partition it no longer leads",

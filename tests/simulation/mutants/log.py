@@ -118,6 +118,7 @@ MUTANTS = (
         "self._unreplicated.append((first, marker_offset))",
         "pass",
         TRANSACTION_TESTS,
+        needs=("lag", "transact"),
     ),
     mutant(
         "open transactions are lost with a clean shutdown",
@@ -126,6 +127,7 @@ MUTANTS = (
         "if opened:",
         "if False:",
         TRANSACTION_TESTS,
+        needs=("roll", "transact"),
     ),
     mutant(
         "index of aborted transactions stays as it is when the log is truncated",
@@ -142,6 +144,7 @@ MUTANTS = (
         "self._segments[self._segments.index(segment) :]",
         "[segment]",
         TRANSACTION_TESTS,
+        needs=("log_segment_bytes",),
     ),
     mutant(
         "a newer epoch begins in an open transaction",
@@ -166,6 +169,7 @@ MUTANTS = (
         "directory.recovery_points.set(partition, log.recovery_point)",
         "directory.recovery_points.set(partition, log.end)",
         LOGS_TESTS,
+        needs=("crash",),
     ),
     mutant(
         "clean shutdown marker stays while logs are written",
@@ -182,6 +186,7 @@ MUTANTS = (
         "if log.start > log.first_base:",
         "if False:",
         LOGS_TESTS,
+        needs=("delete-records", "roll"),
     ),
     mutant(
         "truncated log keeps a later start in its checkpoint",
