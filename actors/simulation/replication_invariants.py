@@ -155,13 +155,17 @@ def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWaterma
 
 
 def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
-    """Each ISR member that lacks committed records of a leader, as a violation."""
+    """Each ISR member that lacks committed records of a leader, as a violation.
+
+    A leader does not wait for replicas that a reassignment removes: it knows the target before ZooKeeper has it.
+    """
     state = law.states.get(partition)
     if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):
         return
     if law.was_led_before(node, partition) or partition.topic in law.deleting:
         return
-    for replica in state.isr:
+    removing = law.assigned[partition].removing if partition in law.assigned else ()
+    for replica in set(state.isr).difference(removing):
         log = law.replicas.log(replica, partition)
         if log is not None and log.end < high_watermark and not law.cluster.machines[replica].disks.hurt:
             yield (
