@@ -15,8 +15,9 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from actors.core.config.server_defaults import default_of, field_of
 from messages.protocol_version import release_of
-from messages.records import COMPRESSION_TYPES, PRODUCER
+from messages.records import COMPRESSION_TYPES
 
 SHORT_MAX = 2**15 - 1
 INT_MAX = 2**31 - 1
@@ -38,12 +39,20 @@ class Setting(NamedTuple):
         kind: The type.
         default: Text of the default; None without one.
         field: Field in NodeSettings; "" if the field is derived from several settings.
+        doc: The meaning, if Kafka does not have the setting.
     """
 
     name: str
     kind: SettingType
     default: str | None
     field: str = ""
+    doc: str = ""
+
+
+def _of_field(name: str, kind: SettingType, field: str = "", doc: str = "") -> Setting:
+    """Return a setting with a field of its own in NodeSettings, which declares the default."""
+    field = field or field_of(name)
+    return Setting(name, kind, default_of(field), field, doc)
 
 
 def _integer(low: int, high: int = INT_MAX) -> SettingType:
@@ -141,153 +150,154 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node.id", _integer(-1), None),
     Setting("broker.id.generation.enable", BOOLEAN, "true"),
     Setting("reserved.broker.max.id", _integer(0), "1000"),
-    Setting("broker.rack", TEXT, None, "broker_rack"),
-    Setting("process.roles", _choices("broker", "controller"), "broker,controller", "roles"),
+    _of_field("broker.rack", TEXT),
+    _of_field(
+        "process.roles",
+        _choices("broker", "controller"),
+        field="roles",
+        doc="The roles of the node. One node may have both; no KRaft quorum is involved.",
+    ),
     Setting("listeners", TEXT, None),
     Setting("host.name", TEXT, ""),
     Setting("port", PORT, "9092"),
     Setting("advertised.listeners", TEXT, None),
     Setting("advertised.host.name", TEXT, None),
     Setting("advertised.port", PORT, None),
-    Setting(
-        "listener.security.protocol.map",
-        TEXT,
-        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "listener_security_protocol_map",
-    ),
+    _of_field("listener.security.protocol.map", TEXT),
     Setting("inter.broker.listener.name", TEXT, None),
     Setting("control.plane.listener.name", TEXT, None),
     Setting("security.inter.broker.protocol", TEXT, "PLAINTEXT"),
-    Setting(
+    _of_field(
         "inter.broker.protocol.version",
         SettingType("a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version),
-        "2.6",
-        "inter_broker_protocol_version",
     ),
     Setting("log.dir", TEXT, "/tmp/kafka-logs"),
     Setting("log.dirs", TEXT, None),
-    Setting("log.segment.delete.delay.ms", _integer(0, LONG_MAX), "60000", "log_segment_delete_delay_ms"),
+    _of_field("log.segment.delete.delay.ms", _integer(0, LONG_MAX)),
     Setting("zookeeper.connect", TEXT, None),
-    Setting("zookeeper.session.timeout.ms", _integer(1), "18000", "zookeeper_session_timeout_ms"),
+    _of_field("zookeeper.session.timeout.ms", _integer(1)),
     Setting("zookeeper.connection.timeout.ms", _integer(1), None),
-    Setting("controller.socket.timeout.ms", _integer(1), "30000", "controller_socket_timeout_ms"),
-    Setting("request.timeout.ms", _integer(1), "30000", "request_timeout_ms"),
-    Setting("validate.state", BOOLEAN, "false", "validate_state"),
-    Setting("delete.topic.enable", BOOLEAN, "true", "delete_topic_enable"),
-    Setting("unclean.leader.election.enable", BOOLEAN, "false", "unclean_leader_election_enable"),
-    Setting("auto.leader.rebalance.enable", BOOLEAN, "true", "auto_leader_rebalance_enable"),
-    Setting(
-        "leader.imbalance.check.interval.seconds",
-        _integer(1, LONG_MAX),
-        "300",
-        "leader_imbalance_check_interval_seconds",
+    _of_field("controller.socket.timeout.ms", _integer(1)),
+    _of_field("request.timeout.ms", _integer(1)),
+    _of_field(
+        "validate.state",
+        BOOLEAN,
+        doc="Check after each controller event that the controller's state is consistent. Slow.",
     ),
-    Setting("leader.imbalance.per.broker.percentage", _integer(0), "10", "leader_imbalance_per_broker_percentage"),
-    Setting("controlled.shutdown.enable", BOOLEAN, "true", "controlled_shutdown_enable"),
-    Setting("controlled.shutdown.max.retries", _integer(0), "3", "controlled_shutdown_max_retries"),
+    _of_field("delete.topic.enable", BOOLEAN),
+    _of_field("unclean.leader.election.enable", BOOLEAN),
+    _of_field("auto.leader.rebalance.enable", BOOLEAN),
+    _of_field("leader.imbalance.check.interval.seconds", _integer(1, LONG_MAX)),
+    _of_field("leader.imbalance.per.broker.percentage", _integer(0)),
+    _of_field("controlled.shutdown.enable", BOOLEAN),
+    _of_field("controlled.shutdown.max.retries", _integer(0)),
+    _of_field("controlled.shutdown.retry.backoff.ms", _integer(0, LONG_MAX)),
+    _of_field("num.partitions", _integer(1)),
+    _of_field("default.replication.factor", _integer(1)),
+    _of_field("auto.create.topics.enable", BOOLEAN),
+    _of_field("offsets.topic.num.partitions", _integer(1)),
+    _of_field("offsets.topic.replication.factor", _integer(1, SHORT_MAX)),
+    _of_field("offsets.topic.segment.bytes", _integer(1)),
+    _of_field("offsets.commit.timeout.ms", _integer(1)),
+    _of_field("offsets.retention.minutes", _integer(1)),
+    _of_field("offsets.retention.check.interval.ms", _integer(1, LONG_MAX)),
+    _of_field("offset.metadata.max.bytes", _integer(0)),
+    _of_field("group.min.session.timeout.ms", _integer(0)),
+    _of_field("group.max.session.timeout.ms", _integer(0)),
+    _of_field("group.initial.rebalance.delay.ms", _integer(0)),
+    _of_field("producer.id.expiration.ms", _integer(1)),
+    _of_field("group.max.size", _integer(1)),
+    _of_field("transaction.state.log.num.partitions", _integer(1)),
+    _of_field("transaction.state.log.replication.factor", _integer(1, SHORT_MAX)),
+    _of_field("transaction.state.log.min.isr", _integer(1)),
+    _of_field("transaction.state.log.segment.bytes", _integer(1)),
+    _of_field("transaction.state.log.load.buffer.size", _integer(1)),
+    _of_field("transaction.partition.verification.enable", BOOLEAN),
+    _of_field("transaction.max.timeout.ms", _integer(1)),
+    _of_field("transactional.id.expiration.ms", _integer(1)),
+    _of_field("transaction.abort.timed.out.transaction.cleanup.interval.ms", _integer(1)),
+    _of_field("transaction.remove.expired.transaction.cleanup.interval.ms", _integer(1)),
+    _of_field("socket.request.max.bytes", _integer(1)),
+    _of_field("max.connections", _integer(0)),
+    _of_field("max.incremental.fetch.session.cache.slots", _integer(0)),
+    _of_field("max.connections.per.ip", _integer(0)),
+    _of_field("max.connections.per.ip.overrides", CONNECTIONS_OF),
+    _of_field("connections.max.idle.ms", _integer(-1, LONG_MAX)),
+    _of_field("queued.max.request.bytes", _integer(-1, LONG_MAX)),
+    _of_field("log.segment.bytes", _integer(14)),
+    _of_field("log.roll.ms", _integer(1, LONG_MAX)),
+    _of_field("log.roll.hours", _integer(1)),
+    _of_field("log.index.size.max.bytes", _integer(4)),
+    _of_field("log.index.interval.bytes", _integer(0)),
+    _of_field("log.retention.ms", _integer(-1, LONG_MAX)),
+    _of_field("log.retention.minutes", _integer(-1)),
+    _of_field("log.retention.hours", _integer(-1)),
+    _of_field("log.retention.bytes", _integer(-1, LONG_MAX)),
+    _of_field("log.retention.check.interval.ms", _integer(1, LONG_MAX)),
+    _of_field("log.initial.task.delay.ms", _integer(0, LONG_MAX)),
+    _of_field("log.flush.offset.checkpoint.interval.ms", _integer(0)),
+    _of_field("log.cleanup.policy", CLEANUP),
+    _of_field("log.message.timestamp.type", TIMESTAMP_TYPE),
+    _of_field("log.message.timestamp.difference.max.ms", _integer(0, LONG_MAX)),
+    _of_field("compression.type", COMPRESSION_TYPE),
+    _of_field("message.max.bytes", _integer(0)),
+    _of_field("min.insync.replicas", _integer(1)),
+    _of_field("replica.selector.class", SELECTOR),
+    _of_field("num.replica.fetchers", _integer(1)),
+    _of_field("replica.lag.time.max.ms", _integer(1, LONG_MAX)),
+    _of_field("replica.fetch.wait.max.ms", _integer(0)),
+    _of_field("replica.fetch.min.bytes", _integer(0)),
+    _of_field("replica.fetch.max.bytes", _integer(0)),
+    _of_field("replica.fetch.response.max.bytes", _integer(0)),
+    _of_field("replica.fetch.backoff.ms", _integer(0)),
+    _of_field("replica.socket.timeout.ms", _integer(1)),
+    _of_field("replica.high.watermark.checkpoint.interval.ms", _integer(1, LONG_MAX)),
     Setting(
-        "controlled.shutdown.retry.backoff.ms", _integer(0, LONG_MAX), "5000", "controlled_shutdown_retry_backoff_ms"
+        "trace.dir", TEXT, None, doc="Folder of the trace; by default the first log directory with `.trace` at its end."
     ),
-    Setting("num.partitions", _integer(1), "1", "num_partitions"),
-    Setting("default.replication.factor", _integer(1), "1", "default_replication_factor"),
-    Setting("auto.create.topics.enable", BOOLEAN, "true", "auto_create_topics_enable"),
-    Setting("offsets.topic.num.partitions", _integer(1), "50", "offsets_topic_num_partitions"),
-    Setting("offsets.topic.replication.factor", _integer(1, SHORT_MAX), "3", "offsets_topic_replication_factor"),
-    Setting("offsets.topic.segment.bytes", _integer(1), "104857600", "offsets_topic_segment_bytes"),
-    Setting("offsets.commit.timeout.ms", _integer(1), "5000", "offsets_commit_timeout_ms"),
-    Setting("offsets.retention.minutes", _integer(1), "10080", "offsets_retention_minutes"),
-    Setting(
-        "offsets.retention.check.interval.ms", _integer(1, LONG_MAX), "600000", "offsets_retention_check_interval_ms"
-    ),
-    Setting("offset.metadata.max.bytes", _integer(0), "4096", "offset_metadata_max_bytes"),
-    Setting("group.min.session.timeout.ms", _integer(0), "6000", "group_min_session_timeout_ms"),
-    Setting("group.max.session.timeout.ms", _integer(0), "1800000", "group_max_session_timeout_ms"),
-    Setting("group.initial.rebalance.delay.ms", _integer(0), "3000", "group_initial_rebalance_delay_ms"),
-    Setting("producer.id.expiration.ms", _integer(1), "86400000", "producer_id_expiration_ms"),
-    Setting("group.max.size", _integer(1), "2147483647", "group_max_size"),
-    Setting("transaction.state.log.num.partitions", _integer(1), "50", "transaction_state_log_num_partitions"),
-    Setting(
-        "transaction.state.log.replication.factor",
-        _integer(1, SHORT_MAX),
-        "3",
-        "transaction_state_log_replication_factor",
-    ),
-    Setting("transaction.state.log.min.isr", _integer(1), "2", "transaction_state_log_min_isr"),
-    Setting("transaction.state.log.segment.bytes", _integer(1), "104857600", "transaction_state_log_segment_bytes"),
-    Setting("transaction.state.log.load.buffer.size", _integer(1), "5242880", "transaction_state_log_load_buffer_size"),
-    Setting("transaction.partition.verification.enable", BOOLEAN, "true", "transaction_partition_verification_enable"),
-    Setting("transaction.max.timeout.ms", _integer(1), "900000", "transaction_max_timeout_ms"),
-    Setting("transactional.id.expiration.ms", _integer(1), "604800000", "transactional_id_expiration_ms"),
-    Setting(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+    _of_field(
+        "trace.client.request.max.bytes",
         _integer(1),
-        "10000",
-        "transaction_abort_timed_out_transaction_cleanup_interval_ms",
+        doc="Largest request of a client in bytes, except for Produce requests.",
     ),
-    Setting(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        _integer(1),
-        "3600000",
-        "transaction_remove_expired_transaction_cleanup_interval_ms",
-    ),
-    Setting("socket.request.max.bytes", _integer(1), "104857600", "socket_request_max_bytes"),
-    Setting("max.connections", _integer(0), "2147483647", "max_connections"),
-    Setting(
-        "max.incremental.fetch.session.cache.slots", _integer(0), "1000", "max_incremental_fetch_session_cache_slots"
-    ),
-    Setting("max.connections.per.ip", _integer(0), "2147483647", "max_connections_per_ip"),
-    Setting("max.connections.per.ip.overrides", CONNECTIONS_OF, "", "max_connections_per_ip_overrides"),
-    Setting("connections.max.idle.ms", _integer(-1, LONG_MAX), "600000", "connections_max_idle_ms"),
-    Setting("queued.max.request.bytes", _integer(-1, LONG_MAX), "-1", "queued_max_request_bytes"),
-    Setting("log.segment.bytes", _integer(14), "1073741824", "log_segment_bytes"),
-    Setting("log.roll.ms", _integer(1, LONG_MAX), None, "log_roll_ms"),
-    Setting("log.roll.hours", _integer(1), "168", "log_roll_hours"),
-    Setting("log.index.size.max.bytes", _integer(4), "10485760", "log_index_size_max_bytes"),
-    Setting("log.index.interval.bytes", _integer(0), "4096", "log_index_interval_bytes"),
-    Setting("log.retention.ms", _integer(-1, LONG_MAX), None, "log_retention_ms"),
-    Setting("log.retention.minutes", _integer(-1), None, "log_retention_minutes"),
-    Setting("log.retention.hours", _integer(-1), "168", "log_retention_hours"),
-    Setting("log.retention.bytes", _integer(-1, LONG_MAX), "-1", "log_retention_bytes"),
-    Setting("log.retention.check.interval.ms", _integer(1, LONG_MAX), "300000", "log_retention_check_interval_ms"),
-    Setting("log.initial.task.delay.ms", _integer(0, LONG_MAX), "30000", "log_initial_task_delay_ms"),
-    Setting("log.flush.offset.checkpoint.interval.ms", _integer(0), "60000", "log_flush_offset_checkpoint_interval_ms"),
-    Setting("log.cleanup.policy", CLEANUP, "delete", "log_cleanup_policy"),
-    Setting("log.message.timestamp.type", TIMESTAMP_TYPE, "CreateTime", "log_message_timestamp_type"),
-    Setting(
-        "log.message.timestamp.difference.max.ms",
-        _integer(0, LONG_MAX),
-        "9223372036854775807",
-        "log_message_timestamp_difference_max_ms",
-    ),
-    Setting("compression.type", COMPRESSION_TYPE, PRODUCER, "compression_type"),
-    Setting("message.max.bytes", _integer(0), "1048588", "message_max_bytes"),
-    Setting("min.insync.replicas", _integer(1), "1", "min_insync_replicas"),
-    Setting("replica.selector.class", SELECTOR, "", "replica_selector_class"),
-    Setting("num.replica.fetchers", _integer(1), "1", "num_replica_fetchers"),
-    Setting("replica.lag.time.max.ms", _integer(1, LONG_MAX), "30000", "replica_lag_time_max_ms"),
-    Setting("replica.fetch.wait.max.ms", _integer(0), "500", "replica_fetch_wait_max_ms"),
-    Setting("replica.fetch.min.bytes", _integer(0), "1", "replica_fetch_min_bytes"),
-    Setting("replica.fetch.max.bytes", _integer(0), "1048576", "replica_fetch_max_bytes"),
-    Setting("replica.fetch.response.max.bytes", _integer(0), "10485760", "replica_fetch_response_max_bytes"),
-    Setting("replica.fetch.backoff.ms", _integer(0), "1000", "replica_fetch_backoff_ms"),
-    Setting("replica.socket.timeout.ms", _integer(1), "30000", "replica_socket_timeout_ms"),
-    Setting(
-        "replica.high.watermark.checkpoint.interval.ms",
+    _of_field(
+        "trace.client.bytes.per.second",
         _integer(1, LONG_MAX),
-        "5000",
-        "replica_high_watermark_checkpoint_interval_ms",
+        doc="Bytes of requests that a connection may add to the trace before it is throttled.",
     ),
-    Setting("trace.dir", TEXT, None),
-    Setting("trace.client.request.max.bytes", _integer(1), "4194304", "trace_client_request_max_bytes"),
-    Setting("trace.client.bytes.per.second", _integer(1, LONG_MAX), "4194304", "trace_client_bytes_per_second"),
-    Setting("trace.max.bytes", _integer(-1, LONG_MAX), str(1 << 30), "trace_max_bytes"),
-    Setting("trace.free.bytes", _integer(-1, LONG_MAX), str(64 << 20), "trace_free_bytes"),
-    Setting("trace.snapshot.segments", _integer(0), "1", "trace_snapshot_segments"),
-    Setting("trace.detail", _one_of("full", "inputs", "ring"), "full", "trace_detail"),
-    Setting("trace.ring.deliveries", _integer(1), "100000", "trace_ring_deliveries"),
-    Setting("trace.ring.slow.ms", _integer(1), "1000", "trace_ring_slow_ms"),
-    Setting("metrics.host", TEXT, "127.0.0.1", "metrics_host"),
-    Setting("metrics.port", PORT, "0", "metrics_port"),
+    _of_field(
+        "trace.max.bytes",
+        _integer(-1, LONG_MAX),
+        doc="Maximum size of all runs below `trace.dir`; older runs are removed. -1: unlimited.",
+    ),
+    _of_field(
+        "trace.free.bytes",
+        _integer(-1, LONG_MAX),
+        doc="Free space that is left on the disk; recording ends before it is used. -1: ignored.",
+    ),
+    _of_field(
+        "trace.snapshot.segments",
+        _integer(0),
+        doc="Number of segments from one snapshot of all actors to the next. 0: no snapshots.",
+    ),
+    _of_field(
+        "trace.detail",
+        _one_of("full", "inputs", "ring"),
+        doc="`full` records all messages, `inputs` omits payloads of messages between actors, `ring` keeps the last"
+        " deliveries in memory and writes them after a failure or on request.",
+    ),
+    _of_field(
+        "trace.ring.deliveries",
+        _integer(1),
+        doc="Deliveries that the ring keeps at least; it keeps up to twice as many.",
+    ),
+    _of_field(
+        "trace.ring.slow.ms",
+        _integer(1),
+        doc="A message handler that takes longer makes the ring write its deliveries.",
+    ),
+    _of_field("metrics.host", TEXT, doc="Address of the metrics over HTTP."),
+    _of_field("metrics.port", PORT, doc="Port of the metrics over HTTP; 0 is a free one."),
 )
 """The supported settings, in the order of the documentation. A None default is computed, or the setting is required."""
 

@@ -29,24 +29,6 @@ from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
 
-OWN_SETTINGS = {
-    "process.roles": "The roles of the node. One node may have both; no KRaft quorum is involved.",
-    "validate.state": "Check after each controller event that the controller's state is consistent. Slow.",
-    "trace.dir": "Folder of the trace; by default the first log directory with `.trace` at its end.",
-    "trace.client.request.max.bytes": "Largest request of a client in bytes, except for Produce requests.",
-    "trace.client.bytes.per.second": "Bytes of requests that a connection may add to the trace before it is throttled.",
-    "trace.max.bytes": "Maximum size of all runs below `trace.dir`; older runs are removed. -1: unlimited.",
-    "trace.free.bytes": "Free space that is left on the disk; recording ends before it is used. -1: ignored.",
-    "trace.snapshot.segments": "Number of segments from one snapshot of all actors to the next. 0: no snapshots.",
-    "trace.detail": "`full` records all messages, `inputs` omits payloads of messages between actors, `ring` keeps the "
-    "last deliveries in memory and writes them after a failure or on request.",
-    "trace.ring.deliveries": "Deliveries that the ring keeps at least; it keeps up to twice as many.",
-    "trace.ring.slow.ms": "A message handler that takes longer makes the ring write its deliveries.",
-    "metrics.host": "Address of the metrics over HTTP.",
-    "metrics.port": "Port of the metrics over HTTP; 0 is a free one.",
-}
-"""Settings that Kafka does not have: their meaning."""
-
 
 def escaped(text: str) -> str:
     """Text for a cell of a table: one line, and no bar that would end it."""
@@ -143,7 +125,7 @@ def settings() -> str:
         "| --- | --- | --- | --- |",
     )
     for setting in SETTINGS:
-        if setting.name not in OWN_SETTINGS:
+        if not setting.doc:
             default = "" if setting.default is None else f"`{setting.default}`" if setting.default else "empty"
             dynamic = "yes" if setting.name in DYNAMIC and setting.name not in THREADS else ""
             lines.append(f"| `{setting.name}` | {escaped(setting.kind.allowed)} | {default} | {dynamic} |")
@@ -152,10 +134,9 @@ def settings() -> str:
     lines += ["## Settings that Kafka does not have", "", "| setting | values | default | meaning |"]
     lines += ["| --- | --- | --- | --- |"]
     for setting in SETTINGS:
-        if setting.name in OWN_SETTINGS:
+        if setting.doc:
             default = "" if setting.default is None else f"`{setting.default}`"
-            meaning = OWN_SETTINGS[setting.name]
-            lines.append(f"| `{setting.name}` | {escaped(setting.kind.allowed)} | {default} | {meaning} |")
+            lines.append(f"| `{setting.name}` | {escaped(setting.kind.allowed)} | {default} | {setting.doc} |")
     return "\n".join((*lines, ""))
 
 

@@ -45,9 +45,8 @@ def test_reference_pages_match_the_code(file: Path) -> None:
 
 
 def test_settings_without_a_description_are_kafkas() -> None:
-    assert set(references.OWN_SETTINGS) <= {each.name for each in references.SETTINGS}
-    ours = {each.name for each in references.SETTINGS if each.name.startswith(("trace.", "metrics."))}
-    assert ours <= set(references.OWN_SETTINGS)
+    ours = [each for each in references.SETTINGS if each.name.startswith(("trace.", "metrics."))]
+    assert all(each.doc for each in ours)
 
 
 def test_the_catalogue_is_that_of_the_code() -> None:

@@ -12,28 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
+from actors.core.config.server_defaults import FIELDS, field_of
 from actors.core.config.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, ConfigType, number
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
 from messages.vocabulary import changed
 
-_FIELDS = attrs.fields_dict(NodeSettings)
-
-
 RETENTION = "log.retention.ms"
 
-
-def field_of(setting: str) -> str:
-    """Return the field of NodeSettings for a broker setting."""
-    return setting.replace(".", "_")
-
-
 TOPIC_DEFAULTS: dict[str, ConfigType] = {
-    server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in _FIELDS
+    server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in FIELDS
 } | {RETENTION: number("LONG", None)}
 """Topic default that this node implements -> type of its value. Any negative retention is unlimited."""
 

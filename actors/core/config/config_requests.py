@@ -17,10 +17,11 @@ import attrs
 
 from actors.core.config.broker_config import DYNAMIC, check_broker_config
 from actors.core.config.log_settings import log_settings
+from actors.core.config.server_defaults import default_of, field_of, text_of
 from actors.core.config.topic_config import CONFIGS, FROM_SERVER, UNSAID, InvalidConfig, check_config
 from actors.core.refusal import Refused
 from messages import config_requests
-from messages.cluster import ConfigEntry, Endpoint
+from messages.cluster import ConfigEntry
 from messages.config_requests import (
     APPEND,
     DEFAULT_CONFIG,
@@ -93,7 +94,7 @@ def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
     if name in ("retention.ms", "segment.ms"):
         default = log_settings(node, "", ())
         return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
-    return _text(getattr(node, server.replace(".", "_"), None))
+    return text_of(getattr(node, field_of(server), None))
 
 
 def describe_broker(
@@ -108,7 +109,7 @@ def describe_broker(
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
             name, value = field.name.replace("_", "."), _said(node, field.name)
             source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
-            said = [ConfigSynonym(name, _text(value), source)]
+            said = [ConfigSynonym(name, text_of(value), source)]
             if source == STATIC_BROKER_CONFIG:
                 said += _default_of(name)
             known = places.setdefault(name, [])
@@ -131,8 +132,8 @@ def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
 
 def _default_of(setting: str) -> list[ConfigSynonym]:
     """Return Kafka's default of a broker setting; empty if it has none."""
-    default = attrs.fields_dict(NodeSettings)[setting.replace(".", "_")].default
-    return [] if default in (None, attrs.NOTHING) else [ConfigSynonym(setting, _text(default), DEFAULT_CONFIG)]
+    default = default_of(field_of(setting))
+    return [] if default is None else [ConfigSynonym(setting, default, DEFAULT_CONFIG)]
 
 
 def _said(node: NodeSettings, field: str) -> object:
@@ -167,20 +168,6 @@ def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tup
         )
         for name, said in sorted(places.items())
     )
-
-
-def _text(value: object) -> str | None:
-    """Return a setting's value as text."""
-    match value:
-        case None:
-            return None
-        case bool():
-            return str(value).lower()
-        case tuple():
-            return ",".join(filter(None, map(_text, value)))
-        case Endpoint(listener, host, port):
-            return f"{listener}://{host}:{port}"
-    return str(value)
 
 
 # -------------------------------------------------------------------------------------------------------- changes

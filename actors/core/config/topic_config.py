@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from actors.core.config.server_defaults import default_of, field_of
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.error_codes import INVALID_CONFIG
@@ -25,6 +26,20 @@ class ConfigType(NamedTuple):
 
     type: str
     problem: Callable[[str], str | None]
+
+
+class TopicSetting(NamedTuple):
+    """A config of topics.
+
+    Attributes:
+        kind: The type of its value.
+        server: The broker setting with the same meaning; "" if none has.
+        default: Kafka's default; None: that of the broker setting.
+    """
+
+    kind: ConfigType
+    server: str = ""
+    default: str | None = None
 
 
 def number(kind: str, low: float | None, high: float | None = None) -> ConfigType:
@@ -97,85 +112,60 @@ BOOLEAN = ConfigType("BOOLEAN", _boolean)
 TEXT = ConfigType("STRING", lambda text: None)
 TIME = number("LONG", 0)
 
-CONFIGS: dict[str, ConfigType] = {
-    "cleanup.policy": _list_of("compact", "delete"),
-    "compression.gzip.level": ConfigType("INT", _gzip_level),
-    "compression.lz4.level": number("INT", 1, 17),
-    "compression.type": _one_of(*COMPRESSION_TYPES),
-    "compression.zstd.level": number("INT", -131072, 22),
-    "delete.retention.ms": TIME,
-    "file.delete.delay.ms": TIME,
-    "flush.messages": number("LONG", 1),
-    "flush.ms": TIME,
-    "follower.replication.throttled.replicas": _throttled("follower.replication.throttled.replicas"),
-    "index.interval.bytes": number("INT", 0),
-    "leader.replication.throttled.replicas": _throttled("leader.replication.throttled.replicas"),
-    "local.retention.bytes": number("LONG", -2),
-    "local.retention.ms": number("LONG", -2),
-    "max.compaction.lag.ms": number("LONG", 1),
-    "max.message.bytes": number("INT", 0),
-    "message.downconversion.enable": BOOLEAN,
-    "message.format.version": ConfigType("STRING", _format_version),
-    "message.timestamp.after.max.ms": TIME,
-    "message.timestamp.before.max.ms": TIME,
-    "message.timestamp.difference.max.ms": TIME,
-    "message.timestamp.type": _one_of("CreateTime", "LogAppendTime"),
-    "min.cleanable.dirty.ratio": number("DOUBLE", 0, 1),
-    "min.compaction.lag.ms": TIME,
-    "min.insync.replicas": number("INT", 1),
-    "preallocate": BOOLEAN,
-    "remote.log.copy.disable": BOOLEAN,
-    "remote.log.delete.on.disable": BOOLEAN,
-    "remote.storage.enable": BOOLEAN,
-    "retention.bytes": number("LONG", None),
-    "retention.ms": number("LONG", -1),
-    "segment.bytes": number("INT", 14),
-    "segment.index.bytes": number("INT", 4),
-    "segment.jitter.ms": TIME,
-    "segment.ms": number("LONG", 1),
-    "unclean.leader.election.enable": BOOLEAN,
-}
-"""Topic config -> type of its value."""
-
 FOREVER = str(2**63 - 1)
 
+SETTINGS: dict[str, TopicSetting] = {
+    "cleanup.policy": TopicSetting(_list_of("compact", "delete"), "log.cleanup.policy"),
+    "compression.gzip.level": TopicSetting(ConfigType("INT", _gzip_level), "compression.gzip.level", "-1"),
+    "compression.lz4.level": TopicSetting(number("INT", 1, 17), "compression.lz4.level", "9"),
+    "compression.type": TopicSetting(_one_of(*COMPRESSION_TYPES), "compression.type"),
+    "compression.zstd.level": TopicSetting(number("INT", -131072, 22), "compression.zstd.level", "3"),
+    "delete.retention.ms": TopicSetting(TIME, "log.cleaner.delete.retention.ms", "86400000"),
+    "file.delete.delay.ms": TopicSetting(TIME, "log.segment.delete.delay.ms"),
+    "flush.messages": TopicSetting(number("LONG", 1), "log.flush.interval.messages", FOREVER),
+    "flush.ms": TopicSetting(TIME, "log.flush.interval.ms", FOREVER),
+    "follower.replication.throttled.replicas": TopicSetting(
+        _throttled("follower.replication.throttled.replicas"), default=""
+    ),
+    "index.interval.bytes": TopicSetting(number("INT", 0), "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": TopicSetting(
+        _throttled("leader.replication.throttled.replicas"), default=""
+    ),
+    "local.retention.bytes": TopicSetting(number("LONG", -2), "log.local.retention.bytes", "-2"),
+    "local.retention.ms": TopicSetting(number("LONG", -2), "log.local.retention.ms", "-2"),
+    "max.compaction.lag.ms": TopicSetting(number("LONG", 1), "log.cleaner.max.compaction.lag.ms", FOREVER),
+    "max.message.bytes": TopicSetting(number("INT", 0), "message.max.bytes"),
+    "message.downconversion.enable": TopicSetting(BOOLEAN, "log.message.downconversion.enable", "true"),
+    "message.format.version": TopicSetting(
+        ConfigType("STRING", _format_version), "log.message.format.version", "3.0-IV1"
+    ),
+    "message.timestamp.after.max.ms": TopicSetting(TIME, "log.message.timestamp.after.max.ms", FOREVER),
+    "message.timestamp.before.max.ms": TopicSetting(TIME, "log.message.timestamp.before.max.ms", FOREVER),
+    "message.timestamp.difference.max.ms": TopicSetting(TIME, "log.message.timestamp.difference.max.ms"),
+    "message.timestamp.type": TopicSetting(_one_of("CreateTime", "LogAppendTime"), "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": TopicSetting(number("DOUBLE", 0, 1), "log.cleaner.min.cleanable.ratio", "0.5"),
+    "min.compaction.lag.ms": TopicSetting(TIME, "log.cleaner.min.compaction.lag.ms", "0"),
+    "min.insync.replicas": TopicSetting(number("INT", 1), "min.insync.replicas"),
+    "preallocate": TopicSetting(BOOLEAN, "log.preallocate", "false"),
+    "remote.log.copy.disable": TopicSetting(BOOLEAN, default="false"),
+    "remote.log.delete.on.disable": TopicSetting(BOOLEAN, default="false"),
+    "remote.storage.enable": TopicSetting(BOOLEAN, default="false"),
+    "retention.bytes": TopicSetting(number("LONG", None), "log.retention.bytes"),
+    "retention.ms": TopicSetting(number("LONG", -1), "log.retention.ms", "604800000"),
+    "segment.bytes": TopicSetting(number("INT", 14), "log.segment.bytes"),
+    "segment.index.bytes": TopicSetting(number("INT", 4), "log.index.size.max.bytes"),
+    "segment.jitter.ms": TopicSetting(TIME, "log.roll.jitter.ms", "0"),
+    "segment.ms": TopicSetting(number("LONG", 1), "log.roll.ms", "604800000"),
+    "unclean.leader.election.enable": TopicSetting(BOOLEAN, "unclean.leader.election.enable"),
+}
+"""The configs of topics."""
+
+CONFIGS: dict[str, ConfigType] = {name: each.kind for name, each in SETTINGS.items()}
+"""Topic config -> type of its value."""
+
 FROM_SERVER: dict[str, tuple[str, str]] = {
-    "cleanup.policy": ("log.cleanup.policy", "delete"),
-    "compression.gzip.level": ("compression.gzip.level", "-1"),
-    "compression.lz4.level": ("compression.lz4.level", "9"),
-    "compression.type": ("compression.type", "producer"),
-    "compression.zstd.level": ("compression.zstd.level", "3"),
-    "delete.retention.ms": ("log.cleaner.delete.retention.ms", "86400000"),
-    "file.delete.delay.ms": ("log.segment.delete.delay.ms", "60000"),
-    "flush.messages": ("log.flush.interval.messages", FOREVER),
-    "flush.ms": ("log.flush.interval.ms", FOREVER),
-    "follower.replication.throttled.replicas": ("", ""),
-    "index.interval.bytes": ("log.index.interval.bytes", "4096"),
-    "leader.replication.throttled.replicas": ("", ""),
-    "local.retention.bytes": ("log.local.retention.bytes", "-2"),
-    "local.retention.ms": ("log.local.retention.ms", "-2"),
-    "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms", FOREVER),
-    "max.message.bytes": ("message.max.bytes", "1048588"),
-    "message.downconversion.enable": ("log.message.downconversion.enable", "true"),
-    "message.format.version": ("log.message.format.version", "3.0-IV1"),
-    "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms", FOREVER),
-    "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms", FOREVER),
-    "message.timestamp.difference.max.ms": ("log.message.timestamp.difference.max.ms", FOREVER),
-    "message.timestamp.type": ("log.message.timestamp.type", "CreateTime"),
-    "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio", "0.5"),
-    "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms", "0"),
-    "min.insync.replicas": ("min.insync.replicas", "1"),
-    "preallocate": ("log.preallocate", "false"),
-    "remote.log.copy.disable": ("", "false"),
-    "remote.log.delete.on.disable": ("", "false"),
-    "remote.storage.enable": ("", "false"),
-    "retention.bytes": ("log.retention.bytes", "-1"),
-    "retention.ms": ("log.retention.ms", "604800000"),
-    "segment.bytes": ("log.segment.bytes", "1073741824"),
-    "segment.index.bytes": ("log.index.size.max.bytes", "10485760"),
-    "segment.jitter.ms": ("log.roll.jitter.ms", "0"),
-    "segment.ms": ("log.roll.ms", "604800000"),
-    "unclean.leader.election.enable": ("unclean.leader.election.enable", "false"),
+    name: (each.server, (default_of(field_of(each.server)) or "") if each.default is None else each.default)
+    for name, each in SETTINGS.items()
 }
 """Topic config -> the broker setting with the same meaning ("" for none), and Kafka's default."""
 
