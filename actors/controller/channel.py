@@ -86,7 +86,7 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A queued request with the time at which it was queued, and the parts of a large request.
+    """A request in the queue of a channel, when it was queued, and the parts in which it is sent if it is large.
 
     `event_id` is the id of the controller event that caused the request. Its messages and its response have the same
     id.

@@ -108,7 +108,7 @@ class _WallClock(TimeAdapter):
 
 
 class NodeFaults:
-    """The faults of a cluster's nodes.
+    """The faults that are injected into the nodes of a cluster now.
 
     Args:
         hold_up: `hold_up(node, seconds)` blocks a node for this time.

@@ -289,7 +289,9 @@ class Kernel(ABC):
             The seconds until the next timer, None without a timer, 0.0 if a limit was reached and more messages wait.
         """
         if self._running is not None:
-            raise RuntimeError("the actor system is already running; an actor must not run its own actor system")
+            raise RuntimeError(
+                "the actor system is already running. Code of an actor must not run the actor system that the actor belongs to"
+            )
         self._running = threading.get_ident()
         left = sys.maxsize if limit is None else limit
         queue, inbox, timers, clock_now, deliver = self.queue, self._inbox, self.timers, self.clock.now, self.hand_out
