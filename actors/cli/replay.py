@@ -62,9 +62,9 @@ def command(
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
     causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state,
     --changed and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
-    or a class name if the run has only one actor of that class; PATH is as --state prints it: _context.epoch, or
-    _channels[1]. --diff prints how the states of all
-    actors differ between two deliveries; with --state, only that of the named actor.
+    or a class name if the run has only one actor of that class; --state takes a subject, too: PartitionActor:pay-0,
+    BrokerChannelActor:2, GroupActor:readers. PATH is as --state prints it: _context.epoch, or _channels[1]. --diff
+    compares all actors, or with --state only the named actor.
     """
     try:
         if changed is not None or diff is not None:

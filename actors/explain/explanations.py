@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from actors.explain.causes import cause_of
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import (
     assignment_of,
@@ -24,17 +25,20 @@ from actors.explain.histories import (
     state_history,
     target_of,
 )
+from actors.explain.step_texts import text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import NONE
 from messages.error_names import name_of
 from messages.facts.declarations import (
     BrokersRead,
+    ControllerEvent,
     EventWithoutEffect,
     LeaderAndIsrSent,
     RequestRefused,
     StateWrite,
     TracePosition,
 )
+from messages.trace.endings import KILLED
 
 LAST = 5
 """Maximum number of entries of a history."""
@@ -61,7 +65,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if not history:
         assigned = assignment_of(facts, partition)
         if assigned is None:
-            return [Sentence(f"no node in this trace knows {partition}")]
+            return refused_creations(facts, partition.topic) or [Sentence(f"no node in this trace knows {partition}")]
         return [
             Sentence(
                 f"it never had a leader: its replicas are {ids(assigned.replicas)}, and no partition state was written",
@@ -145,6 +149,17 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
             )
         )
     return answer
+
+
+def isr_history(facts: TraceFacts, partition: TopicPartition) -> Answer:
+    """List the last changes of the ISR, each with its reason."""
+    lines = []
+    for before, after in itertools.pairwise(state_history(facts, partition)):
+        if set(before.isr) != set(after.isr):
+            cause = cause_of(facts, after)
+            why = f": {text_of(cause)}" if cause is not None else ""
+            lines.append(Sentence(f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}{why}", after.place))
+    return lines[-2 * LAST :]
 
 
 def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
@@ -236,10 +251,10 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     unable = able - noticed - _without(alive, noticed, able)
     waited = (event.waited or 0) / 1000
     shares = [
-        (unseen, f"until the controller received {first.kind}"),
+        (unseen, _unseen(facts, before, first)),
         (_without(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
         (unable, f"with no electable replica in the ISR {ids(isr)}"),
-        (heard - able, f"until the controller received {event.kind} for broker {after.leader}"),
+        (heard - able, f"until the controller received {event.words} ({event.kind}) for broker {after.leader}"),
     ]
     parts = [(took, what) for took, what in shares if took > MOMENT]
     parts.append((waited, "in the controller's event queue"))
@@ -259,6 +274,15 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     return [Sentence(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
+def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> str:
+    """Return what passed until the controller noticed: the session timeout, if the leader was killed."""
+    life = registered_life(facts, before.leader, first.place)
+    received = f"the controller received {first.words} ({first.kind})"
+    if life is not None and life.ending == KILLED and life.end <= first.place.at:
+        return f"until the ZooKeeper session of broker {before.leader} timed out and {received}"
+    return f"until {received}"
+
+
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
     """Return whether the last BrokersRead until this position lacks a broker."""
     seen = [each for each in facts.seen if each.place <= until]
@@ -272,7 +296,10 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     life = registered_life(facts, led.leader, noticed)
     if life is not None and life.end <= after.taken:
         return min(life.end, noticed.at), f"the last record of broker {led.leader}"
-    return noticed.at, f"the controller received {event.kind if event is not None else 'the event'}"
+    return (
+        noticed.at,
+        f"the controller received {f'{event.words} ({event.kind})' if event is not None else 'the event'}",
+    )
 
 
 Interval = tuple[float, float]
@@ -360,8 +387,9 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     if over and not steps:
         return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
     if not steps:
-        known = any(fact.partition.topic == topic for fact in facts.assigned)
-        return [Sentence("the trace has no deletion of it" if known else f"no node in this trace knows topic {topic}")]
+        if any(fact.partition.topic == topic for fact in facts.assigned):
+            return [Sentence("the trace has no deletion of it")]
+        return refused_creations(facts, topic) or [Sentence(f"no node in this trace knows topic {topic}")]
     words = {
         "asked": "its deletion was requested",
         "queued": "queued for deletion",
@@ -386,6 +414,15 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
         moving = [fact for fact in latest_assignments(facts, topic) if fact.adding or fact.removing]
         lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
+
+
+def refused_creations(facts: TraceFacts, topic: str) -> Answer:
+    """Explain why a topic does not exist: the last refused requests to create it."""
+    return [
+        Sentence(f"it was never created: {each.request} was rejected: {_why(each)}", each.place)
+        for each in facts.refused
+        if each.subject == topic and each.request == "CreateTopics"
+    ][-1:]
 
 
 def made(facts: TraceFacts, topic: str) -> Answer:
@@ -505,6 +542,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which broker leads it, and why?", leader),
         ("Why is the preferred replica not the leader?", preferred),
         ("Which replicas are not in the ISR, and why?", isr),
+        ("How did its ISR change, and why?", isr_history),
         ("Why is its reassignment not complete?", reassignment),
         ("Why was a reassignment rejected, cancelled or replaced?", begun),
         ("Why did its leader epoch increase?", epoch),

@@ -49,6 +49,7 @@ from messages.facts.declarations import (
     TransactionRequest,
     Undecodable,
 )
+from messages.trace.endings import RUNNING
 from messages.trace.files.runs import Run
 
 
@@ -128,6 +129,18 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: 
     for field in dataclasses.fields(gathered):
         getattr(gathered, field.name).sort(key=lambda fact: fact.place)
     return gathered
+
+
+def before(facts: TraceFacts, at: float) -> TraceFacts:
+    """Return the facts up to a time, in seconds since 1970; runs that ended later still run."""
+    earlier = TraceFacts()
+    for field in dataclasses.fields(facts):
+        kept = [fact for fact in getattr(facts, field.name) if fact.place.at < at or isinstance(fact, NodeRun)]
+        setattr(earlier, field.name, kept)
+    earlier.lives = [
+        life if life.place.at < at else life._replace(ending=RUNNING) for life in facts.lives if life.began < at
+    ]
+    return earlier
 
 
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:

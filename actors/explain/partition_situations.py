@@ -84,7 +84,7 @@ def _queued(facts: TraceFacts, topic: str) -> Seen | None:
     if blocked is None:
         return Seen(queued[0], {"topic": topic, "what": "is being deleted"}, queued[0].place.at)
     broker, partition = blocked.broker, blocked.partition
-    what = f"is not deleted, because replica {broker} of {partition} cannot be deleted"
+    what = f"is not deleted: replica {broker} of {partition} cannot be deleted"
     return Seen(blocked, {"topic": topic, "what": what}, queued[0].place.at)
 
 
@@ -290,7 +290,7 @@ _OF_TOPICS = (
 OF_PARTITIONS = (
     Situation(
         _no_leader,
-        "{subject} has no leader since {since}, because no replica in its ISR {isr} is alive{why}",
+        "{subject} has no leader since {since}: no replica in its ISR {isr} is alive{why}",
         True,
         "Start a broker of the ISR {isr}.",
     ),

@@ -12,17 +12,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
-from actors.explain.causes import (
-    chain_of,
-)
+from actors.explain.causes import chain_of
 from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTION
-from actors.explain.fact_gathering import TraceFacts
+from actors.explain.cluster_shutdown import shutdown_of
+from actors.explain.fact_gathering import TraceFacts, before
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation
 from actors.explain.step_texts import remedy_for, text_of
-from messages.facts.declarations import (
-    TracePosition,
-)
+from messages.facts.declarations import TracePosition
 
 SITUATIONS: dict[str, tuple[Situation, ...]] = {
     "partition": PARTITION,
@@ -58,11 +55,16 @@ NO_CAUSE = "; the trace does not show why"
 
 
 def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
-    """Return the verdict about a subject."""
+    """Return the verdict about a subject, before the cluster was shut down if the trace ends so."""
+    stopped = shutdown_of(facts)
+    if stopped is not None:
+        facts = before(facts, stopped)
     for situation in SITUATIONS[about]:
         seen = situation.find(facts, subject)
         if seen is not None:
-            return _verdict(facts, situation, seen, str(subject), clock)
+            text, steps = _verdict(facts, situation, seen, str(subject), clock)
+            end = "" if stopped is None else f" The cluster was stopped at {clock(stopped)}."
+            return Verdict(text + end, steps)
     raise AssertionError(f"no situation fits {about} {subject}")  # the last one always does
 
 

@@ -142,17 +142,23 @@ def effects(
 def linked_effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[tuple[TraceDelivery, Link | None]]:
-    """Yield the same as `effects`, each with the link to its cause."""
-    links, led_to = CauseFinder(trace.runs), set[int]()
+    """Yield the same as `effects`, each with the link to its cause.
+
+    On the node of an event, its deliveries are those with its event id; links lead to other nodes.
+    """
+    links, led_to, events = CauseFinder(trace.runs), set[int](), set[int]()
     begin = {_packed(place) for place in places}
     for each in trace.deliveries():
         here = _packed(DeliveryId(links.index[id(each.run)], each.seq))
         link = links.link(each)
         begins = here in begin or (event is not None and each.message == event)
+        if begins and event is not None:
+            events.add(here)
         follows = link is not None and _packed(link.cause) in led_to
         if follows and (event is not None or not polls):
             follows = each.kind != TIMER and not each.sender.startswith(POLLING)
-        if begins or follows:
+        of_event = _packed(DeliveryId(links.index[id(each.run)], each.record.event_id)) in events
+        if begins or follows or of_event:
             led_to.add(here)
             begin.discard(here)
             yield each, link

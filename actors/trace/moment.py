@@ -9,6 +9,7 @@ from actors.node.node import NodeActor
 from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.replayer import NotReplayable, Replay
 from actors.runtime.trace.state import UnstorableValue, shown, state_of
+from actors.trace.state_path import addresses_for, addresses_of
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run
 
@@ -53,7 +54,8 @@ class Moment:
         """Return what an actor holds, by attribute, as plain JSON values.
 
         Args:
-            actor: An address such as `ControllerActor.17`, or a class name if the node has one actor of that class.
+            actor: An address such as `ControllerActor.17`, a class name if the node has one actor of that class, or a
+                class with its subject: `PartitionActor:orders-0`, `BrokerChannelActor:2`, `GroupActor:readers`.
 
         Raises:
             ActorNotFound: Not exactly one actor has this name; the text lists the actors.
@@ -84,13 +86,13 @@ def base_after(run: Run, seq: int) -> LocalBase:
 
 
 def actor_named(base: LocalBase, actor: str) -> str:
-    """Return the address of the one actor with this address or class name.
+    """Return the address of the one actor with this address or class name, or of a class for one subject.
 
     Raises:
         ActorNotFound: Not exactly one actor has this name.
     """
     here = [str(ref) for ref in base.living()]
-    named = [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
+    named = addresses_of(base, actor) or addresses_for(base, actor)
     if len(named) != 1:
         known = ", ".join(named or here) or "none"
         raise ActorNotFound(f"after message {base.n} there is not exactly one actor {actor}; the actors are {known}")

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.runtime.trace.expansion import expand
-from actors.trace.moment import ACTORS
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
@@ -23,6 +21,9 @@ def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
         TraceError: A replay differs from its trace, or is impossible.
     """
     complete = [run for run in runs if run.header.detail == FULL]
+    if len(complete) == len(runs):
+        yield complete
+        return
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
         for run in runs:
             if run.header.detail != FULL:
@@ -32,6 +33,9 @@ def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
 
 
 def _restore(run: Run, folder: Path) -> None:
+    from actors.runtime.trace.expansion import expand  # only such traces need the actors, whose import takes 0.5 s
+    from actors.trace.moment import ACTORS
+
     result = expand(run, ACTORS, folder)
     if not result.ok:
         reason = result.problem or "its replay differs from the trace (see `kafka-actors replay`)"

@@ -16,6 +16,13 @@ from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.state import UnstorableValue, shown_key, shown_value
 from messages.trace.errors import TraceError
 
+SUBJECTS = {
+    "PartitionActor": "partition.role.partition",
+    "BrokerChannelActor": "_start.broker_id",
+    "GroupActor": "_group.name",
+}
+"""Class of actors -> the attributes that hold what one of them is for: `PartitionActor:pay-0` names it."""
+
 ABSENT = "(absent)"
 """The value of a part that does not exist, or whose actor does not exist."""
 
@@ -63,6 +70,23 @@ def addresses_of(base: LocalBase, actor: str) -> list[str]:
     """Return the addresses of the existing actors with this address or class name."""
     here = [str(ref) for ref in base.living()]
     return [each for each in here if each == actor] or [each for each in here if each.rpartition(".")[0] == actor]
+
+
+def addresses_for(base: LocalBase, actor: str) -> list[str]:
+    """Return the addresses of the living actors of a class for one subject, given as `PartitionActor:pay-0`."""
+    name, _, subject = actor.partition(":")
+    path = SUBJECTS.get(name)
+    if path is None:
+        return []
+    return [each for each in addresses_of(base, name) if str(_attribute(base, each, path)) == subject]
+
+
+def _attribute(base: LocalBase, address: str, path: str) -> Any:
+    """Return an attribute of an actor; None before its first message, which sets it."""
+    thing: Any = base.address_of(address).actor
+    for name in path.split("."):
+        thing = getattr(thing, name, None)
+    return thing
 
 
 class StatePartReader:

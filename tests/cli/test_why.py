@@ -13,8 +13,10 @@ from click.testing import CliRunner
 
 from actors.cli import why
 from actors.cli.app import CommandFailed
+from actors.explain.cluster_shutdown import shutdown_of
 from actors.explain.explanations import QUESTIONS
 from actors.explain.fact_gathering import TraceFacts, gather
+from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition
@@ -23,6 +25,7 @@ from messages.events import EVENT_WORDS, EVENTS
 from messages.facts.declarations import (
     ControllerEvent,
     LeaderAndIsrSent,
+    NodeRun,
     PendingEvent,
     ReplicasAssigned,
     StateWrite,
@@ -138,7 +141,8 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
     assert found is not None
     shares = [share.split(" s ", 1) for share in found[2].split(", ")]
     assert [what for _, what in shares] == [
-        "until the controller received BrokerChange",
+        "until the ZooKeeper session of broker 1 timed out and the controller received a change of the live brokers"
+        " (BrokerChange)",
         "in the controller's event queue",
         "until the controller elected a leader",
         "until ZooKeeper stored the state",
@@ -280,7 +284,7 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
         assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", line)
     assert "was elected" in CliRunner().invoke(why.command, ["controller", str(lived)]).stdout
     unknown = CliRunner().invoke(why.command, ["partition", "missing-3", str(lived)]).stdout
-    assert unknown.splitlines()[0] == "no node in this trace knows topic missing, and no request for it was refused."
+    assert unknown.startswith("no node in this trace knows topic missing, and no request for it was refused.")
 
 
 def lines_of(said: dict[str, Any]) -> list[str]:
@@ -364,3 +368,31 @@ def test_a_record_that_cannot_be_restored_is_refused_by_name(tmp_path: Path) -> 
         match=r"was recorded without payloads \(trace.detail=inputs\), and a replay cannot restore them: ",
     ):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("endings", "began"),
+    [
+        ([("stopped", 10.0), ("stopped", 11.0), ("stopped", 12.0)], 10.0),
+        ([("stopped", 5.0), ("stopped", 11.0), ("stopped", 12.0)], 11.0),
+        ([("killed", 5.0), ("stopped", 11.0)], 11.0),
+        ([("stopped", 5.0), ("killed", 11.0)], None),
+        ([("still running", 12.0), ("stopped", 12.0)], None),
+        ([], None),
+    ],
+)
+def test_a_shutdown_of_all_brokers_is_found(endings: list[tuple[str, float]], began: float | None) -> None:
+    lives = [NodeRun(TracePosition(at, node, f"r{node}", 9), 1.0, how) for node, (how, at) in enumerate(endings)]
+    assert shutdown_of(TraceFacts(lives=lives)) == began
+
+
+def test_a_shutdown_does_not_count_as_what_is_wrong() -> None:
+    lives = [NodeRun(TracePosition(9.0 + node, node, f"r{node}", 9), 1.0, "stopped") for node in (0, 1)]
+    led, lost = (
+        StateWrite(TracePosition(at, 0, "r0", n), PAIR, leader, n, (0,), "controller 0", at, None, n)
+        for at, n, leader in ((2.0, 1, 0), (9.5, 2, -1))
+    )
+    facts = TraceFacts(written=[led, lost], assigned=[ReplicasAssigned(led.place, PAIR, (0,), (), ())], lives=lives)
+    assert verdict_of(facts, "partition", PAIR, str).text == (
+        "broker 0 leads pair-0 since 2.0, and all replicas are in the ISR [0]. The cluster was stopped at 9.0."
+    )

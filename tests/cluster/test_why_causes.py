@@ -57,7 +57,7 @@ CAUSES = (
     Cause(
         causes.kill_the_only_replica,
         "partition alone-0",
-        r"alone-0 has no leader since TIME, because no replica in its ISR \[{broker}\] is alive, because "
+        r"alone-0 has no leader since TIME: no replica in its ISR \[{broker}\] is alive, because "
         + KILLED
         + r"\. Start broker {broker} again\.",
         KILLED,
@@ -85,7 +85,7 @@ CAUSES = (
     Cause(
         causes.block_a_deletion,
         "topic removed",
-        r"topic removed is queued for deletion since TIME and is not deleted, because replica {broker} of"
+        r"topic removed is queued for deletion since TIME and is not deleted: replica {broker} of"
         r" removed-0 cannot be"
         r" deleted, because " + KILLED + r"\. Start broker {broker} again\.",
         KILLED,

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 from tests.layering import ROOT
@@ -23,7 +24,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_BYTES = 200_000
 COLUMNS = 92
 """Longest line of the screen; longer ones are cut."""
-QUESTION_LINES = 5
+CHAIN_LINES = 4
 WAIT_SECONDS = 90.0
 COMMAND = "$ kafka-actors why partition orders-0 DIR"
 
@@ -86,10 +87,10 @@ def take_screenshot(page: Path, image: Path) -> None:
 
 
 def with_screen(text: str, explained: str) -> str:
-    """Return README's text with the first questions of `why` after the command; lines are cut at COLUMNS."""
-    lines = [line for line in explained.splitlines() if line.strip()][:QUESTION_LINES]
+    """Return README's text with the verdict and chain of `why` after the command; lines are cut at COLUMNS."""
+    verdict, *lines = [line for line in explained.splitlines() if line.strip()][:CHAIN_LINES]
     cut = [line if len(line) <= COLUMNS else f"{line[: COLUMNS - 3]}..." for line in lines]
-    block = "".join(f"    {line}\n" for line in [COMMAND, *cut])
+    block = "".join(f"    {line}\n" for line in [COMMAND, *textwrap.wrap(verdict, COLUMNS), *cut])
     return re.sub(rf"(?m)^    {re.escape(COMMAND)}\n(?:    .*\n)*", lambda _: block, text)
 
 

@@ -68,6 +68,10 @@ def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
         actor = replay.base.instance_of(replay.base.address_of(address))
         assert moment.state(address) == shown(state_of(actor))
     assert moment.state("NodeActor") == moment.state("NodeActor.1")
+    hosted = [name for name in moment.actors if name.startswith("PartitionActor.")]
+    for name in hosted:
+        partition = moment.state(name)["partition"]["role"]["partition"]
+        assert moment.state(f"PartitionActor:{partition['topic']}-{partition['partition']}") == moment.state(name)
 
 
 def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:

@@ -1,0 +1,36 @@
+"""Find the shutdown of the whole cluster, with which the trace of a test or of a maintenance ends.
+
+Rule: what is wrong is judged before it. While the brokers stop, one after another, partitions lose their leaders, which
+is no fault.
+"""
+
+from __future__ import annotations
+
+from actors.explain.causes import last_before
+from actors.explain.fact_gathering import TraceFacts
+from messages.facts.declarations import NodeRun
+from messages.trace.endings import KILLED
+from messages.trace.schema import STOPPED
+
+TOGETHER = 1.5
+"""Seconds between the stops of two brokers of a cluster that is shut down."""
+
+
+def shutdown_of(facts: TraceFacts) -> float | None:
+    """Return when the last brokers of the cluster were stopped together; None if one still runs or was killed last."""
+    last = {life.place.node: life for life in sorted(facts.lives, key=lambda life: life.began)}
+    if any(life.ending not in (STOPPED, KILLED) for life in last.values()):
+        return None
+    began = None
+    for at in sorted((_stopped(facts, life) for life in last.values() if life.ending == STOPPED), reverse=True):
+        if began is not None and began - at > TOGETHER:
+            break
+        began = at
+    killed = [life.end for life in last.values() if life.ending == KILLED]
+    return None if began is None or max(killed, default=began) > began else began
+
+
+def _stopped(facts: TraceFacts, life: NodeRun) -> float:
+    """Return when a broker began to stop."""
+    asked = last_before(facts.stops, life.place, life.place.run)
+    return life.end if asked is None else asked.place.at
