@@ -1,13 +1,13 @@
 """Follow the traces of a running cluster: store new records as Parquet exactly once, and recompute the summary.
 
     KEPT/part-*.parquet      rows of `spark.columns`
-    KEPT/_spark_metadata     which of these files count: Spark's, written when a batch is whole
-    KEPT/_checkpoint         how far the traces have been read (Spark's offsets: `spark.trace_stream`)
-    KEPT/_runs.json          how each run ended, and what could not be read, as `spark.pack` writes it
+    KEPT/_spark_metadata     Spark's list of the complete files
+    KEPT/_checkpoint         Spark's offsets: the read part of the traces (`spark.trace_stream`)
+    KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the follower: one at a time
 
-Rule: only the landing goes on from where it was; every question is asked of all that has landed, as if that were all.
-      So there is one definition of each figure, and none that is only nearly right while it grows.
+Rule: only the storing of records continues where it stopped; every question is computed from all stored records. Each
+        figure therefore has one definition, and is exact while the traces grow.
 """
 
 from __future__ import annotations

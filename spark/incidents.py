@@ -21,7 +21,7 @@ from spark.results import Summary
 CLOSING_SECONDS = 60.0
 """A stop of all brokers within this time at the end of the traces is the stop of the cluster."""
 APART_SECONDS = 10.0
-"""What happens within this time of each other is one incident."""
+"""Maximum number of seconds between two events of one incident."""
 MOST_NAMES = 3
 NEVER = float("inf")
 

@@ -37,7 +37,7 @@ _OPTIONS = (
     " -XX:-UsePerfData -Xshare:auto -Xlog:disable"
     f" -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve().as_uri()}"
 )
-"""Heap sizes for a small summary and its classes, with at most two garbage collections."""
+"""Java's options: a heap that needs at most two garbage collections in a small summary, and a fast start."""
 MEMORY = "1700m"
 """Memory of the driver."""
 _WITHOUT = "spark-mllib_"
@@ -50,7 +50,7 @@ _LOOKS = 0.005
 
 
 def find_java() -> None:
-    """Check that Spark finds Java: Spark trusts JAVA_HOME even if no Java is there.
+    """Check that Java can be found; unset a JAVA_HOME without Java, which Spark would use nevertheless.
 
     Raises:
         SparkUnavailable: No Java is found.

@@ -3,12 +3,13 @@
     DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
     and compressed ones (.gz); a folder for each broker
 
-Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). What a line means stands
-        in a table (`LINES`), a pattern and columns; patterns hold for 2.0 to 3.9. Other lines tell nothing.
-Rule 2: a partition's state changes when the controller logs the change, just before it sends
-        the request: the line replaces the request.
-Rule 3: a run is a broker's life, from its start on; what a log holds before is one, too. It ended when the log says so.
-        A broker that was killed says nothing, and a quiet log ends early: it counts as gone when a controller saw it.
+Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). The table `LINES` has a
+        pattern and columns for each kind of line, valid for 2.0 to 3.9. Other lines are ignored.
+Rule 2: a partition's state changes when the controller logs the change, just before it sends the request: the line
+        replaces the request.
+Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. It ends
+        where the log has its end. A killed broker logs no end, and a quiet log stops early: such a broker counts as
+        gone from the time when a controller noticed it.
 Rule 4: at INFO requests are not logged. From Kafka 2.7 on an ISR expand is logged as "ISR updated to" only;
         reassignments are logged at TRACE only.
 """

@@ -1,13 +1,13 @@
 """A Spark data source for traces. Users register its subclass, which is in `spark.public`.
 
 Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
-Rule 2: what is planned is what was there when it was planned. What cannot be read is left out;
-        `messages.trace.files.runs` says what that is, and how each run ended. A run that is there twice is read once.
+Rule 2: a read covers the records that existed when it was planned. Unreadable parts are left out;
+        `messages.trace.files.runs` lists them, and the end of each run. Only one of two copies of a run is read.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
-Rule 5: workers read the files at the paths that the planner found: a folder that all of them see. A relative path is
-        one of the driver, with Spark Connect of the server.
+Rule 5: workers read the files at the paths that the planner found, in a folder that all of them can read. A relative
+        path belongs to the driver, with Spark Connect to the server.
 """
 
 from __future__ import annotations

@@ -141,8 +141,8 @@ def zombies_are_fenced(law: Checker, change: TransactionBroken) -> Iterator[str]
 def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """The offsets of a group in memory are those that the next coordinator would load.
 
-    Of a commit that timed out in its log, the log has the offsets and the coordinator does not, as in Kafka (3.9
-    `GroupMetadata.failPendingOffsetWrite`): the next coordinator may load later ones.
+    A commit that timed out may be in the log and not in the coordinator's memory, as in Kafka (3.9
+    `GroupMetadata.failPendingOffsetWrite`): the next coordinator may load later offsets.
     """
     for partition, read in law.read_committed.items():
         state = law.states.get(partition)

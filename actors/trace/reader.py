@@ -120,7 +120,7 @@ class TraceDelivery:
 
     @property
     def error(self) -> str | None:
-        """What the handler raised, or None."""
+        """The exception of the handler, or None."""
         return self.record.error
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ class TraceRun:
 
     @property
     def ending(self) -> str:
-        """How recording ended: `stopped`, `killed`, `still running`, `disk full`, `given up` or `dumped`."""
+        """The end of the recording: `stopped`, `killed`, `still running`, `disk full`, `given up` or `dumped`."""
         return ending(self.run)
 
     @property

@@ -1,10 +1,11 @@
 """Sections of a summary about causes: which messages a message causes, and the path from an event to its requests.
 
 Rule 1: a delivery has its cause in the trace: the delivery in which its message was sent.
-Rule 2: across what is no actor, and across nodes, causes end. There the channel's order holds: a channel hands over
-        what it was given one by one, so its first answered LeaderAndIsr is the first that it was given.
-Rule 3: a controller handles one event at a time: of what it sent, all until the end of an event belongs to that.
-Rule 4: a LeaderAndIsr is applied when the broker has answered it.
+Rule 2: causes end at external endpoints and other nodes. From there the channel's order counts: a channel sends its
+        messages one by one, so its first answered LeaderAndIsr is the first that it received.
+Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
+        event.
+Rule 4: a LeaderAndIsr is applied when the broker has responded.
 """
 
 from __future__ import annotations

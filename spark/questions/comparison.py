@@ -1,8 +1,9 @@
 """The section of a summary that compares the times in two sets of traces.
 
-Rule: what has a name is compared where it was measured at least ENOUGH times in both. It changed if that is no chance
-      (the rank-sum test of Mann and Whitney, in its normal approximation, corrected for ties: |z| over SURE, as chance
-      has it once in a thousand comparisons) and matters (the medians are apart by a factor of NOTABLE or more).
+Rule: a name is compared if it was measured at least ENOUGH times in both sets. A difference is shown if it is
+        significant and relevant. Significant: the rank-sum test of Mann and Whitney (normal approximation, corrected
+        for ties) has |z| over SURE, which happens by chance once in a thousand comparisons. Relevant: the medians
+        differ by a factor of NOTABLE or more.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def compared(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _z() -> Column:
-    """By how many standard deviations the ranks of what came after are more than chance would have them."""
+    """The number of standard deviations by which the later ranks exceed their expected value."""
     one, two = f.col("before_count").cast("double"), f.col("after_count").cast("double")
     both = one + two
     more = f.col("ranks") - two * (two + 1) / 2 - one * two / 2

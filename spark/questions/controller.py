@@ -1,7 +1,7 @@
 """Sections of a summary about controllers: their events, their requests to brokers, and their times.
 
-Rule: a request counts when the channel hands it to the network. The same request handed over again after a failure is a
-      retransmission and counted apart (controller.md 5: the channel resends until it is answered).
+Rule: a request counts when the channel sends it to the network. The same request sent again after a failure is a
+        retransmission and counted separately (controller.md 5: the channel resends until it gets a response).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from spark.questions.handling import percentile
 CONTROLLER = "ControllerActor"
 CHANNEL = "BrokerChannelActor"
 CONTROLLED_SHUTDOWN = "ControlledShutdown"
-"""The event that comes as a client's own request, forwarded."""
+"""The event that arrives as a forwarded client request."""
 REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest")
-"""What a controller sends to brokers, by message type."""
+"""Message types of a controller's requests to brokers."""
 
 
 def sent(delivered: DataFrame, *requests: str) -> DataFrame:
@@ -94,7 +94,11 @@ def handled(delivered: DataFrame) -> DataFrame:
 
 
 def requests(delivered: DataFrame) -> DataFrame:
-    """What a controller sent, by node, broker and type: count, partitions (of all, summed), retransmissions."""
+    """Count a controller's requests.
+
+    Returns:
+        node, broker, type, count, partitions (of all, summed), retransmissions.
+    """
     channel = Window.partitionBy("run", "channel").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
     outcome = f.when(f.col("type").isin("TransmitFailed", "Received"), f.col("type"))
     mail = delivered.where(f.col("broker").isNotNull() & f.col("channel").isNotNull()).withColumn(

@@ -1,16 +1,15 @@
 """Sections of a summary about failovers: failed nodes, their detection, new leaders, and the time without a leader.
 
-Rule 1: a broker is gone when a controller reads the list of brokers and misses one that it, or the controller before
-        it, had read before; until it is back in a list. It died when its process last did anything, as its own trace
-        says: the end of the last run that had registered before. A process that was refused for its broker id was never
-        the broker. If that run goes on (its session alone had ended), or only its recording ended, or there is none,
-        the broker counts as gone from when it was missed.
+Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, after that controller or the one
+        before had read it, until a list has it again. It died at the last record of its process, which is the end of
+        the last run that had registered before. A process that was refused for its broker id does not count. If that
+        run continues (only its session had expired), if only its recording ended, or if no run exists, the broker
+        counts as gone from the time when it was missed.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
-Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or that the
-        topic is being deleted. If its leader did not fail (a log directory did), the partition has no leader from when
-        the controller first sends that. A topic that is created again has new partitions.
-Rule 4: an election is clean if the leader was in the ISR that the write replaced: that which the same controller last
-        read or wrote, for each of its writes depends on the version it knew.
+Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or the
+        topic's deletion. A topic that is created again has new partitions.
+Rule 4: an election is clean if the leader was in the ISR that the write replaced. This is the ISR that the same
+        controller last read or wrote, because each write depends on the known version.
 """
 
 from __future__ import annotations
@@ -30,9 +29,11 @@ ENDS = ("killed", "stopped")
 
 
 def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
-    """The runs that were brokers (rule 1): the columns of `runs`, `first_at` when ZooKeeper first had registered them.
+    """Select the runs that were brokers (rule 1).
 
-    Of a run whose beginning is not recorded it is its first record.
+    Returns:
+        The columns of `runs`, with `first_at` as the time of the first registration in ZooKeeper, or of the first
+            record if the begin of the run is not recorded.
     """
     named = delivered.where((f.col("request") == "BrokerRegistered") | (f.col("type") == "StartNode"))
     seen = named.groupBy("run").agg(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 MOMENTS = 240
 """Maximum number of intervals in a figure over time; each lasts at least a second."""
 PRECISE = 1000
-"""Of percentiles: wrong by at most a thousandth of the rows."""
+"""The accuracy of percentiles: the error is at most a thousandth of the rows."""
 
 
 def percentile(column: str | Column, share: float) -> Column:
@@ -84,7 +84,11 @@ def queue(delivered: DataFrame) -> DataFrame:
 
 
 def failures(delivered: DataFrame) -> DataFrame:
-    """What handlers raised, and what could not be sent: node, actor, type, error, count, first_at, last_at."""
+    """Count exceptions of handlers and failed transmissions.
+
+    Returns:
+        node, actor, type, error, count, first_at, last_at.
+    """
     failed = delivered.where(f.col("error").isNotNull())
     grouped = failed.groupBy("node", who().alias("actor"), "type", f.substring("error", 1, 200).alias("error")).agg(
         f.count("*").alias("count"), f.min("at").alias("first_at"), f.max("at").alias("last_at")

@@ -46,7 +46,14 @@ def zookeeper(replies: DataFrame) -> DataFrame:
 
 
 def latencies(kinds: dict[str, DataFrame]) -> DataFrame:
-    """How long things took, as a histogram: kind, upto_ms (powers of two), count. `kinds` are frames with `ms`."""
+    """Return a histogram of durations.
+
+    Args:
+        kinds: Frames with `ms`, by kind.
+
+    Returns:
+        kind, upto_ms (powers of two), count.
+    """
     each = [frame.select(f.lit(kind).alias("kind"), "ms") for kind, frame in kinds.items()]
     bucket = f.pow(f.lit(2.0), f.greatest(f.ceil(f.log2("ms")), f.lit(-4))).alias("upto_ms")
     counted = reduce(DataFrame.unionAll, each).where(f.col("ms") > 0).groupBy("kind", bucket)
