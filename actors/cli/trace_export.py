@@ -13,13 +13,14 @@ from typing import BinaryIO
 import click
 
 from actors.cli.app import CommandFailed
+from actors.cli.otlp_endpoint import SCHEMES, OtlpEndpoint
 from actors.cli.usage_errors import wrong_use
 from actors.trace.delivery_text import json_line
 from actors.trace.explanation import TraceFact
 from actors.trace.filters import linked_effects
 from actors.trace.links import DeliveryId
 from actors.trace.mermaid import sequence_diagram
-from actors.trace.otlp import OtlpWriter
+from actors.trace.otlp import LineWriter, OtlpWriter
 from actors.trace.perfetto import write_perfetto
 from actors.trace.reader import Trace, open_trace
 from messages.trace.errors import TraceError
@@ -31,9 +32,9 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 
 @click.command("export", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True))
+@click.argument("target", metavar="FILE|URL", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")
-@click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines.")
+@click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines, or to a URL.")
 @click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option(
@@ -57,6 +58,8 @@ def command(
 ) -> int:
     """Write the traces below DIR to FILE ("-" is standard output) in another format.
 
+    With --otlp the target may be the URL of an OTLP/HTTP endpoint, such as http://localhost:4318/v1/traces.
+
     Perfetto: nodes are processes, actors are threads, deliveries are slices, messages are flows (also between nodes),
     queue lengths are counters, and facts are instants. OTLP: a span for each controller event, each request and each
     ZooKeeper request. Mermaid: what one delivery caused, without timers and followers' polls.
@@ -65,6 +68,8 @@ def command(
         raise wrong_use("expected one of " + ", ".join(f"--{each}" for each in FORMATS))
     if (delivery is None) != (form != "mermaid"):
         raise wrong_use("--mermaid needs --delivery" if delivery is None else "--delivery is an option of --mermaid")
+    if target.startswith(SCHEMES) and form != "otlp":
+        raise wrong_use(f"--{form} needs a file; only --otlp can be sent to a URL")
     try:
         trace = open_trace(directory)
         if form == "mermaid" and delivery is not None:
@@ -93,15 +98,21 @@ def _written(trace: Trace, target: str, form: str, no_facts: bool) -> str:
             click.echo("facts are left out: the trace has no payloads (trace.detail is not full)", err=True)
         else:
             facts = list(trace.facts())
+    if target.startswith(SCHEMES):
+        return _spans(trace, OtlpEndpoint(target))
     with opened(target) as out:
         if form == "perfetto":
             counts = write_perfetto(trace, out, facts)
             return f"{counts.slices} deliveries, {counts.flows} messages and {counts.facts} facts"
         if form == "otlp":
-            writer = OtlpWriter(trace, out)
-            writer.write()
-            return f"{writer.spans} spans"
+            return _spans(trace, out)
         return f"{_write_lines(trace, out)} deliveries"
+
+
+def _spans(trace: Trace, out: LineWriter) -> str:
+    writer = OtlpWriter(trace, out)
+    writer.write()
+    return f"{writer.spans} spans"
 
 
 def _write_lines(trace: Trace, out: BinaryIO) -> int:

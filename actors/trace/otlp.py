@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from hashlib import blake2b
-from typing import Any, BinaryIO
+from typing import Any, Protocol
 
 import msgspec
 
@@ -42,6 +42,13 @@ BATCH = 200
 """Maximum number of spans in a line."""
 
 
+class LineWriter(Protocol):
+    """A binary file, or an endpoint that takes each line as a request."""
+
+    def write(self, line: bytes, /) -> object:
+        """Write one line."""
+
+
 class _Span:
     """A span that is not yet written."""
 
@@ -66,7 +73,7 @@ class OtlpWriter:
         spans: Number of spans written.
     """
 
-    def __init__(self, trace: Trace, out: BinaryIO) -> None:
+    def __init__(self, trace: Trace, out: LineWriter) -> None:
         self.spans = 0
         self._trace = trace
         self._out = out

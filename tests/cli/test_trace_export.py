@@ -6,12 +6,15 @@ Perfetto's trace_processor is a binary that its package downloads; these tests u
 from __future__ import annotations
 
 import base64
+import http.server
 import itertools
 import json
 import re
+import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
@@ -279,6 +282,60 @@ def test_spans_are_events_and_requests(folder: Path, tmp_path: Path) -> None:
     assert all(link.span_id in ids for span in changes for link in span.links)
     failed = [span for _, span in spans if span.status.code == otlp.ERROR]
     assert len(failed) == sum(each.message == "TransmitFailed" for each in deliveries)
+
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    """An OTLP/HTTP endpoint that answers the first request with 503 and then decodes each."""
+
+    answers: ClassVar[list[tuple[int, bytes]]] = []
+    bodies: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        code, answer = self.answers.pop(0) if self.answers else (200, b"{}")
+        if code == 200 and self.headers["Content-Type"] == "application/json":
+            self.bodies.append(body)
+        self.send_response(code)
+        self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def collector() -> Iterator[str]:
+    Collector.answers, Collector.bodies = [], []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/traces"
+        server.shutdown()
+        thread.join()
+
+
+def test_spans_are_sent_to_an_endpoint(folder: Path, tmp_path: Path, collector: str) -> None:
+    """The same requests as in the file, by OpenTelemetry's own messages; 503 is tried again."""
+    Collector.answers = [(503, b"")]
+    result = export(folder, collector, "--otlp")
+    assert (result.exit_code, f"spans written to {collector}" in result.output) == (0, True), result.output
+    export(folder, tmp_path / "spans.jsonl", "--otlp")
+    (tmp_path / "sent.jsonl").write_bytes(b"".join(Collector.bodies))
+    assert spans_of(tmp_path / "sent.jsonl") == spans_of(tmp_path / "spans.jsonl")
+
+
+def test_an_endpoint_that_rejects_spans_is_named(folder: Path, collector: str) -> None:
+    Collector.answers = [(404, b"")]
+    result = export(folder, collector, "--otlp")
+    assert result.exit_code == 1 and f"{collector}: HTTP status 404 Not Found. Name an OTLP" in result.output
+    Collector.answers = [(200, b'{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}')]
+    result = export(folder, collector, "--otlp")
+    assert result.exit_code == 1 and f"{collector} rejected 3 spans: too old" in result.output
+    result = export(folder, "http://127.0.0.1:1/v1/traces", "--otlp")
+    assert result.exit_code == 1 and "Connection refused" in result.output
+    assert export(folder, collector, "--ndjson").exit_code == 2
 
 
 def test_a_request_s_span_lasts_from_sending_to_its_response(folder: Path, tmp_path: Path) -> None:
