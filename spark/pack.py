@@ -54,8 +54,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Packing:
-    """A conversion of all traces below a folder into `target`; the constructor starts it, and `finish` waits for its
-    end.
+    """A conversion of all traces below a folder into `target`.
+
+    The constructor starts it, and `finish` waits for its end.
 
     Raises NotATrace, and what `check` raises for their manifest.
     """

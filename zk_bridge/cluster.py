@@ -101,8 +101,10 @@ def register_node(question: RegisterNode) -> Conversation:
 
 
 def get_nodes(question: GetNodes) -> Conversation:
-    """Return the live nodes of this project, sorted by id. An unreadable registration is logged and listed; the others
-    are returned."""
+    """Return the live nodes of this project, sorted by id.
+
+    An unreadable registration is logged and listed; the others are returned.
+    """
     (names,) = yield from children_of((paths.OUR_NODES,))
     node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())
     found: list[NodeRegistration] = []

@@ -49,8 +49,9 @@ def get_controller(question: GetController) -> Conversation:
 
 
 def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
-    """Read /controller_epoch after a transaction that changes nothing, so that the value is at least as new as that
-    transaction.
+    """Read /controller_epoch after a transaction that changes nothing.
+
+    The value is at least as new as that transaction.
 
     Raises:
         ConnectionLoss: ZooKeeper is disconnected.

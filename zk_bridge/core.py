@@ -240,8 +240,10 @@ class BridgeCore:
             self._fail(talk, outcome.error)
 
     def _step(self, talk: _RequestInProgress, step: Any) -> object:
-        """Execute a step that a generator yielded. The bridge answers some steps itself; the others are sent to the
-        store."""
+        """Execute a step that a generator yielded.
+
+        The bridge answers some steps itself; the others are sent to the store.
+        """
         if isinstance(step, GetSessionIds):
             return self.session._replace(connected=self.connected)
         if isinstance(step, DropWatches):

@@ -239,8 +239,10 @@ class Multi:
         return self.body
 
     def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
-        """Return (code, culprit, results). The culprit is the index of the first operation with its own error; -1 if
-        none failed."""
+        """Return (code, culprit, results).
+
+        The culprit is the index of the first operation with its own error; -1 if none failed.
+        """
         results: list[Written] = []
         for index, op in enumerate(self.ops):
             kind, _, _ = _result_start.unpack_from(buffer, offset)

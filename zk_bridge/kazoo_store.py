@@ -181,8 +181,9 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipeline SetWatches for nodes that exist and one exists request for each node that may not. The last response
-        completes.
+        """Pipeline SetWatches for nodes that exist and one exists request for each node that may not.
+
+        The last response completes.
 
         If watches are set again, the nodes of `exists` are known to be absent, so SetWatches is used for them too.
         """

@@ -14,8 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 def get_preferred_elections(question: GetPreferredElections) -> Conversation:
-    """Return the partitions for which a preferred leader election is requested. An unreadable request has no
-    partitions."""
+    """Return the partitions for which a preferred leader election is requested.
+
+    An unreadable request has no partitions.
+    """
     yield Arm(exists=(paths.PREFERRED_ELECTION,))
     (node,) = yield from data_of((paths.PREFERRED_ELECTION,))
     if node.code == NO_NODE:

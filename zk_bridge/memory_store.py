@@ -404,8 +404,10 @@ class MemoryStore:
             self.submit(self._waiting.popleft())
 
     def expire(self, reconnect: bool = True) -> None:
-        """Expire the session and delete its ephemerals and watches. Then start a new session, as kazoo does, if
-        `reconnect`."""
+        """Expire the session and delete its ephemerals and watches.
+
+        Then start a new session, as kazoo does, if `reconnect`.
+        """
         self.disconnect()
         self._set_expiry(False)
         self._end()
@@ -414,8 +416,10 @@ class MemoryStore:
             self.reconnect()
 
     def _set_expiry(self, cut: bool, left: float | None = None) -> None:
-        """Start the timer that ends the session after `left` seconds or its timeout, if `cut`. Otherwise stop the
-        timer."""
+        """Start the timer that ends the session after `left` seconds or its timeout, if `cut`.
+
+        Otherwise stop the timer.
+        """
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None

@@ -42,8 +42,10 @@ READ_AT_ONCE = 5 * SLICE
 
 
 def get_partition_states(question: GetPartitionStates) -> Conversation:
-    """Return states in the order requested. Equal data of equal version shares one value: a cluster has few distinct
-    states."""
+    """Return states in the order requested.
+
+    Equal data of equal version shares one value: a cluster has few distinct states.
+    """
     found: list[PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
     for partitions in slices(question.partitions, READ_AT_ONCE):

@@ -28,8 +28,9 @@ def get_reassignments(question: GetReassignments) -> Conversation:
 
 
 def request_reassignments(question: RequestReassignments) -> Conversation:
-    """Request reassignments, if the znode is absent. Equal data means that this request was written and its answer
-    lost.
+    """Request reassignments, if the znode is absent.
+
+    Equal data means that this request was written and its answer lost.
 
     Returns:
         Done, or Reassignments with the request that exists already.
@@ -48,8 +49,10 @@ def request_reassignments(question: RequestReassignments) -> Conversation:
 
 
 def forget_reassignments(question: RemoveReassignments) -> Conversation:
-    """Remove requests from the znode. Its version is checked: after a concurrent change by an admin tool it is read
-    again."""
+    """Remove requests from the znode.
+
+    Its version is checked: after a concurrent change by an admin tool it is read again.
+    """
     done = frozenset(question.requests)
     while True:
         (node,) = yield from data_of((paths.REASSIGNMENTS,))

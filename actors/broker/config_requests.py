@@ -62,8 +62,10 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 @attrs.frozen
 class StoredOverrides:
-    """The config overrides that a DescribeConfigs response needs: those of topics, of this broker and of all
-    brokers."""
+    """The config overrides that a DescribeConfigs response needs.
+
+    They are those of topics, of this broker and of all brokers.
+    """
 
     topics: Overrides
     brokers: Overrides

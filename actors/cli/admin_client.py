@@ -290,8 +290,9 @@ def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Ad
 
 
 def bootstrap_options(command: Command) -> Command:
-    """Add the options of a command that connects to brokers: `bootstrap_server`, a list of addresses, and `timeout` in
-    ms.
+    """Add the options of a command that connects to brokers.
+
+    They are `bootstrap_server`, a list of addresses, and `timeout` in ms.
     """
     for option in (
         click.option(

@@ -1,5 +1,6 @@
-"""`kafka-actors broker server.properties [--override name=value]...`: run one node, as kafka-server-start runs a
-broker.
+"""`kafka-actors broker server.properties [--override name=value]...`: run one node.
+
+It has the arguments of kafka-server-start.
 """
 
 from __future__ import annotations

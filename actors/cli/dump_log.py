@@ -1,5 +1,6 @@
-"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log, for files of Kafka and
-kafka-actors.
+"""`kafka-actors dump-log`, which has the options and output of Kafka's kafka-dump-log.
+
+It reads files of Kafka and of kafka-actors.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ class FixtureCluster:
         self._open = ExitStack()
 
     async def answered(self, line: bytes) -> dict[str, object]:
-        """Return the response to a line: {"done": result} or {"failed": reason}, with the error's "kind" if callers
-        depend on it.
+        """Return the response to a line: {"done": result} or {"failed": reason}.
+
+        An error also has its "kind" if callers depend on it.
         """
         try:
             asked = json.loads(line)
@@ -157,7 +158,9 @@ class FixtureCluster:
         return {"leader": leader, "isr": isr}
 
     async def sight(self) -> dict[str, Any]:
-        """Return the controller's id (null for none), the running brokers, the topics, and the partitions without a
+        """Return the state of the cluster.
+
+        It has the controller's id (null for none), the running brokers, the topics, and the partitions without a
         leader.
         """
         return {

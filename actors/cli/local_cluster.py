@@ -220,8 +220,9 @@ class LocalCluster:
     # ------------------------------------------------------------------------------------------------- details
 
     def _earlier_zookeeper_port(self) -> int:
-        """Return the port of the embedded ZooKeeper at the last use of the directory if it is free; else 0 for any
-        port.
+        """Return the port of the embedded ZooKeeper at the last use of the directory.
+
+        If it is not free, return 0 for any port.
         """
         try:
             port = int(read_cluster(self.directory)["zookeeper"].rpartition(":")[2])

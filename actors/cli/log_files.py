@@ -106,8 +106,9 @@ class LegacyRecordBatch(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     def messages(self) -> list[LegacyRecordBatch]:
-        """Return the messages in a compressed set with their absolute offsets (format 1 stores relative ones), or this
-        message.
+        """Return the messages in a compressed set, or this message.
+
+        They have absolute offsets (format 1 stores relative ones).
 
         Raises:
             ValueError: The set cannot be decoded.

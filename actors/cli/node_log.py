@@ -40,8 +40,9 @@ _LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
 
 
 class LineFormatter(logging.Formatter):
-    """A formatter that prints a record on one line and its traceback on indented lines; it escapes and shortens long
-    values.
+    """A formatter that prints a record on one line and its traceback on indented lines.
+
+    It escapes and shortens long values.
     """
 
     def __init__(self) -> None:

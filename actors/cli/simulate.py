@@ -1,5 +1,6 @@
-"""`kafka-actors simulate`: run simulated clusters under random faults, and shorten each schedule that violates an
-invariant.
+"""`kafka-actors simulate`: run simulated clusters under random faults.
+
+It shortens each schedule that violates an invariant.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ import click
 
 
 class Time(click.ParamType):
-    """A time, given in ISO 8601 (in UTC unless it names a zone) or in seconds since 1970; the parsed value is in
-    seconds since 1970."""
+    """A time, given in ISO 8601 or in seconds since 1970.
+
+    A time without a zone is in UTC. The parsed value is in seconds since 1970.
+    """
 
     name = "time"
 

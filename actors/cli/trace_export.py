@@ -1,5 +1,7 @@
-"""`kafka-actors trace export DIR FILE`: write a trace in the format of Perfetto, OpenTelemetry or Mermaid, or as JSON
-lines."""
+"""`kafka-actors trace export DIR FILE`: write a trace in another format.
+
+The formats are those of Perfetto, OpenTelemetry and Mermaid, and JSON lines.
+"""
 
 from __future__ import annotations
 

@@ -287,8 +287,9 @@ class BrokerChannelActor(FlowActor):
         yield from let_go(answered)
 
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
-        """Return the errors that are new to the controller: partitions that became unavailable or available again (rule
-        3).
+        """Return the errors that are new to the controller (rule 3).
+
+        These are partitions that became unavailable or available again.
         """
         result = []
         for error in errors:

@@ -13,8 +13,9 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """This actor records the topics that one controller deletes. It never waits for the controller, so the two actors
-    cannot deadlock.
+    """This actor records the topics that one controller deletes.
+
+    It never waits for the controller, so the two actors cannot deadlock.
 
     Every question is answered: an exception is answered as Failure("AskFailed").
     """

@@ -90,8 +90,10 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 
 @attrs.define
 class _LedPartition:
-    """A partition of __transaction_state that this broker leads: its actor, and the time when the actor began to load
-    it."""
+    """A partition of __transaction_state that this broker leads.
+
+    It has its actor, and the time when the actor began to load it.
+    """
 
     actor: ActorAddress
     began: float
@@ -412,8 +414,10 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(self._start.finder, CountPartitions(topic))
 
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
-        """Store the number of partitions of a topic. If __consumer_offsets does not exist, use the number of its
-        creation."""
+        """Store the number of partitions of a topic.
+
+        If __consumer_offsets does not exist, use the number of its creation.
+        """
         self._counting.discard(message.topic)
         if message.topic == TRANSACTION_STATE:
             self._places.count = message.count

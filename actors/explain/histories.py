@@ -73,8 +73,9 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
 
 
 def registered_life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """Return the run of a broker whose registration a controller read last before this event; None if it is not
-    recorded.
+    """Return the run of a broker whose registration a controller read last before this event.
+
+    None if it is not recorded.
     """
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]

@@ -1,5 +1,6 @@
-"""Repeated fetches that find no new data are answered by the listener itself, so that they cause no messages to the
-actors.
+"""The listener itself answers repeated fetches that find no new data.
+
+They cause no messages to the actors.
 
 A reader that is up to date polls about twice a second: its network gateway repeats the poll, and the broker's listener
 answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.

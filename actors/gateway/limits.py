@@ -81,8 +81,10 @@ class ConnectionCount:
         return self._total < self._most or listener == self._protected
 
     def exceeded(self) -> bool:
-        """Return whether the protected listener has exceeded the limit, so that another listener's connection must be
-        closed."""
+        """Return whether the protected listener has exceeded the limit.
+
+        Then another listener's connection must be closed.
+        """
         return self._total > min(self._most, self._files.all)
 
     def is_protected(self, listener: str) -> bool:
@@ -158,8 +160,9 @@ class MemoryPool:
 
 
 class TraceRateLimit:
-    """The limit on the rate at which one client connection may cause trace data: `rate` bytes per second, with a burst
-    of one second.
+    """The limit on the rate at which one client connection may cause trace data.
+
+    It is `rate` bytes per second, with a burst of one second.
     """
 
     def __init__(self, rate: int) -> None:

@@ -338,8 +338,10 @@ def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle
 
 
 def _bound(endpoint: Endpoint) -> socket.socket:
-    """Return a listening socket at the endpoint. Without a host it listens on all interfaces, IPv6 and IPv4, as Java
-    does."""
+    """Return a listening socket at the endpoint.
+
+    Without a host it listens on all interfaces, IPv6 and IPv4, as Java does.
+    """
     place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
     everywhere = endpoint.host in ("", "::") and socket.has_dualstack_ipv6()
     try:

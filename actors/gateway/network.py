@@ -69,8 +69,10 @@ class Channel:
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
 
     async def request(self, transmit: Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
-        """Send a request on the open connection, and return the response with its parts. The caller closes the channel
-        after a failure."""
+        """Send a request on the open connection, and return the response with its parts.
+
+        The caller closes the channel after a failure.
+        """
         assert self.reader is not None
         assert self.writer is not None
         steps = encoding_request(transmit.request, transmit.correlation_id, transmit.client_id, parts)

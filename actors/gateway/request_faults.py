@@ -44,8 +44,9 @@ class FaultError(ValueError):
 
 @attrs.define(str=False, eq=False)
 class RequestFault:
-    """A fault that the listener injects into requests that match all its filters; a filter that is None matches every
-    request.
+    """A fault that the listener injects into requests that match all its filters.
+
+    A filter that is None matches every request.
 
     The fault is injected into the matching requests `first` to `last` (counted from 1), each with `probability`.
     """

@@ -58,8 +58,10 @@ class FrameBuffer:
         return self._end - self._start
 
     def receive(self, connected: socket.socket) -> int:
-        """Receive once; of a large frame at most the missing bytes. Return the number of bytes, 0 at the end of the
-        stream."""
+        """Receive once; of a large frame at most the missing bytes.
+
+        Return the number of bytes, 0 at the end of the stream.
+        """
         need, held = self._need(), self._end - self._start
         if need > USUAL and held >= BEGUN:
             if self._end == len(self._buffer) or isinstance(self._buffer, bytes):
@@ -155,8 +157,10 @@ class Receiver(Protocol):
         """Resume writing: all waiting bytes were sent."""
 
     def connection_lost(self, disk_error: OSError | None) -> None:
-        """Handle the end of the connection, closed by either side. `disk_error` has the name of the file that could not
-        be read."""
+        """Handle the end of the connection, closed by either side.
+
+        `disk_error` has the name of the file that could not be read.
+        """
 
 
 class Stream:

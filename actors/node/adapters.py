@@ -28,8 +28,10 @@ class RandomAdapter:
         return uuid.uuid4().hex
 
     def cluster_id(self) -> str:
-        """Return a random UUID in Kafka's form of cluster ids: 22 characters of url-safe base64, without a leading
-        dash."""
+        """Return a random UUID in Kafka's form of cluster ids.
+
+        It has 22 characters of url-safe base64, and no leading dash.
+        """
         while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
             pass
         return text

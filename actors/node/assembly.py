@@ -180,15 +180,20 @@ class Node:
 
     @property
     def metrics_address(self) -> tuple[str, int]:
-        """Host and port of /metrics. If it is served on all interfaces, the host is that of the first advertised
-        listener."""
+        """Host and port of /metrics.
+
+        If it is served on all interfaces, the host is that of the first advertised listener.
+        """
         host, port = self.metrics.served_at
         everywhere = bool(port) and host in ("", *ANY_ADDRESS)
         return (self.settings.advertised_listeners[0].host if everywhere else host), port
 
     async def start(self) -> None:
-        """Bind the listener and start the actors. Raises OSError if a port is not available; only `stop` may be called
-        then."""
+        """Bind the listener and start the actors.
+
+        Raises:
+            OSError: A port is not available; only `stop` may be called then.
+        """
         await self.listener.bind()
         base = self.base
         base.ports |= {
@@ -241,8 +246,9 @@ class Node:
         self.recorder.close()
 
     async def vanish(self) -> None:
-        """Stop like a killed process: connections break, files and locks are released without a flush, and no actor is
-        notified.
+        """Stop like a killed process.
+
+        Connections break, files and locks are released without a flush, and no actor is notified.
 
         The caller ends the ZooKeeper session (`MemoryStore.abandon`).
         """

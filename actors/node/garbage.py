@@ -1,5 +1,6 @@
-"""Run Python's garbage collector between two turns of the event loop, so that no request waits for it (actors.md 3 row
-7).
+"""Run Python's garbage collector between two turns of the event loop.
+
+No request then waits for it (actors.md 3 row 7).
 
 Rule 1: reference counting frees nearly all objects at once. The collector is needed only for cycles, mostly errors with
         their tracebacks, which become garbage when they are young.

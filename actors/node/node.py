@@ -199,8 +199,10 @@ class NodeActor(FlowActor):
         self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
 
     def preempts(self, message: Message) -> bool:
-        """Return whether an event drops the current ones. An expired session does, because its requests fail and
-        SessionEstablished follows. So does a stop."""
+        """Return whether an event drops the current ones.
+
+        An expired session does, because its requests fail and SessionEstablished follows. So does a stop.
+        """
         return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and self._state is not LEAVING)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
@@ -212,8 +214,10 @@ class NodeActor(FlowActor):
                 self._stopped()
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Handle a failed event: a failed stop continues, a lost session waits for the next one, other failures end the
-        node."""
+        """Handle a failed event.
+
+        A failed stop continues, a lost session waits for the next one, other failures end the node.
+        """
         if isinstance(event, StopNode):
             self._stopped()
         elif not isinstance(error, SessionLost):
@@ -227,8 +231,10 @@ class NodeActor(FlowActor):
             self._enter(REGISTERING)
 
     def _join(self) -> Flow[None]:
-        """Begin the start in the first session: create the persistent paths, read the cluster id, and create the
-        broker's actors."""
+        """Begin the start in the first session.
+
+        Create the persistent paths, read the cluster id, and create the broker's actors.
+        """
         yield from ask(EnsurePaths())
         cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
@@ -372,8 +378,9 @@ class NodeActor(FlowActor):
         yield from self._look_for_the_controllers_listener()
 
     def _look_for_the_controllers_listener(self) -> Flow[None]:
-        """Log an error if the controller cannot reach this broker because it uses a listener that the broker does not
-        advertise.
+        """Log an error if the controller cannot reach this broker.
+
+        The controller then uses a listener that the broker does not advertise.
 
         Only controllers of this project publish their listener. Read errors are ignored.
         """
@@ -397,8 +404,10 @@ class NodeActor(FlowActor):
             )
 
     def _register(self) -> Flow[int | None]:
-        """Register this node in ZooKeeper. Return its broker epoch (-1 without the broker role), or None if it was
-        refused."""
+        """Register this node in ZooKeeper.
+
+        Return its broker epoch (-1 without the broker role), or None if it was refused.
+        """
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:

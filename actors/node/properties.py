@@ -1,9 +1,9 @@
-"""Parse Java's properties syntax, which server.properties uses.
+r"""Parse Java's properties syntax, which server.properties uses.
 
 Rule 1: a line whose first visible character is # or ! is a comment. Blank lines are ignored.
 Rule 2: a line that ends in an odd number of backslashes continues in the next line, without that line's leading blanks.
 Rule 3: the name ends at the first unescaped =, : or blank. Blanks around one separator are dropped.
-Rule 4: \\t \\n \\r \\f and \\uXXXX have Java's meaning. Any other escaped character is itself.
+Rule 4: \t \n \r \f and \uXXXX have Java's meaning. Any other escaped character is itself.
 Rule 5: the last value of a duplicate name counts. The bytes are ISO-8859-1, as in Kafka.
 """
 
@@ -19,7 +19,7 @@ _HEX = re.compile(r"[0-9a-fA-F]{4}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return names and values, in order of first appearance. Raises ValueError with the line of an invalid \\uXXXX."""
+    r"""Return names and values, in order of first appearance. Raises ValueError with the line of an invalid \uXXXX."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         try:

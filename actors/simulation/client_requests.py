@@ -145,8 +145,9 @@ ZSTD_ATTRIBUTES = 4
 
 
 class RequestTarget(NamedTuple):
-    """The target of a client request: the node that receives it and, where the request has them, a partition and a
-    consumer group.
+    """The target of a client request: the node that receives it.
+
+    If the request has them, it also has a partition and a consumer group.
     """
 
     cluster: Cluster

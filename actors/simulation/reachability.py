@@ -1,5 +1,7 @@
-"""Compute what works despite the faults that last to the end of a run: live nodes, pairs of nodes that reach
-each other, and partitions that can commit."""
+"""Compute what works despite the faults that last to the end of a run.
+
+The results are live nodes, pairs of nodes that reach each other, and partitions that can commit.
+"""
 
 from __future__ import annotations
 

@@ -72,8 +72,9 @@ SETTINGS: dict[str, Any] = {
 
 @attrs.frozen
 class RunOutcome:
-    """The result of a simulated run: the first violation, if any, the virtual seconds, and the number of messages and
-    requests.
+    """The result of a simulated run.
+
+    It has the first violation, if any, the virtual seconds, and the numbers of messages and requests.
 
     `reached` counts what it reached, if coverage was requested (`actors.simulation.coverage`).
     """

@@ -27,8 +27,10 @@ CLOSER = (0.0, 0.1, 1.0, 8.0)
 
 
 class Shrinker:
-    """Shortens a schedule that violates an invariant; `play` runs a schedule, and `tell` is called with each
-    shorter schedule found."""
+    """Shortens a schedule that violates an invariant.
+
+    `play` runs a schedule, and `tell` is called with each shorter schedule found.
+    """
 
     def __init__(
         self,

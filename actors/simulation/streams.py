@@ -16,8 +16,9 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch that a producer sent: its first sequence number, its number of records, and the offset in its
-    acknowledgement.
+    """A batch that a producer sent.
+
+    It has its first sequence number, its number of records, and its acknowledged offset.
     """
 
     first: int

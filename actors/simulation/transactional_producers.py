@@ -268,8 +268,9 @@ class Incarnation:
 
 
 class Worker(Incarnation):
-    """A consumer and transactional producer that copies the records of the input topic to the output topic (the
-    module's rule 4).
+    """A consumer and transactional producer that copies the records of the input topic to the output topic.
+
+    See the module's rule 4.
     """
 
     def _transaction(self) -> Generator[Any, Any, bool]:

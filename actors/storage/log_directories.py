@@ -1,5 +1,6 @@
-"""The log directories of log.dirs: check them, find the directory of each log, and choose one for a new log (broker.md
-5.1).
+"""The log directories of log.dirs (broker.md 5.1).
+
+They are checked, the directory of each log is found, and one is chosen for a new log.
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). It contains
         only `<topic>-<partition>` directories, also in their renamed forms. Other contents are another broker's data,
@@ -42,12 +43,29 @@ _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]+)(?:\.[^\s.]+-(?P<renamed
 class Disk(Protocol):
     """The part of the disk adapter's interface that this module uses."""
 
-    def make_directory(self, path: str, parents: bool) -> bool: ...
-    def list_directories(self, path: str) -> tuple[str, ...]: ...
-    def read_text(self, path: str) -> str | None: ...
-    def write_text(self, path: str, text: str) -> None: ...
-    def lock(self, path: str) -> bool: ...
-    def unlock(self, path: str) -> None: ...
+    def make_directory(self, path: str, parents: bool) -> bool:
+        """Create a directory; return whether it is new."""
+        ...
+
+    def list_directories(self, path: str) -> tuple[str, ...]:
+        """Return the names of the directories in a directory."""
+        ...
+
+    def read_text(self, path: str) -> str | None:
+        """Return the text of a file; None if it does not exist."""
+        ...
+
+    def write_text(self, path: str, text: str) -> None:
+        """Replace a file."""
+        ...
+
+    def lock(self, path: str) -> bool:
+        """Lock a file; return whether this process has the lock."""
+        ...
+
+    def unlock(self, path: str) -> None:
+        """Release a lock."""
+        ...
 
 
 class LogDirectoryRefused(Exception):
@@ -66,8 +84,10 @@ def log_name(topic: str, partition: int) -> str:
 
 
 def deleted_name(name: str, unique: str) -> str:
-    """Return the name of a deleted log, `<topic>-<partition>.<unique>-delete`. The topic is cut to keep the name <= 255
-    characters."""
+    """Return the name of a deleted log, `<topic>-<partition>.<unique>-delete`.
+
+    The topic is cut to keep the name <= 255 characters.
+    """
     topic, _, partition = name.rpartition("-")
     suffix = f"-{partition}.{unique}-delete"
     return topic[: MAX_LOG_NAME - len(suffix)] + suffix
@@ -87,8 +107,11 @@ def rename_deleted(path: str, logs: Any, disk: Any, random: Any) -> str:
 
 
 def parse_name(name: str) -> tuple[str, int, str]:
-    """Return (topic, partition, "" | "delete" | "future" | "stray") of a directory's name. Raises ValueError if it is
-    invalid."""
+    """Return (topic, partition, "" | "delete" | "future" | "stray") of a directory's name.
+
+    Raises:
+        ValueError: It is invalid.
+    """
     match = _NAME.fullmatch(name)
     if match is None or int(match["partition"]) > MAX_PARTITION:
         raise ValueError(f"{name!r} does not have the form topic-partition")

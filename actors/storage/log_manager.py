@@ -154,8 +154,10 @@ class _CheckpointFile:
             self._changed = self.lists_forgotten = True
 
     def write(self, durable: bool = False) -> None:
-        """Write the file if it changed or must be `durable`. Otherwise it survives only a kill: after a crash of the
-        machine it counts as missing."""
+        """Write the file if it changed or must be `durable`.
+
+        Otherwise it survives only a kill: after a crash of the machine it counts as missing.
+        """
         if self._changed or durable:
             offsets, lines = self._offsets, self._lines
             for partition in self._stale:
@@ -306,8 +308,10 @@ class LogManager:
             self._logs[path] = config
 
     def close(self, path: str, forget: bool) -> None:
-        """Close the log without a flush, before its directory is renamed or after it failed. `forget` removes its
-        checkpoints."""
+        """Close the log without a flush, before its directory is renamed or after it failed.
+
+        `forget` removes its checkpoints.
+        """
         directory, partition = self._places.pop(path) if path in self._places else self._find_place(path)
         log = self._logs.pop(path, None)
         self._changed.pop(path, None)
@@ -484,8 +488,10 @@ class LogManager:
     def read_committed(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool
     ) -> tuple[int, Body, tuple[tuple[int, int], ...]]:
-        """Read batches as `read` does. The result also has the aborted transactions: (producer id, first offset) of
-        each."""
+        """Read batches as `read` does.
+
+        The result also has the aborted transactions: (producer id, first offset) of each.
+        """
         error_code, read = self.read(path, offset, max_bytes, limit, at_least_one)
         log = self._log(path)
         if error_code != NONE or not (read.size and log.has_aborted):
@@ -600,8 +606,9 @@ class LogManager:
         return tuple(map(self._size, paths))
 
     def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
-        """Yield ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)) of each open
-        log.
+        """Yield the metrics of each open log.
+
+        An item is ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)).
 
         Empty logs and logs in failed directories are left out, the latter as in Kafka. This is not a recorded call: it
         is called from outside the actors, possibly on another thread.

@@ -1,5 +1,7 @@
-"""Read runs whose traces omit the contents of messages (`trace.detail=inputs`): a replay restores them in a temporary
-folder."""
+"""Read runs whose traces omit the contents of messages (`trace.detail=inputs`).
+
+A replay restores them in a temporary folder.
+"""
 
 from __future__ import annotations
 

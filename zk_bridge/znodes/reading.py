@@ -72,8 +72,10 @@ def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32)
 
 
 def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, default: int | None = None) -> int:
-    """Return an integer member between `least` and the maximum of int32; `default` if it is missing. Raises
-    InvalidValue."""
+    """Return an integer member between `least` and the maximum of int32; `default` if it is missing.
+
+    Raises InvalidValue.
+    """
     value = members.get(key, default)
     if value is None:
         raise InvalidValue(f"{key} is missing")

@@ -1,5 +1,6 @@
-"""FlowActor is an actor whose event handlers are generators (flows); it handles one event at a time, and a flow can
-wait for replies of other actors.
+"""FlowActor is an actor whose event handlers are generators (flows).
+
+It handles one event at a time, and a flow can wait for replies of other actors.
 
 `flow(message)` returns a generator, or None for an event that is already handled. A flow can yield
 
@@ -115,8 +116,9 @@ class FlowActor(Dispatcher):
         return None
 
     def event_id_of(self, message: Any) -> int:
-        """Return the event id of the flow of `message`, which is being delivered; by default that of the sender's
-        event.
+        """Return the event id of the flow of `message`, which is being delivered.
+
+        By default it is that of the sender's event.
         """
         return self.event_id
 
@@ -338,8 +340,9 @@ class FlowActor(Dispatcher):
             self._resume(result)
 
     def _lost(self, first: int) -> None:
-        """Handle the deadline of the questions from `first` on; on Thespian's bases it may be the deadline of earlier
-        ones.
+        """Handle the deadline of the questions from `first` on.
+
+        On Thespian's bases it may be the deadline of earlier ones.
         """
         if self._awaited == first:
             self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))

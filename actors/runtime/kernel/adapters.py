@@ -41,8 +41,12 @@ class Adapters(dict[str, Any]):
         self._doors: dict[str, Adapter] = {}
 
     def port(self, name: str) -> Adapter:
-        """Return the adapter `name`. In a replay all names exist. Raises LookupError if the system has no such
-        adapter.
+        """Return the adapter `name`.
+
+        In a replay all names exist.
+
+        Raises:
+            LookupError: The system has no such adapter.
         """
         if name not in self and self.recorded is None:
             raise LookupError(f"this actor system has no I/O adapter {name!r}")

@@ -14,8 +14,10 @@ from thespian.actors import ActorAddress
 
 
 class ExternalEndpoint:
-    """A receiver outside the actor system: it passes each message to `callback(message, sender)` on the thread that
-    runs the actors."""
+    """A receiver outside the actor system.
+
+    It passes each message to `callback(message, sender)` on the thread that runs the actors.
+    """
 
     __slots__ = ("receiveMessage",)
 

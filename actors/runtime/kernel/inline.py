@@ -111,8 +111,9 @@ class InlineDriver:
         self._turn.acquire()
 
     def let_go(self, news: bool = True) -> int:
-        """Release the turn; wake waiting threads if there is `news` or the turn is wanted. Return the notification
-        count.
+        """Release the turn; wake waiting threads if there is `news` or the turn is wanted.
+
+        Return the notification count.
         """
         origin = self._origin
         with self._bell:

@@ -232,8 +232,9 @@ class Kernel(ABC):
         self._external_endpoints.pop(external_endpoint.actorAddressString, None)
 
     def address_of(self, text: str) -> ActorRef:
-        """Return the address with this text; an unknown external endpoint is mute, an unknown actor has been
-        removed.
+        """Return the address with this text.
+
+        An unknown external endpoint is mute, an unknown actor has been removed.
         """
         ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
@@ -280,17 +281,18 @@ class Kernel(ABC):
     # ------------------------------------------------------------------------------------------------------ driving
 
     def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
-        """Deliver until nothing is due, `limit` messages were delivered, or `seconds` have passed and a delivery has
-        ended.
+        """Deliver until nothing is due, or a limit is reached.
 
-        Without a limit it does not return while actors keep sending messages.
+        The limits are `limit` messages, and the first delivery that ends after `seconds`. Without a limit it does not
+        return while actors keep sending messages.
 
         Returns:
             The seconds until the next timer, None without a timer, 0.0 if a limit was reached and more messages wait.
         """
         if self._running is not None:
             raise RuntimeError(
-                "the actor system is already running. Code of an actor must not run the actor system that the actor belongs to"
+                "the actor system is already running. Code of an actor must not run the actor system that the actor"
+                " belongs to"
             )
         self._running = threading.get_ident()
         left = sys.maxsize if limit is None else limit

@@ -135,8 +135,9 @@ class LocalBase(Kernel):
             self.inline.let_go()
 
     async def request(self, to: ActorAddress, message: Any, timeout: float | None = None) -> Any:
-        """Send `message`, and return the first reply to this request, from `to` or from an actor that `to` forwards it
-        to.
+        """Send `message`, and return the first reply to this request.
+
+        The reply is from `to` or from an actor to which `to` forwards the request.
 
         The system must be attached to the running loop.
 
@@ -320,8 +321,9 @@ class LocalBase(Kernel):
         return self.register.find(text)
 
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Handle a message to the system: a validated source or the next children to stop; others, such as exits of
-        top-level actors, are ignored.
+        """Handle a message to the system: a validated source or the next children to stop.
+
+        Others, such as exits of top-level actors, are ignored.
         """
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)

@@ -74,8 +74,9 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @property
     def busy(self) -> bool:
-        """Whether an event handler is suspended: the state of the actor cannot be restored then, so no snapshot is
-        taken.
+        """Whether an event handler is suspended.
+
+        The state of the actor cannot be restored then, so no snapshot is taken.
         """
         return False
 
@@ -109,8 +110,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
             self._myRef.base.note_error(error)
 
     def port(self, name: str) -> Adapter:
-        """Return the adapter `name` of the base. Raises LookupError if the base has no such adapter, or is not a
-        LocalBase.
+        """Return the adapter `name` of the base.
+
+        Raises:
+            LookupError: The base has no such adapter, or is not a LocalBase.
         """
         ref = self._myRef
         if not isinstance(ref, ActorRef):

@@ -182,8 +182,10 @@ class VirtualScheduler:
             self._settle()
 
     def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that does not wait in virtual time, and return its result. Raises RuntimeError if it
-        waits.
+        """Run a coroutine that does not wait in virtual time, and return its result.
+
+        Raises:
+            RuntimeError: It waits.
         """
         try:
             coroutine.send(None)

@@ -24,8 +24,9 @@ log = logging.getLogger(__name__)
 
 
 class Sources:
-    """The actor source code (zip files) that an actor system has loaded, the actor that approves it (Thespian's source
-    authority), and the subscribers to changes.
+    """The actor source code (zip files) that an actor system has loaded.
+
+    It also has the actor that approves the code (Thespian's source authority), and the subscribers to changes.
     """
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:

@@ -1,5 +1,6 @@
-"""A flight recorder keeps the last messages of a node in memory, and writes them to a trace after a failure or on
-request.
+"""A flight recorder keeps the last messages of a node in memory.
+
+It writes them to a trace after a failure or on request.
 
 Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
         replayed. After the configured number of deliveries since the last snapshot, another is taken as soon as all
@@ -128,8 +129,9 @@ class FlightRecorder:
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def look(self) -> None:
-        """Check the deliveries since the last call: write a dump if there is a reason, and take a snapshot if one is
-        due.
+        """Check the deliveries since the last call.
+
+        Write a dump if there is a reason, and take a snapshot if one is due.
         """
         kept = self._kept
         if not kept:
@@ -196,8 +198,9 @@ class FlightRecorder:
             self._let_go(self._stretches[0].begins)
 
     def _bound(self, n: int) -> None:
-        """Discard old deliveries if no snapshot can be taken. If the last segment is discarded, the dump has no
-        snapshot.
+        """Discard old deliveries if no snapshot can be taken.
+
+        If the last segment is discarded, the dump has no snapshot.
         """
         stretches = self._stretches
         while n - stretches[0].begins > 4 * self._deliveries:

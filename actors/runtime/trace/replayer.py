@@ -190,8 +190,9 @@ class Replay:
         self._last_at = 0.0
 
     def result(self) -> RunReplay:
-        """Run the replay, and return its result. Logging is off meanwhile, because the lines would have today's
-        times.
+        """Run the replay, and return its result.
+
+        Logging is off meanwhile, because the lines would have today's times.
         """
         run, divergence, problem, damaged = self._run, None, "; ".join(self._run.faults), bool(self._run.faults)
         records = RunRecords(run)
@@ -317,8 +318,9 @@ class Replay:
                 yield
 
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
-        """Replay records from `start` on that are plain: messages between actors whose handlers only send. Return the
-        next index.
+        """Replay records from `start` on that are plain: messages between actors whose handlers only send.
+
+        Return the next index.
 
         Nearly all records are plain, and this loop is the fastest. Others, and differences, are left to `_live`, which
         describes the difference.
@@ -473,8 +475,9 @@ class Replay:
         return envelope
 
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
-        """Check that this message entered the queue after the previous one, by `moment` (delivery, 1 if after it): it
-        is a FIFO.
+        """Check that this message entered the queue after the previous one, as in a FIFO.
+
+        `moment` is (delivery, 1 if after it).
         """
         if moment < self._entered:
             raise Diverged(

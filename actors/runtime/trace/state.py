@@ -324,8 +324,9 @@ def _name_of(thing: Any, where: str = "") -> str:
 
 @cache
 def _is_message(cls: type) -> bool:
-    """Return whether the trace's codec encodes values of this class: this project's messages, and Thespian's delivered
-    ones.
+    """Return whether the trace's codec encodes values of this class.
+
+    These are this project's messages, and Thespian's delivered ones.
     """
     return VOCABULARY.get(cls.__name__) is cls or cls in THESPIAN
 

@@ -76,8 +76,10 @@ class LogConfig:
 
 
 class Appended(NamedTuple):
-    """The result of an append: the offsets, the log append time (ms) if used, and whether the batch is a
-    `duplicate`."""
+    """The result of an append.
+
+    It has the offsets, the log append time (ms) if used, and whether the batch is a `duplicate`.
+    """
 
     first_offset: int
     last_offset: int
@@ -242,8 +244,10 @@ class Log:
         return end
 
     def _recover_segments(self, recovery_point: int) -> int:
-        """Recover the segments from the recovery point on. The producers are rebuilt from the newest snapshot before
-        them."""
+        """Recover the segments from the recovery point on.
+
+        The producers are rebuilt from the newest snapshot before them.
+        """
         end = self._segments[0].base_offset if self._segments else 0
         doubtful = 0
         for number, segment in enumerate(self._segments):
@@ -529,8 +533,10 @@ class Log:
         return self._segments[first:]
 
     def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
-        """Return the first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes; None
-        if absent."""
+        """Return the first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes.
+
+        It is None if absent.
+        """
         for segment in self._segments:
             place = segment.find_time(timestamp, from_offset)
             if place is not None:
@@ -607,8 +613,10 @@ class Log:
         )
 
     def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
-        """Remove old segments by time, size and start (rule 4), and expire inactive producers. Return the number of
-        segments."""
+        """Remove old segments by time, size and start (rule 4), and expire inactive producers.
+
+        Return the number of segments.
+        """
         self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
         while self._segments and self._expired(self._segments[0], high_watermark, now_ms):

@@ -1,5 +1,6 @@
-"""Detect message formats 0 and 1, which Kafka wrote before version 0.11; a log with such messages causes an error and
-is never truncated.
+"""Detect message formats 0 and 1, which Kafka wrote before version 0.11.
+
+A log with such messages causes an error and is never truncated.
 
 Such a message begins like a batch, with offset and length. A CRC-32 of the rest and the format follow (broker.md
 5.6.6).

@@ -223,8 +223,9 @@ class Segment:
     # ------------------------------------------------------------------------------------------------ opening, cutting
 
     def load(self) -> int:
-        """Load a segment after a clean shutdown: read its indexes, and read batches from the last entry on to find the
-        end.
+        """Load a segment after a clean shutdown.
+
+        Read its indexes, and read batches from the last entry on to find the end.
 
         If the batches do not end at the file's end, the segment is recovered (rule 3).
 
@@ -263,8 +264,9 @@ class Segment:
         return end
 
     def recover(self) -> Iterator[BatchHeader]:
-        """Recover the segment (rule 4). Yield the header of each valid batch; the file is then truncated after the last
-        one.
+        """Recover the segment (rule 4).
+
+        Yield the header of each valid batch; the file is then truncated after the last one.
 
         Raises:
             UnsupportedFormat: See rule 5.
