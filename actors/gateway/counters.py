@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from actors.gateway.metric_help import help_of
+from actors.gateway.metric_table import help_of
 from messages.metrics import Count
 
 SUFFIX = "_total"

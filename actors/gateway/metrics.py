@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
 from actors.gateway.counters import Counters
-from actors.gateway.metric_help import help_of
+from actors.gateway.metric_table import help_of
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
 from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
@@ -39,14 +39,13 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 class _LabelGauge(Collector):
     """A gauge whose label value is computed at each scrape, such as a reason."""
 
-    def __init__(self, name: str, documentation: str, read: Callable[[], str]) -> None:
+    def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name
-        self._documentation = documentation
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield its one sample."""
-        family = GaugeMetricFamily(self._name, self._documentation, labels=["reason"])
+        family = GaugeMetricFamily(self._name, help_of(self._name), labels=["reason"])
         reason = self._read()
         family.add_metric([reason], float(bool(reason)))
         yield family
@@ -133,13 +132,13 @@ class MetricsGateway:
         """Host and port of /metrics; port 0 if it is not served."""
         self.address: ActorAddress = base.external_endpoint("metrics", self.receive)
 
-    def watch(self, name: str, documentation: str, read: Callable[[], float]) -> None:
+    def watch(self, name: str, read: Callable[[], float]) -> None:
         """Add a gauge whose value is read at each scrape, from the server's thread."""
-        PrometheusGauge(name, documentation, registry=self._registry).set_function(read)
+        PrometheusGauge(name, help_of(name), registry=self._registry).set_function(read)
 
-    def watch_reason(self, name: str, documentation: str, read: Callable[[], str]) -> None:
+    def watch_reason(self, name: str, read: Callable[[], str]) -> None:
         """Add a gauge that is 1, with label `reason`, if `read` returns a reason; else 0 with an empty label."""
-        self._registry.register(_LabelGauge(name, documentation, read))
+        self._registry.register(_LabelGauge(name, read))
 
     def watch_table(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         """Add gauges that are read together at each scrape, as rows of (values of the labels, values of the gauges)."""

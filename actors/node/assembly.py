@@ -19,7 +19,7 @@ from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
 from actors.gateway.limits import FileLimit
-from actors.gateway.metric_help import COUNTERS, help_of
+from actors.gateway.metric_table import COUNTERS
 from actors.gateway.metrics import MetricsGateway, Row
 from actors.gateway.request_metrics import RequestMetrics
 from actors.gateway.store import StoreGateway
@@ -273,38 +273,22 @@ class Node:
     def _watch_metrics(self) -> None:
         """Register the metrics that are read at each scrape."""
         metrics, base, recorder = self.metrics, self.base, self.recorder
-        metrics.watch(
-            "kafka_controller_controllerchannelmanager_totalqueuesize",
-            "Requests waiting in the controller's channels",
-            lambda: metrics.total(QUEUE_SIZE),
-        )
-        metrics.watch("kafka_actors_mailbox_size", "Messages waiting in the node's queue", lambda: base.queued)
+        metrics.watch("kafka_controller_controllerchannelmanager_totalqueuesize", lambda: metrics.total(QUEUE_SIZE))
+        metrics.watch("kafka_actors_mailbox_size", lambda: base.queued)
         loop, now = base.loop, base.clock.now
-        metrics.watch(
-            "kafka_actors_turn_seconds_max",
-            "CPU of the longest turn of the actors in the last minute",
-            lambda: loop.turns.longest(now()),
-        )
-        metrics.watch("kafka_actors_turns_over_20ms", "Turns of more than 20 ms of CPU", lambda: loop.turns.over)
-        metrics.watch("kafka_actors_turns", "Turns of the actors", lambda: loop.turns.count)
-        metrics.watch(
-            "kafka_actors_between_turns_seconds_max",
-            "Most CPU that the loop took between two turns of the actors in the last minute, for sockets and bytes",
-            lambda: loop.between.longest(now()),
-        )
-        metrics.watch(
-            HANDLER_IDLE,
-            help_of(HANDLER_IDLE),
-            lambda: max(0.0, 1 - (loop.turns.busy(now()) + loop.between.busy(now())) / MINUTE),
-        )
+        metrics.watch("kafka_actors_turn_seconds_max", lambda: loop.turns.longest(now()))
+        metrics.watch("kafka_actors_turns_over_20ms", lambda: loop.turns.over)
+        metrics.watch("kafka_actors_turns", lambda: loop.turns.count)
+        metrics.watch("kafka_actors_between_turns_seconds_max", lambda: loop.between.longest(now()))
+        metrics.watch(HANDLER_IDLE, lambda: max(0.0, 1 - (loop.turns.busy(now()) + loop.between.busy(now())) / MINUTE))
         metrics.watch_table(CONNECTIONS, ("listener",), self.listener.connection_counts)
         metrics.watch_process()
         metrics.begin(COUNTERS)
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_figures)
-        metrics.watch(PRODUCER_IDS, help_of(PRODUCER_IDS), self._logs.producer_count)
+        metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         longest = self.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
-        metrics.watch(LATE_TRANSACTIONS, help_of(LATE_TRANSACTIONS), lambda: self._logs.late_transactions(longest))
-        metrics.watch_reason("kafka_actors_trace_failed", "1 where the trace has ended", lambda: recorder.reason)
+        metrics.watch(LATE_TRANSACTIONS, lambda: self._logs.late_transactions(longest))
+        metrics.watch_reason("kafka_actors_trace_failed", lambda: recorder.reason)
 
     def _log_figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
         for place, (size, start, end, segments, high_watermark, first_unstable) in self._logs.figures():

@@ -20,7 +20,7 @@ import click
 import messages as messages_package
 from actors.cli.app import COMMANDS
 from actors.core.config.broker_config import DYNAMIC, THREADS
-from actors.gateway.metric_help import COUNTERS, FAMILIES, HELP
+from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.node.settings_table import SETTINGS
 from actors.public import async_faults, asynchronous, cluster_process, fault_injection, kafka_cluster, simulated
 from actors.public import pytest_plugin as plugin
@@ -147,17 +147,16 @@ def metrics() -> str:
     """Each metric with its HELP text."""
     lines = head(
         "Metrics",
-        "`actors/gateway/metric_help.py`",
+        "`actors/gateway/metric_table.py`",
         "Each node serves them at `/metrics` on `metrics.host` and `metrics.port`. Names are those that",
         "jmx_exporter gives Kafka's metrics; `kafka_actors_` begins our own. [Operating a",
         "node](../how-to/operations.md#what-to-look-at) says which values are normal.",
         "",
-        "| metric | meaning |",
-        "| --- | --- |",
+        "| metric | kind | labels | meaning |",
+        "| --- | --- | --- | --- |",
     )
-    lines += [f"| `{name}` | {escaped(HELP[name])} |" for name in sorted(HELP)]
-    lines += ["", "## Families", "", "| names that begin with | meaning |", "| --- | --- |"]
-    lines += [f"| `{name}` | {escaped(FAMILIES[name])} |" for name in sorted(FAMILIES)]
+    for name, (kind, text, labels) in sorted(METRICS.items()):
+        lines.append(f"| `{name}` | {kind} | {', '.join(labels)} | {escaped(text)} |")
     lines += ["", "Counters that exist from the start at 0:", ""]
     lines += [f"- `{name}`" for name in sorted(COUNTERS)]
     return "\n".join((*lines, ""))

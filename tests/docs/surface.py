@@ -280,10 +280,10 @@ def _not_shown(module: ast.Module) -> Iterator[ast.AST]:
 
 def metrics() -> Iterator[Text]:
     """List the HELP texts of /metrics."""
-    from actors.gateway.metric_help import FAMILIES, HELP
+    from actors.gateway.metric_table import METRICS
 
-    for name, words in (HELP | FAMILIES).items():
-        yield Text("metrics", name, words)
+    for name, declared in METRICS.items():
+        yield Text("metrics", name, declared.help)
 
 
 def json_keys() -> Iterator[Text]:

@@ -43,7 +43,7 @@ def scrape(port: int) -> list[str]:
 def test_gauges_are_served_as_published(base: LocalBase, gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
     queue = "kafka_controller_controllerchannelmanager_queuesize"
-    gateway.watch("kafka_actors_mailbox_size", "Messages waiting", lambda: 7)
+    gateway.watch("kafka_actors_mailbox_size", lambda: 7)
     base.inject(gateway.address, Gauges((Gauge("active", 1), Gauge(queue, 3, (("broker_id", "0"),)))))
     base.inject(gateway.address, Gauges((Gauge(queue, 4, (("broker_id", "1"),)), Gauge("active", 0))))
     base.run()
@@ -62,7 +62,7 @@ def test_gauges_are_served_as_published(base: LocalBase, gateway: MetricsGateway
 def test_a_reason_is_a_label_of_the_figure_that_it_explains(gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
     reasons = [""]
-    gateway.watch_reason("trace_failed", "1 where the trace has ended", lambda: reasons[-1])
+    gateway.watch_reason("trace_failed", lambda: reasons[-1])
     assert scrape(port) == ['trace_failed{reason=""} 0.0']
     reasons.append('"a b": no space')
     assert scrape(port) == ['trace_failed{reason="\\"a b\\": no space"} 1.0']
@@ -70,7 +70,7 @@ def test_a_reason_is_a_label_of_the_figure_that_it_explains(gateway: MetricsGate
 
 def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, gateway: MetricsGateway) -> None:
     port = gateway.serve(HOST, 0)
-    gateway.watch("total", "Of all brokers", lambda: gateway.total("size"))
+    gateway.watch("total", lambda: gateway.total("size"))
     for broker, size in (("0", 3), ("1", 4)):
         labels = (("broker_id", broker),)
         base.inject(gateway.address, Gauges((Gauge("size", size, labels),)))

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.broker.isr_keeper import COUNTERS as ISR_COUNTERS
 from actors.coordinator.verification_sender import FAILURES as VERIFICATION_FAILURES
 from actors.core.broker.topic_stats import OF_ALL_TOPICS, metric
-from actors.gateway.metric_help import COUNTERS
+from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.node.assembly import HANDLER_IDLE
 from actors.runtime.kernel.turns import Turns
 from messages.cluster import TopicPartition
@@ -41,10 +41,13 @@ def test_every_metric_says_what_it_means_and_counters_begin_at_0(tmp_path: Path)
     world.until(lambda: len(leaders(world.zookeeper)) == 3)
     world.scheduler.run(3.0)
     for node in range(3):
-        dumb = [
-            name for name, each in families(world, node).items() if each.documentation.removesuffix("_total") == name
-        ]
-        assert dumb == [], "HELP only repeats the name"
+        for name, family in families(world, node).items():
+            if not name.startswith("process_"):
+                declared = METRICS[f"{name}_total" if family.type == "counter" else name]
+                assert (family.type, family.documentation) == declared[:2], name
+                assert {label for each in family.samples for label in each.labels} <= {*declared.labels, "quantile"}, (
+                    name
+                )
     world.stop(0, 1, 2)
 
 

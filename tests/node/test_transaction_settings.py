@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.gateway.metric_help import HELP
+from actors.gateway.metric_table import METRICS as DECLARED
 from actors.node.settings_table import KNOWN, SETTINGS
 
 DEFAULTS = {
@@ -68,8 +68,8 @@ def test_a_metric_of_transactions_has_kafkas_name(name: str) -> None:
     assert matched is not None
     exported = re.sub(r"\W", "_", "_".join(matched.groups())).lower()
     exported += "_total" if matched[3] in COUNTERS else ""
-    assert exported in HELP
+    assert exported in DECLARED
     sources = (Path(__file__).resolve().parents[2] / "actors").rglob("*.py")
     parts = exported.removesuffix("_avg").removesuffix("_max")
-    used = [path for path in sources if path.name != "metric_help.py" and parts in path.read_text()]
+    used = [path for path in sources if path.name != "metric_table.py" and parts in path.read_text()]
     assert used, "nothing publishes it"
