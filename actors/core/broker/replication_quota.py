@@ -1,7 +1,8 @@
 """Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
 Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each comes from the brokers' dynamic
-        configuration, its replicas from the topics' configuration: all, or pairs of partition and broker.
+        configuration, its replicas from the topics' configuration: all, or pairs of partition and broker, of which the
+        broker uses its own.
 Rule 2: all record bytes of those replicas are counted, in samples of one second, of which the last eleven are kept. The
         rate is their sum divided by the time since the first sample began, at least one second. The quota is exceeded
         if this rate is above the configured one.
