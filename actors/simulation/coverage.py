@@ -69,8 +69,7 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
 _GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
 _ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
 _AT_ONCE = (
-    "A high watermark moves only with enough in-sync replicas, and what waits for it is answered in the same turn;"
-    " tests/core/broker/test_leader.py holds it."
+    "A high watermark moves only with enough in-sync replicas, and what waits for it is answered in the same turn."
 )
 _SMALL = (
     "A commit of all partitions of a simulated cluster is smaller than max.message.bytes; tests/core/coordinator holds"
@@ -156,6 +155,8 @@ RARE: Mapping[str, str] = {
     ),
     "ISR shrinks while a reassignment is under way": "A follower must lag for replica.lag.time.max.ms while a"
     " reassignment waits for another one; tests/core/broker/test_leader.py holds the shrink.",
+    "Metadata INVALID_REPLICATION_FACTOR": "An internal topic must be created while fewer brokers are alive"
+    " than it needs; tests/core/broker/test_auto_topic_creation.py holds it.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
 }
 """The reason for which few seeds reach a point, by its name; it stays true if a run reaches the point."""

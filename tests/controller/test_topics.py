@@ -250,6 +250,17 @@ def test_a_failover_in_mid_deletion_goes_on_with_it(world: World) -> None:
     assert world.topics() == world.deletions() == ()
 
 
+def test_a_new_controller_deletes_what_is_queued(world: World) -> None:
+    first = world.node(0)
+    world.broker(9)
+    world.topic("t", (9,))
+    first.kill()
+    world.delete("t")
+    assert world.topics() == ("t",)
+    world.node(1)
+    assert world.topics() == world.deletions() == ()
+
+
 def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) -> None:
     world.node(1)
     world.broker(2)

@@ -97,14 +97,6 @@ MUTANTS = (
         LEADER_TESTS,
     ),
     mutant(
-        "acks=all succeeds though the ISR has become too small",
-        "broker.md 3.6",
-        f"{LEADER}._code_of_commit",
-        "return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-        "return NONE",
-        LEADER_TESTS,
-    ),
-    mutant(
         "delayed produces are not answered at a leader change",
         "broker.md 3.6, DelayedProduce",
         f"{LEADER}.end",

@@ -17,4 +17,10 @@ AREAS: Mapping[str, tuple[Mutant, ...]] = {
 
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mutant in mutants)
 
+EQUIVALENT: Mapping[str, str] = {
+    "acks=all succeeds though the ISR has become too small": "A leader raises its high watermark with enough in-sync"
+    " replicas only, and answers in the same turn: the error after the append cannot occur.",
+}
+"""Mutants that were removed because they change no behaviour, with the reason."""
+
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}

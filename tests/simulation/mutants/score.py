@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.simulation.mutants.catalogue import AREAS, BY_NAME, MUTANTS
+from tests.simulation.mutants.catalogue import AREAS, BY_NAME, EQUIVALENT, MUTANTS
 from tests.simulation.mutants.measure import DURATION, PARTS, SEEDS, Measured
 
 FILE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "mutation-score.md"
 
 QUICK_PER_AREA = 4
+
+SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT}), 80)) - EQUIVALENT.keys()
+"""The mutants that are measured deepest: drawn by the seed 20, not by what was found."""
 
 _HEAD = """\
 # Mutation score of the simulator
@@ -21,9 +25,13 @@ fragment of the product's source. `python -m tests.simulation.mutants` applies e
 simulated clusters until an invariant breaks: of the first {seeds} seeds, each
 {duration:g} virtual seconds long, with records, and with the parts `{parts}`.
 A seed counts only if the unchanged code passes it, and is run only if it reaches the changed fragment: the run would
-be the same otherwise. The first of these seeds are run in their order, then those that reach the fragment most often.
+be the same otherwise. The first of these seeds are run in their order, then those whose schedules have what the mutant
+needs (`needs` in its declaration), and of these the ones that reach the fragment most often.
 So *seeds* is an upper bound: a seed that is not run may find a bug earlier. What the simulation does not find within
 {seeds} seeds is given to the nearest test file.
+
+The column *sample* has {sample} mutants that the seed 20 draws. They are measured deepest, because all runs of all
+mutants take a night. They were drawn after two runs of each mutant, without a look at the results.
 
 `make soak` measures all mutants again and rewrites this page; until then a row is as of its last measurement.
 `python -m tests.simulation.mutants --quick` measures {quick} that need few seeds. The mutants are in
@@ -45,26 +53,39 @@ _SURVIVES, _UNTESTED = "**not found**", "not found; its tests were not run"
 def document(found: Mapping[str, Measured]) -> str:
     """The page for these measurements, by the mutant's name."""
     measured = [found[mutant.name] for mutant in MUTANTS if mutant.name in found]
-    head = _HEAD.format(seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS))
+    head = _HEAD.format(
+        seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS), sample=len(SAMPLE)
+    )
     return head + "\n".join([*_summary(measured), "", *_table(found)])
 
 
 def _summary(measured: list[Measured]) -> Iterator[str]:
-    simulated = [each for each in measured if each.invariant]
-    counts = sorted(each.tried for each in simulated)
-    share = 100 * len(simulated) / len(measured) if measured else 0.0
-    yield "| | mutants |"
+    every = _counts(measured, len(MUTANTS))
+    sample = _counts([each for each in measured if each.name in SAMPLE], len(SAMPLE))
+    yield "| | sample | all mutants |"
+    yield "| --- | --- | --- |"
+    yield from (f"| {name} | {sample[name]} | {count} |" for name, count in every.items())
+    yield ""
+    yield "| removed, because it changes no behaviour | reason |"
     yield "| --- | --- |"
-    yield f"| measured | {len(measured)} of {len(MUTANTS)} |"
-    yield f"| found by the simulation | {len(simulated)} ({share:.1f} %) |"
-    for most in (1, 10, 50):
-        yield f"| ... within {most} | {sum(count <= most for count in counts)} |"
-    missed = [each.tried for each in measured if not each.invariant]
-    yield f"| not found by the simulation yet | {len(missed)} |"
-    yield f"| ... with fewer than {SEEDS} seeds tried | {sum(tried < SEEDS for tried in missed)} |"
-    yield f"| found by the nearest tests only | {sum(bool(each.test) for each in measured)} |"
-    yield f"| found by neither | {sum(each.survives for each in measured)} |"
-    yield f"| not found by the simulation, tests not run | {sum(not each.tested for each in measured)} |"
+    yield from (f"| {name} | {reason} |" for name, reason in EQUIVALENT.items())
+
+
+def _counts(measured: list[Measured], number: int) -> dict[str, str]:
+    """The rows of the summary for some of the mutants."""
+    counts = [each.tried for each in measured if each.invariant]
+    missed = [each for each in measured if not each.invariant]
+    share = 100 * len(counts) / len(measured) if measured else 0.0
+    return {
+        "measured": f"{len(measured)} of {number}",
+        "found by the simulation": f"{len(counts)} ({share:.1f} %)",
+        **{f"... within {most}": str(sum(count <= most for count in counts)) for most in (1, 10, 50)},
+        "not found by the simulation yet": str(len(missed)),
+        f"... with fewer than {SEEDS} seeds tried": str(sum(each.tried < SEEDS for each in missed)),
+        "found by the nearest tests only": str(sum(bool(each.test) for each in measured)),
+        "found by neither": str(sum(each.survives for each in measured)),
+        "not found by the simulation, tests not run": str(sum(not each.tested for each in measured)),
+    }
 
 
 def _table(found: Mapping[str, Measured]) -> Iterator[str]:
