@@ -347,12 +347,12 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-6082",
             _unfenced,
             "only the active controller elects leaders",
-            19,
+            1,
         ),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
     KnownBug(
-        *("broker restart between two watches", "KAFKA-7235", _unseen, "controller context matches ZooKeeper", 6),
+        *("broker restart between two watches", "KAFKA-7235", _unseen, "controller context matches ZooKeeper", 5),
         "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
     ),
     KnownBug(
@@ -361,7 +361,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-13407",
             _controller_kept,
             "all brokers are registered with one active controller",
-            10,
+            1,
         ),
         "2 put /controller_epoch 2\n4 create a 0,1",
     ),
@@ -376,24 +376,24 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
         "2 create a 0,1\n4 ask-reassign a 0 1,0",
     ),
     KnownBug(
-        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "no request or reassignment is pending", 1),
+        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "no request or reassignment is pending", 5),
         "2 create a 0,1\n4 reassign a 0 2,1",
     ),
     KnownBug(
-        *("deletion stuck after a broker failure", "KAFKA-10548", _stuck, "deleted topics are gone", 1),
+        *("deletion stuck after a broker failure", "KAFKA-10548", _stuck, "deleted topics are gone", 13),
         "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
     ),
     KnownBug(
-        *("deletion waits for a reassignment", "controller.md, trap T1", _halted, "deleted topics are gone", 1),
+        *("deletion waits for a reassignment", "controller.md, trap T1", _halted, "deleted topics are gone", 10),
         "2 create a 0,1\n3 strand a 0 for 1",
         faults=(ABSENT,),
     ),
     KnownBug(
-        *("dead broker delays all deletions", "controller.md 6.1", _halted_by_a_broker, "deleted topics are gone", 7),
+        *("dead broker delays all deletions", "controller.md 6.1", _halted_by_a_broker, "deleted topics are gone", 25),
         "2 create a 0,1\n2 create b 2\n6 kill 2 for inf\n16 delete a",
     ),
     KnownBug(
-        *("controller writes a larger ISR", "KAFKA-9672", _superset, "only the leader expands the ISR", 1),
+        *("controller writes a larger ISR", "KAFKA-9672", _superset, "only the leader expands the ISR", 2),
         "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
     ),
     KnownBug(
@@ -412,16 +412,16 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-14154",
             _unchecked_epochs,
             "stale requests are refused",
-            2,
+            1,
         ),
         "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
     ),
     KnownBug(
-        *("partitions added during deletion", "KAFKA-6612", _growing, "deleted topics leave no logs", 40),
+        *("partitions added during deletion", "KAFKA-6612", _growing, "deleted topics leave no logs", 12),
         "validated no\n2 create a 0,1\n4 slow 1 0 2 for 20\n5 delete a\n6.5 grow a 2",
     ),
     KnownBug(
-        *("UpdateMetadata of a dead leader", "KAFKA-13225", _not_propagated, "live brokers are propagated", 47),
+        *("UpdateMetadata of a dead leader", "KAFKA-13225", _not_propagated, "live brokers are propagated", 2),
         "2 create a 2\n4 kill 2 for 25\n14 kill 0 for 15",
     ),
     KnownBug(
@@ -430,7 +430,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "controller.md, trap T4",
             _half_used,
             "broker roles match ZooKeeper",
-            10,
+            25,
         ),
         "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
         "16 kill 2 for 12",
@@ -441,7 +441,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-10149",
             _starved,
             "preferred leaders are elected",
-            2,
+            12,
         ),
         "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1\n2 create b 1\n4 kill 0 for 4\n"
         "12 kill 2 for 15\n20 reassign b 0 2",
@@ -452,7 +452,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-6082",
             _unchecked_owner,
             "controllers delete only their own /controller",
-            19,
+            12,
         ),
         "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
     ),
@@ -462,7 +462,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "controller.md, trap T12",
             _kept_states,
             "partitions with a live ISR member have a leader",
-            6,
+            5,
         ),
         "validated no\n2 create a 0,1\n4 remake a 0,1 for 2",
     ),
@@ -472,7 +472,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "broker.md 2.2",
             _remembered,
             "no acknowledged record is lost",
-            96,
+            18,
         ),
         "set log_flush_offset_checkpoint_interval_ms 5000\nrecords yes\n2 create a 0\n9 delete-records a 0\n"
         "13 recreate a 0\n16.5 kill 0 for 1",

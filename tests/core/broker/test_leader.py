@@ -71,6 +71,14 @@ def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
     assert (again.followers[2].log_end_offset, again.epoch_start, again.log.high_watermark) == (6, 9, 6)
 
 
+def test_a_follower_whose_log_was_truncated_has_a_lower_end() -> None:
+    both = leader(1, 2, 3, end=10)
+    both.fetched(2, 8, 0, 10, 1.0)
+    both.fetched(2, 5, 0, 10, 2.0)
+    both.fetched(3, 10, 0, 10, 3.0)
+    assert (both.followers[2].log_end_offset, both.log.high_watermark) == (5, 5)
+
+
 # ------------------------------------------------------------------------------------------------ shrink and expand
 
 
