@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import islice
 
 from actors.explain.causes import (
     BrokerGone,
@@ -14,14 +14,18 @@ from actors.explain.histories import (
     end_of_record,
     pending_deletion,
 )
-from actors.explain.partition_situations import OF_PARTITIONS, REFUSED, is_deleted, out_of_sync
+from actors.explain.partition_situations import (
+    MOST_CANDIDATES,
+    OF_PARTITIONS,
+    is_deleted,
+    most_troubled,
+    out_of_sync,
+)
 from actors.explain.situation import Seen, Situation, quiet
-from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import (
     ControllerTermChanged,
     NodeRun,
-    StateWrite,
     TracePosition,
 )
 
@@ -52,7 +56,8 @@ def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:
     """Return a partition whose ISR lacks this live broker."""
-    for partition in dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker):
+    lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
+    for partition in islice(lagged, MOST_CANDIDATES):
         seen = out_of_sync(facts, partition)
         if seen is not None and seen.values["broker"] == broker:
             return seen._replace(values={**seen.values, "partition": partition})
@@ -128,7 +133,8 @@ def _any_partition(situation: Situation) -> Situation:
     """Return the situation of a cluster one of whose partitions is in this one."""
 
     def find(facts: TraceFacts, _: object) -> Seen | None:
-        for partition in _candidates(facts):
+        changed = (partition for partition, states in facts.states.items() if len(states) > 1)
+        for partition in most_troubled(facts, changed):
             if pending_deletion(facts, partition.topic) or is_deleted(facts, partition.topic):
                 continue
             seen = situation.find(facts, partition)
@@ -137,25 +143,6 @@ def _any_partition(situation: Situation) -> Situation:
         return None
 
     return situation._replace(find=find)
-
-
-MOST_CANDIDATES = 20
-"""Partitions whose situation is examined for a verdict about a cluster."""
-
-
-def _candidates(facts: TraceFacts) -> Iterator[TopicPartition]:
-    """Return partitions with changes: first those without a leader now, then those with refused producers."""
-    last: dict[TopicPartition, StateWrite] = {}
-    changes: dict[TopicPartition, int] = {}
-    for state in facts.written:
-        last[state.partition] = state
-        changes[state.partition] = changes.get(state.partition, 0) + 1
-    refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
-    ranked = sorted(
-        (partition for partition, times in changes.items() if times > 1),
-        key=lambda each: (last[each].leader != NO_LEADER, str(each) not in refused, each.topic.startswith("__"), each),
-    )
-    yield from ranked[:MOST_CANDIDATES]
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:

@@ -97,7 +97,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
     """Yield the changes of leaders; one line has all partitions that the same event changed in the same way."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
-    for partition in sorted({state.partition for state in facts.written}):
+    for partition in sorted(facts.states):
         for before, after in pairwise(state_history(facts, partition)):
             if before.leader != after.leader:
                 event = after.place if after.event is None else after.event.place

@@ -187,7 +187,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
         for each in facts.refused
         if each.subject == partition
     ]
-    assigned = [each for each in facts.assigned if each.partition == partition]
+    assigned = facts.assignments.get(partition, [])
     for each in facts.dropped:
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
@@ -381,13 +381,14 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def deletion(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic is not deleted."""
-    made = [fact.place for fact in facts.assigned if fact.partition.topic == topic and fact.written]
+    assigned = facts.assignments_of_topics.get(topic, [])
+    made = [fact.place for fact in assigned if fact.written]
     over = [place for place in deletions_of(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
     if over and not steps:
         return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
     if not steps:
-        if any(fact.partition.topic == topic for fact in facts.assigned):
+        if assigned:
             return [Sentence("the trace has no deletion of it")]
         return refused_creations(facts, topic) or [Sentence(f"no node in this trace knows topic {topic}")]
     words = {
@@ -409,7 +410,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     ]
     if "deleted" not in last:
         lines.append(Sentence("not deleted at the end of the trace"))
-        brokers = {broker for fact in facts.assigned if fact.partition.topic == topic for broker in fact.replicas}
+        brokers = {broker for fact in assigned for broker in fact.replicas}
         lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
         moving = [fact for fact in latest_assignments(facts, topic) if fact.adding or fact.removing]
         lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from typing import Any, get_args, get_type_hints
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from messages.cluster import TopicPartition
 from messages.facts import facts as facts_of_run
@@ -93,6 +94,32 @@ class TraceFacts:
     member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
     lives: list[NodeRun] = dataclasses.field(default_factory=list)
     undecodable: list[Undecodable] = dataclasses.field(default_factory=list)
+
+    @cached_property
+    def states(self) -> dict[TopicPartition, list[StateWrite]]:
+        """The states by partition; explanations of a cluster ask for those of many."""
+        return _grouped(self.written, lambda state: state.partition)
+
+    @cached_property
+    def assignments(self) -> dict[TopicPartition, list[ReplicasAssigned]]:
+        """The assignments by partition."""
+        return _grouped(self.assigned, lambda assigned: assigned.partition)
+
+    @cached_property
+    def assignments_of_topics(self) -> dict[str, list[ReplicasAssigned]]:
+        """The assignments by topic."""
+        return _grouped(self.assigned, lambda assigned: assigned.partition.topic)
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
+    groups: dict[_K, list[_V]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
 
 
 _NAMES: dict[type, str] = {

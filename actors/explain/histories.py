@@ -16,7 +16,7 @@ def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWri
     is preferred to the one that was read.
     """
     deleted = deletions_of(facts, partition.topic)
-    states = [state for state in facts.written if state.partition == partition]
+    states = facts.states.get(partition, [])
     last = max((sum(each < state.place for each in deleted) for state in states), default=0)
     found: dict[object, StateWrite] = {}
     for state in states:
@@ -44,7 +44,7 @@ def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssig
     Later events read or write the same assignment again.
     """
     since: ReplicasAssigned | None = None
-    for fact in reversed([fact for fact in facts.assigned if fact.partition == partition]):
+    for fact in reversed(facts.assignments.get(partition, [])):
         if since is not None and replicas_of(fact) != replicas_of(since):
             break
         since = fact
@@ -58,7 +58,7 @@ def replicas_of(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
 
 def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
     """Return the last recorded assignment of each partition of a topic."""
-    latest = {fact.partition: fact for fact in facts.assigned if fact.partition.topic == topic}
+    latest = {fact.partition: fact for fact in facts.assignments_of_topics.get(topic, [])}
     return [latest[partition] for partition in sorted(latest)]
 
 

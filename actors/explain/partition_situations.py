@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from actors.explain.causes import (
@@ -57,20 +58,20 @@ def _refused_topic(facts: TraceFacts, topic: str) -> RequestRefused | None:
 
 
 def _never_created(facts: TraceFacts, topic: str) -> Seen | None:
-    known = any(each.partition.topic == topic for each in facts.assigned)
+    known = topic in facts.assignments_of_topics
     refused = None if known else _refused_topic(facts, topic)
     return None if refused is None else Seen(refused, since=refused.place.at)
 
 
 def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
-    known = any(each.partition.topic == topic for each in facts.assigned)
+    known = topic in facts.assignments_of_topics
     return None if known else Seen(None)
 
 
 def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
     """Return the last deletion, if nothing was assigned after it."""
     over = deletions_of(facts, topic)
-    if not over or any(each.place > over[-1] for each in facts.assigned if each.partition.topic == topic):
+    if not over or any(each.place > over[-1] for each in facts.assignments_of_topics.get(topic, [])):
         return None
     [step] = [each for each in facts.deletions if each.place == over[-1] and each.step == "deleted"][:1]
     return Seen(step, {"topic": topic}, step.place.at)
@@ -107,7 +108,7 @@ def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[Trace
 
 
 def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    known = any(each.partition == partition for each in facts.assigned)
+    known = partition in facts.assignments
     return None if known or state_history(facts, partition) else Seen(None)
 
 
@@ -354,14 +355,41 @@ NEVER_LED = Situation(
 # ------------------------------------------------------------------------------------------------------------- topics
 
 
+MOST_CANDIDATES = 20
+"""Partitions whose situation is examined for a verdict about a topic or cluster."""
+
+
+def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return the partitions to examine: without a leader, with refused producers, with a small ISR, most changes first.
+
+    Internal topics come after the others.
+    """
+    refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
+
+    def rank(partition: TopicPartition) -> tuple[object, ...]:
+        states, assigned = facts.states.get(partition, ()), facts.assignments.get(partition, ())
+        last = states[-1] if states else None
+        replicas = len(assigned[-1].replicas) if assigned else 0
+        return (
+            last is not None and last.leader != NO_LEADER,
+            partition.topic.startswith("__"),
+            str(partition) not in refused,
+            last is not None and len(last.isr) >= replicas,
+            -len(states),
+            partition,
+        )
+
+    return heapq.nsmallest(MOST_CANDIDATES, partitions, rank)
+
+
 def _worst(situation: Situation) -> Situation:
     """Return the situation of a topic one of whose partitions is in this one."""
 
     def find(facts: TraceFacts, topic: str) -> Seen | None:
-        for each in latest_assignments(facts, topic):
-            seen = situation.find(facts, each.partition)
+        for partition in most_troubled(facts, [each.partition for each in latest_assignments(facts, topic)]):
+            seen = situation.find(facts, partition)
             if seen is not None:
-                return seen._replace(values={**seen.values, "subject": str(each.partition)})
+                return seen._replace(values={**seen.values, "subject": str(partition)})
         return None
 
     return situation._replace(find=find)
