@@ -287,8 +287,11 @@ class Processes(NamedTuple):
 
 def delete_the_controller_znode(here: Processes) -> None:
     epoch = here.three.zk.get("/controller_epoch")[0]
+    controller = json.loads(here.three.zk.get("/controller")[0])["brokerid"]
     here.three.zk.delete("/controller")
     until(lambda: here.three.zk.get("/controller_epoch")[0] != epoch, what="another term")
+    running = here.three.nodes.get(controller, here.fourth)
+    until(lambda: "] Resigned" in running.output, what="the end of the term before")
 
 
 def start_a_second_process(here: Processes) -> None:
