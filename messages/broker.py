@@ -12,7 +12,7 @@ from thespian.actors import ActorAddress
 
 from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.network import ClientRequest
+from messages.network import ClientRequest, ClientResponse
 from messages.node import NodeSettings
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
@@ -32,6 +32,10 @@ class Forwarded(Message):
 
     client: ActorAddress
     request: ClientRequest
+
+    def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
+        """Return the receiver of the response, and the message that it receives."""
+        return self.client, self.request.reply(response, rest)
 
 
 @message

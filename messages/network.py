@@ -98,6 +98,10 @@ class ClientRequest(Message):
     request: AnyMessage
     client_host: str = "/127.0.0.1"
 
+    def reply(self, response: AnyMessage, rest: int = 0) -> ClientResponse:
+        """Return the response to this request for its listener."""
+        return ClientResponse(self.connection, self.correlation_id, response, rest)
+
 
 @message
 class ClientRequests(Message):

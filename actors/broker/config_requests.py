@@ -49,7 +49,6 @@ from messages.config_requests import (
 )
 from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from messages.flow.conversation import Flow, ask
-from messages.network import ClientResponse
 from messages.node import StartConfigs
 from messages.vocabulary import Message
 from messages.zookeeper import ALL_BROKERS, GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
@@ -87,7 +86,7 @@ class ConfigsActor(FlowActor):
         """Respond to the client also after a failure."""
         if isinstance(event, Forwarded):
             request = event.request.request
-            self._respond(event, API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR))
+            self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
@@ -103,13 +102,13 @@ class ConfigsActor(FlowActor):
         known = StoredOverrides({config.topic: config.entries for config in found}, brokers)
         if isinstance(request, DescribeConfigsRequest):
             described = (self._described(each, known, request.include_synonyms) for each in request.resources)
-            self._respond(forwarded, DescribeConfigsResponse(tuple(described)))
+            self.send(*forwarded.reply(DescribeConfigsResponse(tuple(described))))
             return
         responses = []
         for resource in request.resources:
             said = yield from self._alter(resource, known, request)
             responses.append(AlteredResource(*said, resource.resource_type, resource.resource_name))
-        self._respond(forwarded, AlterConfigsResponse(tuple(responses)))
+        self.send(*forwarded.reply(AlterConfigsResponse(tuple(responses))))
 
     def _described(
         self, resource: DescribeConfigsResource, known: StoredOverrides, synonyms: bool
@@ -179,10 +178,6 @@ class ConfigsActor(FlowActor):
             raise Refused(f"Broker id must be an integer, but it is: {name}")
         if int(name) != self._settings.node_id:
             raise Refused(f"Unexpected broker id, expected {expected}, but received {name}")
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:

@@ -49,7 +49,7 @@ from messages.broker import (
     StageMetadata,
 )
 from messages.flow.conversation import Flow, Pause
-from messages.network import ClientPart, ClientResponse, CloseClient
+from messages.network import ClientPart, CloseClient
 from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart
@@ -165,7 +165,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Respond to a client whose timeout has passed, if it still waits."""
         waiting = self._waiting.pop(message.payload.number, None)
         if waiting is not None:
-            self._respond(waiting.forwarded, timed_out(waiting.response, waiting.expected))
+            self.send(*waiting.forwarded.reply(timed_out(waiting.response, waiting.expected)))
 
     def _look(self, number: int) -> None:
         """Respond to a waiting client if all its topics are as expected."""
@@ -177,7 +177,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         else:
             del self._waiting[number]
             self.cancel_timer(_timer(number))
-            self._respond(waiting.forwarded, waiting.response)
+            self.send(*waiting.forwarded.reply(waiting.response))
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Handle a client's Metadata request, at once or after its missing topics are created (rule 4)."""
@@ -208,11 +208,7 @@ class MetadataCacheActor(FlowActor, Answerer):
             prepared = yield from self._prepare(forwarded, self._cache.view, created)
         for part in prepared.parts:
             self.send(forwarded.client, ClientPart(request.connection, part))
-        self._respond(forwarded, prepared.last)
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        self.send(*forwarded.reply(prepared.last))
 
     def _about_all(self, forwarded: Forwarded) -> Flow[EncodedMetadata]:
         """Return the response for all topics (rule 2)."""

@@ -477,12 +477,10 @@ class PartitionRequestsActor(Dispatcher):
                 match step:
                     case Respond(number, response, rest):
                         forwarded = self._fetching.pop(number)
-                        request = forwarded.request
-                        self._figures.fetched(request.request, response.partitions)
+                        self._figures.fetched(forwarded.request.request, response.partitions)
                         if rest:
                             self._listener = forwarded.client
-                        answer = ClientResponse(request.connection, request.correlation_id, response, rest)
-                        self.send(forwarded.client, answer)
+                        self.send(*forwarded.reply(response, rest))
                         self._tell_figures_later()
                     case WakeSession(session_id):
                         assert self._listener is not None

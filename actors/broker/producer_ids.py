@@ -16,7 +16,6 @@ from messages.broker import Forwarded
 from messages.data_requests import InitProducerIdResponse
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE
 from messages.flow.conversation import Flow, ask
-from messages.network import ClientResponse
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId
 from messages.vocabulary import Message
@@ -52,9 +51,7 @@ class ProducerIdsActor(FlowActor):
         self.send(asker, ProducerIdTaken(request, response.producer_id))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
-        request = forwarded.request
-        response = yield from self._give()
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        self.send(*forwarded.reply((yield from self._give())))
 
     def _give(self) -> Flow[InitProducerIdResponse]:
         """Return the next id with epoch 0."""

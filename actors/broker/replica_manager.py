@@ -24,7 +24,7 @@ from actors.broker.leader_and_isr import LeaderAndIsrRequests
 from actors.broker.log_dirs import LogDirs, directory_of
 from actors.broker.log_maintenance import LogMaintenance
 from actors.broker.stop_replica import StopReplicaRequests
-from actors.core.broker.replica_manager import ControllerResponse, Epochs, answer, refused
+from actors.core.broker.replica_manager import Epochs, answer, refused
 from actors.core.broker.state_changes import Origin
 from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.validation import check
@@ -48,7 +48,7 @@ from messages.broker import (
 from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask, cut, for_each
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
-from messages.network import ClientPart, ClientResponse
+from messages.network import ClientPart
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, MaintainLogs
 from messages.parts import PartitionErrorsPart, all_entries, let_go
@@ -177,7 +177,7 @@ class ReplicaManagerActor(FlowActor):
         if not isinstance(event, Forwarded):
             return None
         if isinstance(event.request.request, DescribeLogDirsRequest):
-            self._respond(event, DescribeLogDirsResponse(()))
+            self.send(*event.reply(DescribeLogDirsResponse(())))
             return None
         return self._refuse(event, UNKNOWN_SERVER_ERROR)
 
@@ -247,16 +247,12 @@ class ReplicaManagerActor(FlowActor):
         *ahead, rest = (yield from cut(errors, tuple)) or [()]
         for entries in ahead:
             self.send(forwarded.client, ClientPart(request.connection, PartitionErrorsPart(entries)))
-        self._respond(forwarded, answer(request.request, error_code, rest))
-
-    def _respond(self, forwarded: Forwarded, response: ControllerResponse | DescribeLogDirsResponse) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        self.send(*forwarded.reply(answer(request.request, error_code, rest)))
 
     def _describe_log_dirs(
         self, forwarded: Forwarded, request: DescribeLogDirsRequest, log_dirs: LogDirs
     ) -> Flow[None]:
-        self._respond(forwarded, (yield from log_dirs.describe(request)))
+        self.send(*forwarded.reply((yield from log_dirs.describe(request))))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> Flow[None]:
         """Pass the request to the metadata cache, which changes with the last part."""

@@ -39,7 +39,7 @@ from messages.error_codes import (
     SECURITY_DISABLED,
     UNSUPPORTED_VERSION,
 )
-from messages.network import ClientPart, ClientRequest, ClientResponse, CloseClient, FaultInjected
+from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.security_requests import (
@@ -53,7 +53,6 @@ from messages.security_requests import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
-from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.server.KafkaApis")
 
@@ -135,15 +134,15 @@ class RequestHandlerActor(Dispatcher):
         unserved = UNSERVED.get(type(request))
         if unserved is not None:
             self._note(unserved, api.name, message)
-            self._respond(message, sender, api.refusal(request, unserved.code))
+            self.send(sender, message.reply(api.refusal(request, unserved.code)))
             return
         answerer = self._answerers.get(api.answerer)
         if answerer is not None:
             self.send(answerer, Forwarded(sender, message))
         elif api.answerer == REQUEST_HANDLER:
-            self._respond(message, sender, OWN[type(request)](request))
+            self.send(sender, message.reply(OWN[type(request)](request)))
         elif api.elsewhere != NONE:
-            self._respond(message, sender, api.refusal(request, api.elsewhere))
+            self.send(sender, message.reply(api.refusal(request, api.elsewhere)))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
 
@@ -170,6 +169,3 @@ class RequestHandlerActor(Dispatcher):
                 " serve %s. Further refusals are not logged.",
                 *(self._node_id, api, message.client_id, message.client_host, unserved.code, unserved.feature),
             )
-
-    def _respond(self, request: ClientRequest, client: ActorAddress, response: Message) -> None:
-        self.send(client, ClientResponse(request.connection, request.correlation_id, response))

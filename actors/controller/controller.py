@@ -53,7 +53,6 @@ from messages.events import (
 )
 from messages.flow.conversation import Flow
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
-from messages.network import ClientResponse
 from messages.node import StartController
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message
@@ -238,17 +237,13 @@ class ControllerActor(FlowActor):
             waiting = AwaitTopics(forwarded, result.response, result.expected, result.timeout_ms)
             self.send(self._start.metadata_cache, waiting)
         else:
-            self._respond(forwarded, result)
+            self.send(*forwarded.reply(result))
 
     def _refuse(self, forwarded: Forwarded, error_code: int | None = None) -> None:
         """Respond with an error; without a code, the error is that another node is the controller."""
         request = forwarded.request.request
         api = API_BY_REQUEST[type(request)]
-        self._respond(forwarded, api.refusal(request, api.elsewhere if error_code is None else error_code))
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        self.send(*forwarded.reply(api.refusal(request, api.elsewhere if error_code is None else error_code)))
 
     # ------------------------------------------------------------------------------------------------------- channels
 

@@ -26,7 +26,6 @@ from messages.group_requests import (
     FindCoordinatorResponse,
 )
 from messages.groups import CountPartitions, PartitionCount
-from messages.network import ClientResponse
 from messages.node import StartCoordinatorFinder
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
@@ -68,11 +67,11 @@ class CoordinatorFinderActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond to the client after an unexpected failure too."""
         if isinstance(event, Forwarded):
-            self._respond(event, _no_coordinator(COORDINATOR_NOT_AVAILABLE))
+            self.send(*event.reply(_no_coordinator(COORDINATOR_NOT_AVAILABLE)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         response = yield from self._found(forwarded.request.request, forwarded.request.listener)
-        self._respond(forwarded, response)
+        self.send(*forwarded.reply(response))
 
     def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
         """Return the coordinator of a group or transactional id (rule 1)."""
@@ -109,10 +108,6 @@ class CoordinatorFinderActor(FlowActor):
         except AskFailed:
             count = 0
         self.send(coordinator, PartitionCount(topic, count))
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
 
 def _no_coordinator(code: int) -> FindCoordinatorResponse:

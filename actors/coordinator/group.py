@@ -47,7 +47,6 @@ from messages.groups import (
     TransactionEnded,
     UnloadGroup,
 )
-from messages.network import ClientResponse
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
@@ -182,8 +181,7 @@ class GroupActor(Answerer):
         for step in group.take():
             match step:
                 case Reply(forwarded, response):
-                    request = forwarded.request
-                    self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+                    self.send(*forwarded.reply(response))
                 case AppendRecords(0, records):
                     for part in slices(records, RECORDS_AT_ONCE):
                         self._append(0, part, None)

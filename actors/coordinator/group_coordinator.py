@@ -69,7 +69,6 @@ from messages.groups import (
     TransactionEnded,
     UnloadGroup,
 )
-from messages.network import ClientResponse
 from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
@@ -150,7 +149,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Handle a client's request."""
         match message.request.request:
             case ListGroupsRequest() as request:
-                self._respond(message, self._list(request))
+                self.send(*message.reply(self._list(request)))
             case DescribeGroupsRequest() | DeleteGroupsRequest():
                 self._gather(message)
             case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetDeleteRequest() as request:
@@ -178,13 +177,13 @@ class GroupCoordinatorActor(Dispatcher):
         if not self._places.count:
             self._count()
         if code is not None:
-            self._respond(forwarded, API_BY_REQUEST[type(request)].refusal(request, code))
+            self.send(*forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, code)))
             return
         hosted = self._groups.get(request.group_id)
         if hosted is None and makes_group(request):
             hosted = self._host(LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
         if hosted is None:
-            self._respond(forwarded, NOBODYS[type(request)](request))
+            self.send(*forwarded.reply(NOBODYS[type(request)](request)))
         else:
             self.send(hosted.actor, mail)
 
@@ -209,10 +208,6 @@ class GroupCoordinatorActor(Dispatcher):
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """Ignore the exit of a group or a loader, which was requested."""
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
@@ -240,7 +235,7 @@ class GroupCoordinatorActor(Dispatcher):
                 self._gathered[self._numbers] = forwarded, gathering, place
                 self.send(self._groups[group].actor, Ask(self._numbers, gathering.question))
         if gathering.response is not None:
-            self._respond(forwarded, gathering.response)
+            self.send(*forwarded.reply(gathering.response))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
         """Store a group's answer, and respond when all have answered."""
@@ -250,7 +245,7 @@ class GroupCoordinatorActor(Dispatcher):
         else:
             gathering.answered(place, message.result)
         if gathering.response is not None:
-            self._respond(forwarded, gathering.response)
+            self.send(*forwarded.reply(gathering.response))
 
     # ---------------------------------------------------------------------------------------------- loading, unloading
 

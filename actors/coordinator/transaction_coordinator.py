@@ -48,7 +48,6 @@ from messages.error_codes import (
 from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
-from messages.network import ClientResponse
 from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
@@ -213,7 +212,7 @@ class TransactionCoordinatorActor(Dispatcher):
         if any(codes):
             added = zip(request.partitions, codes, strict=True)
             results = tuple([AddedPartition(each, code or OPERATION_NOT_ATTEMPTED) for each, code in added])
-            self._respond(forwarded, AddPartitionsToTxnResponse(results))
+            self.send(*forwarded.reply(AddPartitionsToTxnResponse(results)))
         else:
             self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, request.partitions))
 
@@ -247,11 +246,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
     def _refuse(self, forwarded: Forwarded, code: int) -> None:
         request = forwarded.request.request
-        self._respond(forwarded, API_BY_REQUEST[type(request)].refusal(request, code))
-
-    def _respond(self, forwarded: Forwarded, response: Message) -> None:
-        request = forwarded.request
-        self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+        self.send(*forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, code)))
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
@@ -283,7 +278,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
         """Send a request to each partition (rule 4)."""
         if self._places.loading:
-            self._respond(forwarded, ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS))
+            self.send(*forwarded.reply(ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS)))
             return
         places = sorted(self._places.serving)
         gathering = _SplitRequest(forwarded, [None] * len(places), 0)
@@ -321,16 +316,16 @@ class TransactionCoordinatorActor(Dispatcher):
                     else DescribedTransaction(UNKNOWN_SERVER_ERROR, name)
                     for name, result in zip(names, results, strict=True)
                 ]
-                self._respond(forwarded, DescribeTransactionsResponse(tuple(described)))
+                self.send(*forwarded.reply(DescribeTransactionsResponse(tuple(described))))
             case AddPartitionsToTxnRequest(transactions=transactions):
                 verified = [_verified(*each) for each in zip(transactions, results, strict=True)]
-                self._respond(forwarded, AddPartitionsToTxnResponse(transactions=tuple(verified)))
+                self.send(*forwarded.reply(AddPartitionsToTxnResponse(transactions=tuple(verified))))
             case ListTransactionsRequest(state_filters=states):
                 listed: list[ListedTransaction] = []
                 for result in results:
                     if isinstance(result, PartitionTransactions):
                         listed += result.transactions
-                self._respond(forwarded, ListTransactionsResponse(NONE, unknown_states(states), tuple(listed)))
+                self.send(*forwarded.reply(ListTransactionsResponse(NONE, unknown_states(states), tuple(listed))))
 
     # ---------------------------------------------------------------------------------------------- loading, unloading
 

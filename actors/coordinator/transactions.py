@@ -31,7 +31,6 @@ from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProducePartition
 from messages.error_codes import CORRUPT_MESSAGE, NONE
 from messages.error_names import name_of
-from messages.network import ClientResponse
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import EndTxnRequest
 from messages.transactions import (
@@ -193,8 +192,7 @@ class TransactionsActor(PartitionReader, Answerer):
         for step in self._transactions.take():
             match step:
                 case Reply(forwarded, response):
-                    request = forwarded.request
-                    self.send(forwarded.client, ClientResponse(request.connection, request.correlation_id, response))
+                    self.send(*forwarded.reply(response))
                 case Append():
                     self._append(step)
                 case Mark(transaction):
