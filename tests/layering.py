@@ -11,12 +11,15 @@ Rule 7: a flow declares the types that it takes and returns, without `Any`.
 Rule 8: imports are absolute, except inside the public package, whose installed name differs. `import` of our own
         packages has an `as`, because the wheel puts a prefix before their names (.ci/build_backend.py).
 Rule 9: only ControllerContext changes its attributes and what they contain; other modules call its methods.
+Rule 10: a file has at most MOST_LINES lines of code; `LARGE_FILES` lists the exceptions.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -448,6 +451,42 @@ def intrusions(source: str) -> set[str]:
     private = {name for name in touched if name.startswith("_") and not name.startswith("__")}
     return private - own - _NAMED_TUPLES
 
+
+MOST_LINES = {"actors.broker": 400, "": 500}
+"""Package -> maximum number of lines of code of a file; the longest matching package decides."""
+
+LARGE_FILES: dict[str, str] = {
+    "actors.core.coordinator.membership": "the members of a group and their one state machine",
+    "actors.simulation.actions": "a table of the actions and their groups",
+    "actors.simulation.client_requests": "the requests of simulated clients, one function each",
+    "actors.simulation.invariants": "the invariants, one function each",
+    "actors.storage.log_manager": "the I/O adapter of all logs, one method per call of an actor",
+    "messages.wire.compiler": "generates encoders and decoders from schemas",
+    "messages.wire.schemas": "Kafka's message schemas: data",
+}
+"""Modules with more lines of code than rule 10 permits, and what they contain."""
+
+
+def code_lines(source: str) -> int:
+    """Return the number of lines with code: without docstrings, comments and blank lines."""
+    texts = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - texts)
+
+
+_NO_CODE = {
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+}
 
 _MUTATORS = frozenset("add append clear discard extend insert pop popitem remove setdefault sort update".split())
 _VIEWS = frozenset("get items setdefault values".split())

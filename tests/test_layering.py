@@ -350,6 +350,20 @@ def test_a_vague_flow_is_found(source: str, flows: list[str]) -> None:
     assert layering.vague_flows(source) == flows
 
 
+def test_files_are_short() -> None:
+    large = {
+        module
+        for module, source in MODULES.items()
+        if layering.code_lines(source) > layering.MOST_LINES[layering.longest(module, layering.MOST_LINES) or ""]
+    }
+    assert large == set(layering.LARGE_FILES), "divide the file by its nouns (tests/layering.py, rule 10)"
+
+
+def test_lines_of_code_are_counted_without_texts() -> None:
+    source = '"""Text."""\n\nX = (\n    1,\n)\n"""About X."""\n\n\ndef f():\n    # why\n    return """a\nb"""\n'
+    assert layering.code_lines(source) == 6
+
+
 CONTEXT = "actors.core.controller.context"
 
 
