@@ -93,6 +93,7 @@ docs: install ## regenerate what the documentation takes from the code
 	$(BIN)/python -m tests.docs.references
 	$(BIN)/python -m tests.docs.paths
 	$(BIN)/python -m tests.docs.architecture
+	$(BIN)/python -m tests.docs.notebook
 
 site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable without a network (needs npm)
 	$(BIN)/python .ci/site.py .cache/site

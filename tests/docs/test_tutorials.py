@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import notebook
 from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials"
@@ -90,6 +92,14 @@ def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
             )
             output = done.stdout
             assert done.returncode == 0, output
+
+
+def test_the_notebook_prints_what_it_shows() -> None:
+    """`python -m tests.docs.notebook` stores what the cells print now."""
+    cells = list(notebook.executed(json.loads(notebook.NOTEBOOK.read_text("utf-8"))))
+    assert len(cells) > 5
+    for cell, printed in cells:
+        assert without_numbers(printed) == without_numbers(notebook.shown(cell)), "".join(cell["source"])
 
 
 def test_missing_lines_are_found() -> None:
