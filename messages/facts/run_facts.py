@@ -32,7 +32,7 @@ _TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
 DECODED: dict[str, re.Pattern[bytes]] = {
-    "Answer": _ALL,
+    "Answer": re.compile(rb'"result":\["(?!RoleTaken")'),
     "Ask": _ALL,
     "BatchesAppended": re.compile(b"__transaction_state"),
     "ChangeIsr": re.compile(b'"grows":false'),
