@@ -37,19 +37,7 @@ from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.illegal_transition import enter
 from actors.core.refusal import Refused
-from actors.node.node_states import (
-    LEAVING,
-    LOADING,
-    PREVIOUS,
-    REGISTERING,
-    RETRYING,
-    RUNNING,
-    STARTING,
-    STOPPING,
-    TABLES,
-    NodeAction,
-    NodeState,
-)
+from actors.node.node_states import PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
@@ -125,7 +113,7 @@ class NodeActor(FlowActor):
         self._generation = 0
         self._advertised: tuple[Endpoint, ...]
         """The current addresses of this broker (rule 2)."""
-        self._state = STARTING
+        self._state = NodeState.STARTING
         self._loaded = ReplicaManagerStarted()
         self._metadata_cache: ActorAddress | None = None
         self._controller: ActorAddress | None = None
@@ -203,7 +191,9 @@ class NodeActor(FlowActor):
 
         An expired session does, because its requests fail and SessionEstablished follows. So does a stop.
         """
-        return isinstance(message, SessionExpired) or (isinstance(message, StopNode) and self._state is not LEAVING)
+        return isinstance(message, SessionExpired) or (
+            isinstance(message, StopNode) and self._state is not NodeState.LEAVING
+        )
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Keep the effects of dropped events: the loaded logs, and the request to stop."""
@@ -226,9 +216,9 @@ class NodeActor(FlowActor):
 
     def _load(self, started: ReplicaManagerStarted) -> None:
         """Store the loaded logs: the node registers next, in this session or in a new one."""
-        if self._state is LOADING:
+        if self._state is NodeState.LOADING:
             self._loaded = started
-            self._enter(REGISTERING)
+            self._enter(NodeState.REGISTERING)
 
     def _join(self) -> Flow[None]:
         """Begin the start in the first session.
@@ -242,7 +232,7 @@ class NodeActor(FlowActor):
         if "broker" in start.settings.roles:
             (own,) = (yield from ask(GetBrokerConfigs((str(start.settings.node_id),)))).brokers
             self._apply(dict(own.entries).get(ADVERTISED_LISTENERS))
-        self._enter(LOADING)
+        self._enter(NodeState.LOADING)
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
         topic_creation: ActorAddress | None = None
         if "broker" in start.settings.roles:
@@ -366,7 +356,7 @@ class NodeActor(FlowActor):
         self.send(start.listener, ServeClients(handler, self._partition_requests, self._replica_manager))
         if self._controller is not None:
             self.send(self._controller, Startup())
-        self._enter(RUNNING)
+        self._enter(NodeState.RUNNING)
         self.send(start.process, NodeReady(epoch, self._cluster_id))
         yield from self._look_for_the_controllers_listener()
 
@@ -454,12 +444,12 @@ class NodeActor(FlowActor):
             if self._shutdown_attempts == 0:
                 self.send(self._replica_manager, ShuttingDown())
             self._shutdown_attempts += 1
-            self._enter(LEAVING)
+            self._enter(NodeState.LEAVING)
             relieved = yield from self._ask_to_be_relieved()
-            if self._state is STOPPING:
+            if self._state is NodeState.STOPPING:
                 return
             if not relieved and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
-                self._enter(RETRYING)
+                self._enter(NodeState.RETRYING)
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
                 self.wakeupAfter(backoff, NEXT_TRY)
                 return
@@ -507,7 +497,7 @@ class NodeActor(FlowActor):
         return next((e for e in endpoints if e.listener == self._settings.inter_broker_listener_name), None)
 
     def _stopped(self) -> None:
-        self._enter(STOPPING)
+        self._enter(NodeState.STOPPING)
         if self._controller is not None:
             self.send(self._controller, ControllerShutdown())
         self.send(self._start.process, NodeStopped())

@@ -53,26 +53,23 @@ class NodeAction(enum.Enum):
     STOP = "stops"
 
 
-_STARTS, _SERVES = (STARTING, LOADING, REGISTERING), (RUNNING, RETRYING)
-_IGNORED = dict.fromkeys(NodeState, NodeAction.IGNORE)
+def _cells(starting: NodeAction, serving: NodeAction) -> dict[NodeState, NodeAction]:
+    """Return the handling by state of an event that depends only on whether the node serves."""
+    return {
+        **dict.fromkeys((STARTING, LOADING, REGISTERING), starting),
+        **dict.fromkeys((RUNNING, RETRYING), serving),
+        **dict.fromkeys((LEAVING, STOPPING), NodeAction.IGNORE),
+    }
+
 
 TABLES: Mapping[type, Mapping[NodeState, NodeAction]] = {
     SessionEstablished: {
-        **_IGNORED,
-        **dict.fromkeys(_SERVES, NodeAction.REJOIN),
+        **_cells(NodeAction.IGNORE, NodeAction.REJOIN),
         STARTING: NodeAction.JOIN,
         REGISTERING: NodeAction.SERVE,
     },
-    ReplicaManagerStarted: {**_IGNORED, LOADING: NodeAction.SERVE},
-    Advertise: {
-        **_IGNORED,
-        **dict.fromkeys(_STARTS, NodeAction.STORE),
-        **dict.fromkeys(_SERVES, NodeAction.ADVERTISE),
-    },
-    StopNode: {
-        **_IGNORED,
-        **dict.fromkeys(_STARTS, NodeAction.STOP),
-        **dict.fromkeys(_SERVES, NodeAction.LEAVE),
-    },
+    ReplicaManagerStarted: {**dict.fromkeys(NodeState, NodeAction.IGNORE), LOADING: NodeAction.SERVE},
+    Advertise: _cells(NodeAction.STORE, NodeAction.ADVERTISE),
+    StopNode: _cells(NodeAction.STOP, NodeAction.LEAVE),
 }
 """Event -> its handling by state."""
