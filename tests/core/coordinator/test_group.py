@@ -251,6 +251,7 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
         ("m1", 1, None, NONE),
         ("m9", 1, None, UNKNOWN_MEMBER_ID),
         ("m1", 2, None, ILLEGAL_GENERATION),
+        ("m1", 0, None, ILLEGAL_GENERATION),
         ("m1", 1, "missing", UNKNOWN_MEMBER_ID),
         ("s", 1, "static", FENCED_INSTANCE_ID),
     ],
