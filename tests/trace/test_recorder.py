@@ -246,7 +246,7 @@ def test_who_is_faster_than_the_slices_waits_for_the_record_a_slice_each_time(
             before = time.seconds
             recorder.delivered(delivery(n, None))
             longest = max(longest, time.seconds - before)
-            most_waiting = max(most_waiting, len(recorder._waiting))
+            most_waiting = max(most_waiting, len(recorder._kept))
 
     asyncio.run(flood())
     assert most_waiting <= 2000

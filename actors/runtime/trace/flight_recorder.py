@@ -26,20 +26,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from thespian.actors import ActorAddress
-
-from actors.runtime.kernel.delivery import Delivery
-from actors.runtime.kernel.modules import class_name
-from actors.runtime.kernel.reference import ActorRef
-from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.forked_work import ForkedWork
-from actors.runtime.trace.recorder import FRAME_BYTES, header_of
+from actors.runtime.trace.recorder import FRAME_BYTES, DeliveryKeeper, header_of
 from actors.runtime.trace.snapshots import read_out, system_pieces
 from messages.requests import ControllerRequest
 from messages.trace.codec import address_text
 from messages.trace.files.snapshots import Piece
 from messages.trace.files.writer import SEGMENT_BYTES, RunWriter
-from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, created, ended, part_of
+from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, ended, part_of
 from messages.trace.text import FrameText
 
 _log = logging.getLogger("kafka_actors.trace")
@@ -68,7 +62,7 @@ class RecordedSegment(NamedTuple):
     snapshot: tuple[Piece, ...]
 
 
-class FlightRecorder:
+class FlightRecorder(DeliveryKeeper):
     """A recorder that keeps at least the last `deliveries` messages in memory, and can write them below `folder`.
 
     The other arguments are those of Recorder; a handler that takes longer than `slow_seconds` causes a dump.
@@ -87,46 +81,22 @@ class FlightRecorder:
         deliveries: int = DELIVERIES,
         slow_seconds: float = SLOW_SECONDS,
     ) -> None:
-        self.folder = Path(folder)
-        self.reason = ""
         self.dumps = 0
         """Number of dumps started."""
         self._header = header_of(node, roles, settings, now, events, FULL)
-        self.run = self._header.run
-        self._now = now
+        super().__init__(folder, self._header, now)
         self._bounds = max_bytes, free_bytes
         self._deliveries = deliveries
         self._slow = slow_seconds
-        self._kept: deque[tuple[Any, ...] | TraceRecord] = deque()
-        self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
         self._stretches = deque((RecordedSegment(0, ()),))
         self._looked = 0
         self._epoch = 0
         self._rest_at = -math.inf
         self._dump_at = -math.inf
-        self._base: LocalBase | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._reading: ForkedWork | None = None
         self._writing: ForkedWork | None = None
 
-    @property
-    def failed(self) -> bool:
-        """Whether the last dump could not be written."""
-        return bool(self.reason)
-
     # -------------------------------------------------------------------------------------------- the base's observer
-
-    def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and check for a dump."""
-        self.keep(delivery)
-        self.look()
-
-    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
-        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
-            self._base = address.base
-        where = class_name(actor_class)
-        self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def look(self) -> None:
         """Check the deliveries since the last call.

@@ -130,7 +130,48 @@ def header_of(
     )
 
 
-class Recorder:
+class DeliveryKeeper:
+    """The base class of recorders: it keeps references to the deliveries of a node's actor system, in order.
+
+    Args:
+        folder: The folder of the trace.
+        header: The header of the run.
+        now: Returns the time of the base's clock in seconds.
+    """
+
+    def __init__(self, folder: str | Path, header: Header, now: Callable[[], float]) -> None:
+        self.folder = Path(folder)
+        self.run = header.run
+        self.reason = ""
+        """Why the trace could not be written; "" if it could."""
+        self._now = now
+        self._kept: deque[tuple[Any, ...] | TraceRecord] = deque()
+        self.keep: Callable[[tuple[Any, ...]], None] = self._kept.append
+        self._base: LocalBase | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the trace, or the last dump, could not be written."""
+        return bool(self.reason)
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Keep one delivery, and write if it is time."""
+        self.keep(delivery)
+        self.look()
+
+    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
+        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
+        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
+            self._base = address.base
+        where = class_name(actor_class)
+        self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
+
+    def look(self) -> None:
+        """Write if it is time."""
+
+
+class Recorder(DeliveryKeeper):
     """A recorder that writes one run of a node to a trace below `folder`.
 
     It never raises: an error in starting or writing the trace is logged once; `failed` is set, and `reason` has the
@@ -169,24 +210,17 @@ class Recorder:
         process: int | None = None,
     ) -> None:
         header = header_of(node, roles, settings, now, events, detail, started, process)
-        self.run = header.run
-        self.folder = Path(folder)
-        self.reason = ""
+        super().__init__(folder, header, now)
         self.recorded = 0
         """Number of records in the trace's files."""
         self._writer: RunWriter | None = None
-        self._waiting: deque[tuple[Any, ...] | TraceRecord] = deque()
-        self.keep: Callable[[tuple[Any, ...]], None] = self._waiting.append
         self._compressor = zstd.ZstdCompressor(level=LEVEL)
         self._inputs = detail == INPUTS
         self._text = FrameText(self._compressor, self._inputs)
         self._after = 0
         self._flush_at = now() + FLUSH_SECONDS
-        self._now = now
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._slice_ahead = self._gave_way = False
-        self._base: LocalBase | None = None
         self._snapshot_segments = snapshot_segments
         self._snapshot_at = snapshot_segments
         """The segment in which the next snapshot is due."""
@@ -198,25 +232,15 @@ class Recorder:
         except OSError as error:
             self._fail(error)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the recording ended before the node."""
-        return bool(self.reason)
-
     # -------------------------------------------------------------------------------------------- the base's observer
-
-    def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and write if it is time."""
-        self.keep(delivery)
-        self.look()
 
     def look(self) -> None:
         """Write when enough wait or the last flush was long ago."""
-        waiting = len(self._waiting)
+        waiting = len(self._kept)
         enough = FLUSH_DELIVERIES if self._loop is None else SLICE_DELIVERIES
         if waiting >= enough or (waiting and self._now() >= self._flush_at):
             if self._writer is None:
-                self._waiting.clear()
+                self._kept.clear()
             elif self._loop is None:
                 self.flush()
             elif waiting >= MOST_WAITING:
@@ -225,13 +249,6 @@ class Recorder:
                 self._slice_soon(self._loop)
         if self._loop is None:
             self._snapshot_if_due()
-
-    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
-        if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
-            self._base = address.base
-        where = class_name(actor_class)
-        self._waiting.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     # -------------------------------------------------------------------------------------------- writing
 
@@ -258,7 +275,7 @@ class Recorder:
         if self._gave_way:
             self._slice_soon(self._loop)
             return
-        behind = 1 + len(self._waiting) / FLUSH_DELIVERIES
+        behind = 1 + len(self._kept) / FLUSH_DELIVERIES
         if not self._work(self._now() + min(SLICE_SECONDS * behind, MOST_SLICE_SECONDS)):
             self._slice_soon(self._loop)
         elif self._now() >= self._rest_at:
@@ -302,8 +319,8 @@ class Recorder:
                 if not text.step():
                     if text.records and (text.size >= FRAME_BYTES or self._now() >= self._flush_at):
                         self._write_frame(self._writer)
-                    elif self._waiting:
-                        text.take(self._waiting)
+                    elif self._kept:
+                        text.take(self._kept)
                     else:
                         break
                 if self._now() >= until:
@@ -379,7 +396,7 @@ class Recorder:
     def _close(self) -> None:
         self._no_aside()
         writer, self._writer = self._writer, None
-        self._waiting.clear()  # later messages are not recorded
+        self._kept.clear()  # later messages are not recorded
         if writer is not None:
             try:
                 writer.close()
