@@ -252,6 +252,8 @@ class Checker:
         self.violations: list[Violation] = []
         self.states: dict[TopicPartition, State] = {}
         self.assigned: dict[TopicPartition, Assigned] = {}
+        self.created_with: dict[TopicPartition, tuple[int, ...]] = {}
+        """The first replicas of each partition."""
         self.topics: dict[str, dict[int, TopicPartition]] = {}
         self.moved_away: dict[tuple[int, TopicPartition], float] = {}
         """The time at which a reassignment removed each replica."""
@@ -647,6 +649,8 @@ class Checker:
                     self.assigned.pop(known.pop(number), None)
                 for number, each in there:
                     partition = known.setdefault(number, TopicPartition(topic, number))
+                    if partition not in self.assigned:
+                        self.created_with[partition] = each.replicas
                     owners, removing = self.assigned.get(partition, Assigned(()))[::2]
                     self.assigned[partition] = Assigned(each.replicas, each.adding, each.removing)
                     for broker in each.replicas if owners else ():

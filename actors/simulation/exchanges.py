@@ -273,7 +273,7 @@ class Exchanges:
             case LeaveGroupRequest():
                 view = self.groups.get((process, request.group_id), GroupView())
                 gone = (each.member_id for each in response.members if each.error_code == NONE)
-                view.left.update(dict.fromkeys(each for each in gone if each in view.members))
+                view.left.update(dict.fromkeys(gone))
             case WriteTxnMarkersRequest():
                 self._marked(process, request, response)
         return ResponseSent(

@@ -114,6 +114,12 @@ class SimulatedGroup:
     fetched: dict[int, int] | None = None
     described: DescribedGroup | None = None
 
+    def begin(self, leader: str) -> None:
+        """Forget an earlier group of this name, which was removed because it was empty. This one is in generation 1."""
+        if self.leaders.get(1) != leader:
+            self.owners.clear()
+            self.leaders = {1: leader}
+
 
 def instance_of(group: str) -> str:
     """Return the instance id of a group's static member."""
@@ -200,6 +206,8 @@ class SimulatedMember:
         self._commits = commits
         self._leader = NO_MEMBER
         self._over = False
+        self.joining = False
+        """Whether the member looks for its coordinator or joins: it is in no generation yet."""
 
     @property
     def leads(self) -> bool:
@@ -208,6 +216,7 @@ class SimulatedMember:
 
     def find(self) -> None:
         """Find the coordinator, the first step of a client."""
+        self.joining = True
         self._members.find_coordinator(self._group, self._unless_over(self._found))
 
     def end(self, silently: bool) -> None:
@@ -242,6 +251,8 @@ class SimulatedMember:
         elif response.error_code != NONE:
             self._refused(response.error_code)
         else:
+            if response.generation_id == 1:
+                self._group.begin(response.leader)
             self._group.ids[response.member_id] = self._instance or response.member_id
             self.id, self.generation, self._leader = response.member_id, response.generation_id, response.leader
             ids = sorted(each.member_id for each in response.members)
@@ -251,7 +262,7 @@ class SimulatedMember:
 
     def _synced(self, response: Any) -> None:
         if isinstance(response, SyncGroupResponse) and response.error_code == NONE:
-            self.parts = tuple(response.assignment)
+            self.parts, self.joining = tuple(response.assignment), False
             name = self._instance or self.id
             self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
             self._fetch()

@@ -415,7 +415,7 @@ def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterat
     if view is None or view.generation != request.generation_id:
         return
     for member in change.left:
-        if member != request.member_id:
+        if member != request.member_id and member in view.members:
             yield f"{member} has left {request.group_id}, and is in generation {view.generation}"
     for member in view.members:
         timeout = view.session_timeouts.get(member)
