@@ -162,10 +162,11 @@ class _Arrival:
 def accepted_markers(
     request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
 ) -> Iterator[tuple[TopicPartition, WritableTxnMarker]]:
-    """The markers that were written, with their partitions."""
-    for marker, result in zip(request.markers, response.markers, strict=True):
-        for each in result.partitions:
-            if each.error_code == NONE:
+    """The markers that were written, with their partitions. As Kafka's, a response has no row for an empty marker."""
+    results = {result.producer_id: result.partitions for result in response.markers}
+    for marker in request.markers:
+        for each in results.get(marker.producer_id, ()):
+            if each.error_code == NONE and each.partition in marker.partitions:
                 yield each.partition, marker
 
 
