@@ -7,7 +7,7 @@ import pytest
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest
+from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest
 from messages.partition import LogState
 
 T = [TopicPartition("t", number) for number in range(2)]
@@ -137,3 +137,16 @@ def test_an_idle_session_keeps_its_slot_and_an_evicted_one_is_woken() -> None:
     [answer] = world.poll(0, 0, 5, 5, now=late)
     assert answer.response.session_id not in (0, id), "a larger one is worth more"
     assert world.fetches.sessions.get(id) is None
+
+
+def test_a_reader_of_committed_data_waits_for_the_last_stable_offset() -> None:
+    world = World()
+    log = world.logs[T[0]] = state(5, 5)._replace(stable=3)
+    part = FetchPartition(T[0], 3, 1 << 20)
+    request = FetchRequest(11, -1, 500, 1, (part,), isolation_level=READ_COMMITTED, session_id=0, session_epoch=0)
+    world.fetches.begin(1, request, 0.0)
+    assert world.take(0.0) == []
+    world.fetches.moved(T[0], log._replace(end=6, high_watermark=6), 0.1)
+    assert world.fetches.take() == [], "the open transaction still begins at offset 3"
+    world.fetches.moved(T[0], log._replace(end=6, high_watermark=6, stable=6), 0.2)
+    assert [type(step) for step in world.fetches.take()] == [ReadPartition]

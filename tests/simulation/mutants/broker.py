@@ -126,7 +126,7 @@ MUTANTS = (
         "actors.core.broker.fetches:_limit",
         "return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark",
         "return state.high_watermark",
-        TRANSACTION_TESTS,
+        FETCHES_TESTS,
     ),
     mutant(
         "group coordinator is notified of a refused marker",
