@@ -1,1 +1,1 @@
-"""Summaries of traces, computed with Spark, for one node or many."""
+"""Summaries of the traces of one node or of many, computed with Spark."""

@@ -416,9 +416,9 @@ class MemoryStore:
             self.reconnect()
 
     def _set_expiry(self, cut: bool, left: float | None = None) -> None:
-        """Start the timer that ends the session after `left` seconds or its timeout, if `cut`.
+        """Start the timer that ends a session whose connection is cut. If it is not `cut`, stop the timer.
 
-        Otherwise stop the timer.
+        The timer ends after `left` seconds, or after the session timeout if `left` is None.
         """
         if self._expiry is not None:
             self._expiry.cancel()

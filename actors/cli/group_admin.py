@@ -87,7 +87,7 @@ class GroupAdmin:
             name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
         )
         if answer.error_code != NONE:
-            raise CommandFailed(f"the offsets of group '{name}': {name_of(answer.error_code)}")
+            raise CommandFailed(f"Failed to fetch the offsets of group '{name}': {name_of(answer.error_code)}")
         return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:

@@ -152,7 +152,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--require",
     callback=_percent,
     metavar="PERCENT",
-    help="Minimum share, such as 95%, of the states, messages and error codes of --coverage that the runs must reach."
+    help="Minimum share, such as 95%, of all states, messages and error codes together (see --coverage) that the runs"
+    " must reach."
     " The exit code is 1 if they reach less, or if an action never ran.",
 )
 @click.option(

@@ -90,9 +90,9 @@ class NodeProcess:
             case NodeReady(broker_epoch, cluster_id):
                 _server_log.info("[KafkaServer id=%d] started", self._settings.node_id)
                 _log.info(
-                    "[Broker id=%d] started with process.roles=%s, broker epoch %d, cluster %s; %s",
+                    "[Broker id=%d] started as %s, broker epoch %d, cluster %s; %s",
                     self._settings.node_id,
-                    ",".join(self._settings.roles),
+                    " and ".join(self._settings.roles),
                     broker_epoch,
                     cluster_id,
                     self._whereabouts,

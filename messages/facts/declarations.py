@@ -141,7 +141,8 @@ class TopicDeletionStep(NamedTuple):
 class LeaderAndIsrSent(NamedTuple):
     """A LeaderAndIsr request to a broker: when it was `sent`, when it was `answered`, and its error code (`outcome`).
 
-    0 and None mean that it was not sent or not answered. `why` is then the error of the channel's last attempt to send.
+    `sent` or `answered` is 0 if that did not happen; `outcome` is None without an answer. `why` then has the error of
+    the channel's last attempt to send.
     """
 
     place: TracePosition

@@ -224,7 +224,7 @@ def grow_tables(count: int, *tables: AnyTable) -> Flow[None]:
     entry. The pauses depend only on the lengths of the tables, so a replay pauses at the same places.
     """
     for table in tables:
-        for slices_before, full in enumerate(FULL, 2):  # capacity minus the early additions
+        for slices_before, full in enumerate(FULL, 2):  # larger dicts grow more slices early, not all at one entry
             if full - slices_before * count < len(table) <= full:
                 _grow(table, slices_before * count)
                 yield Pause()

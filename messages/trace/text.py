@@ -322,7 +322,7 @@ def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
     """
     text = text.strip(b"\n")
     start = 0
-    while start < len(text):  # no references before the first line of another kind
+    while start < len(text):  # until the first line that refers to shared lines
         end = text.find(b"\n", start + READ)
         piece = text[start:] if end < 0 else text[start:end]
         records = None if b"@" in piece and _REFERENCE in piece else _all_of(piece)

@@ -535,7 +535,7 @@ def _shape(
 
 
 def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
-    """Return how many of `most` records, from the one at `first` on, have the shape of the previous one."""
+    """Return how many consecutive records from `first` on, at most `most`, have the shape of the record before them."""
     size = shape.size
     end = first + most * size
     for column in shape.equal:
@@ -553,9 +553,9 @@ def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
 
 
 def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """Return how many of `count` records of one shape have the offsets from `number` on.
+    """Return how many of `count` records of one shape have consecutive offsets from `number` on.
 
-    After 0, `_walk` checks them.
+    If the result is 0, the caller checks the records one by one (`_walk`).
     """
     if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
         return 0

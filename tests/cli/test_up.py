@@ -64,9 +64,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         listed = run_ours("topics", "--zookeeper", again["zookeeper"], "--list")
         assert listed.stdout == "kept\n"
         assert "num.partitions=7" in (place / "node-0" / "server.properties").read_text()
-        started = (
-            (place / "node-0" / "node.log").read_text().split("] started with process.roles=broker,controller, ")[-1]
-        )
+        started = (place / "node-0" / "node.log").read_text().split("] started as broker and controller, ")[-1]
         assert f"listeners PLAINTEXT://127.0.0.1:{again['brokers'][0]['port']}; logs in {place}" in started
         assert f"trace in {place}/node-0/data.trace; metrics http://127.0.0.1:" in started
         assert "use them in trusted networks only" in started

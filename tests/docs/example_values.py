@@ -181,7 +181,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         " the states NewPartition, OnlinePartition, OfflinePartition; its last state changes: NewPartition ->"
         " OnlinePartition -> NonExistentPartition",
     },
-    "started with process.roles": {"self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"},
+    "started as {": {"self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"},
     "Injecting a fault": {"message.fault": "error", "message.value:d": "6"},
     "{reason} serve up to": {
         "reason": "--time max-timestamp needs ListOffsets version 7, brokers of Kafka 2.6",

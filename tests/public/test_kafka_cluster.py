@@ -362,7 +362,7 @@ def test_the_record_is_kept_where_something_failed_and_replays() -> None:
     assert sorted(run.node for run in runs) == [0, 0, 1, 2]
     assert [run.divergence or run.problem for run in runs if not run.ok] == []
     assert sum(not run.complete for run in runs) == 1, "the killed one has no end"
-    assert "started with process.roles" not in bad.log_file.read_text()
+    assert "started as broker" not in bad.log_file.read_text()
     assert sorted(path.name for path in bad.trace_dir.parent.iterdir()) == ["cluster.log", "trace"]
 
 

@@ -71,7 +71,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to stop the listener from answering an idle session's fetches.
+    """An instruction: the listener shall forward the fetches of an idle session again, not answer them itself.
 
     `Fetches.woken` is then called with the time of the last fetch.
     """

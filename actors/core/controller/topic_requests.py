@@ -220,7 +220,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
 
 
 def _growth(context: ControllerContext, described: TopicAssignment, topic: GrowingTopic) -> Flow[Sequence[Replicas]]:
-    """Return the replicas of the added partitions: the client's, or spread in slices."""
+    """Return the replicas of the added partitions: the client's, or assigned in slices with pauses."""
     racks, existing = context.racks(), len(described.partitions)
     if topic.assignments is not None:
         return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])
