@@ -60,11 +60,11 @@ def command(
     """Replay every run recorded below DIR, and compare each message and each I/O call with the trace.
 
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
-    causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state,
-    --changed and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3,
-    or a class name if the run has only one actor of that class; --state takes a subject, too: PartitionActor:pay-0,
+    causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state, --changed
+    and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3, a class name
+    if the run has only one actor of that class, or a class and what the actor is for: PartitionActor:pay-0,
     BrokerChannelActor:2, GroupActor:readers. PATH is as --state prints it: _context.epoch, or _channels[1]. --diff
-    compares all actors, or with --state only the named actor.
+    prints how the states of all actors (with --state: of one actor) differ between two deliveries.
     """
     try:
         if changed is not None or diff is not None:

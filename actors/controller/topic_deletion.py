@@ -13,7 +13,7 @@ from messages.vocabulary import Message
 
 
 class TopicDeletionActor(FlowActor):
-    """This actor records the topics that one controller deletes.
+    """Keeps the list of topics that a controller has to delete, and decides which deletion steps are possible now.
 
     It never waits for the controller, so the two actors cannot deadlock.
 

@@ -88,7 +88,7 @@ class ConnectionCount:
         return self._total > min(self._most, self._files.all)
 
     def is_protected(self, listener: str) -> bool:
-        """Return whether the connections of a listener are never closed to make room for other connections."""
+        """Return whether the connections of a listener are never closed in favour of other connections."""
         return listener == self._protected
 
     def resolve(self) -> None:

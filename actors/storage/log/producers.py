@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer with one of its batches; `last_offset` is -1 without a batch.
+    """An entry of a producer snapshot: a producer with its last batch; `last_offset` is -1 if it has none.
 
     `timestamp` is in ms.
     """
