@@ -192,6 +192,11 @@ class Processes:
         """Is there such a node?"""
         return self.zookeeper.session.exists(path) is not None
 
+    def has_log_of(self, topic: str) -> bool:
+        """See SimulatedCluster.has_log_of."""
+        found = self._place.glob(f"*/**/{topic}-*")
+        return any(path.name.removeprefix(f"{topic}-").isdecimal() for path in found)
+
     def try_ask(self, question: Question[Any]) -> None:
         """Ask ZooKeeper as an admin's tool does; what it refuses is refused."""
         with contextlib.suppress(AskFailed):

@@ -84,7 +84,7 @@ def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
     assert "with a name of start, stop, sight" in unknown["failed"]
     assert wrong["failed"].startswith("start: ")
     assert len(started["done"]["ports"]) == 1
-    assert "is already running" in twice["failed"]
+    assert "already runs a cluster" in twice["failed"]
     assert sight == {"done": {"controller_id": 0, "live_brokers": [0], "topics": [], "offline_partitions": []}}
     assert "broker x is not running; running brokers: 0" in kill["failed"]
     assert stopped == again == {"done": None}
