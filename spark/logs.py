@@ -301,6 +301,18 @@ class LogFacts(Facts):
         return found.where(f.col("first_at").isNotNull()).select(*self.runs.columns)
 
     @cached_property
+    def outages(self) -> DataFrame:
+        """`failovers.outages`, without topics that were deleted: their partitions lose the leader, too.
+
+        Brokers do not log the leader -2, by which traces tell a deletion.
+        """
+        lines = self.records.where((f.col("type") == "StoreWrite") & f.col("topics").isNotNull())
+        deleted = lines.select(f.explode("topics").alias("deleted"), f.col("at").alias("deleted_at"))
+        lost = super().outages
+        by_deletion = lost.broker.isNull() & (lost.topic == deleted.deleted) & (lost.died_at <= deleted.deleted_at)
+        return lost.join(deleted, by_deletion, "left_anti")
+
+    @cached_property
     def states(self) -> DataFrame:
         """The partition states in the lines of all brokers, as `failovers.replaced`, in order of time."""
         each = self.records.select(
