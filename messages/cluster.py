@@ -30,6 +30,12 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def partition_named(text: str) -> TopicPartition | None:
+    """Return the partition that a text such as orders-0 names; None if it is not such a name."""
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number)) if topic and number.isdecimal() else None
+
+
 class PartitionReplica(NamedTuple):
     """A replica of a partition, given by the partition and a broker."""
 

@@ -19,7 +19,7 @@ from actors.trace.delivery_text import calls, json_line, line_of, route, summary
 from actors.trace.filters import DeliveryFilters, chosen, select
 from actors.trace.following import TraceFollower
 from actors.trace.reader import TraceDelivery, open_trace
-from messages.cluster import TopicPartition
+from messages.cluster import TopicPartition, partition_named
 from messages.trace.errors import TraceError
 
 POLL_S = 0.25
@@ -124,10 +124,10 @@ def read_partition(text: str) -> TopicPartition:
     Raises:
         click.UsageError: The text is not a partition.
     """
-    topic, _, number = text.rpartition("-")
-    if not topic or not number.isdigit():
+    partition = partition_named(text)
+    if partition is None:
         raise wrong_use(f"'{text}' is not a partition such as orders-0")
-    return TopicPartition(topic, int(number))
+    return partition
 
 
 def _printer(as_json: bool, many: bool) -> Callable[[TraceDelivery], None]:

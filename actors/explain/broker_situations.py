@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 from actors.explain.causes import (
@@ -17,11 +19,13 @@ from actors.explain.histories import (
 from actors.explain.partition_situations import (
     MOST_CANDIDATES,
     OF_PARTITIONS,
+    in_any,
     is_deleted,
     most_troubled,
     out_of_sync,
 )
 from actors.explain.situation import Seen, Situation, quiet
+from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import (
     ControllerTermChanged,
@@ -129,20 +133,14 @@ def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
 # ------------------------------------------------------------------------------------------------------------- cluster
 
 
-def _any_partition(situation: Situation) -> Situation:
-    """Return the situation of a cluster one of whose partitions is in this one."""
+def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
+    changed = (partition for partition, states in facts.states.items() if len(states) > 1)
+    for partition in most_troubled(facts, changed):
+        if not pending_deletion(facts, partition.topic) and not is_deleted(facts, partition.topic):
+            yield partition
 
-    def find(facts: TraceFacts, _: object) -> Seen | None:
-        changed = (partition for partition, states in facts.states.items() if len(states) > 1)
-        for partition in most_troubled(facts, changed):
-            if pending_deletion(facts, partition.topic) or is_deleted(facts, partition.topic):
-                continue
-            seen = situation.find(facts, partition)
-            if seen is not None:
-                return seen._replace(values={**seen.values, "subject": str(partition)})
-        return None
 
-    return situation._replace(find=find)
+_any_partition = partial(in_any, _troubled)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
@@ -154,8 +152,10 @@ def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
     return None
 
 
+BROKER_IS_GONE = Situation(_broker_is_gone, "broker {subject} is gone since {since}{why}", True)
+
 BROKER = (
-    Situation(_broker_is_gone, "broker {subject} is gone since {since}{why}", True),
+    BROKER_IS_GONE,
     Situation(_id_taken, "a process of broker {subject} was refused at {since}{why}", True),
     Situation(
         _lags,
@@ -175,16 +175,17 @@ BROKER = (
     Situation(quiet, "no controller in this trace has seen broker {subject}"),
 )
 
+CONTROLLER_CHANGED = Situation(
+    _controller_changed, "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}"
+)
+
 CONTROLLER = (
     Situation(
         _no_controller,
         "there is no controller since {since}: broker {broker} ceased to be it{why}",
         True,
     ),
-    Situation(
-        _controller_changed,
-        "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}",
-    ),
+    CONTROLLER_CHANGED,
     Situation(_one_controller, "broker {broker} is controller (epoch {epoch}) since {since}"),
     Situation(quiet, "no controller was elected in this trace"),
 )
@@ -192,11 +193,8 @@ CONTROLLER = (
 CLUSTER = (
     _any_partition(OF_PARTITIONS[0]),
     _any_partition(OF_PARTITIONS[1]),
-    Situation(_any_broker, "broker {subject} is gone since {since}{why}", True),
+    BROKER_IS_GONE._replace(find=_any_broker),
     *map(_any_partition, OF_PARTITIONS[2:8]),
-    Situation(
-        _controller_changed,
-        "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}",
-    ),
+    CONTROLLER_CHANGED,
     Situation(quiet, "all brokers are alive, and no partition lacks a leader or a replica"),
 )

@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import assignment_of, registered_life, state_history, target_of
-from messages.cluster import NO_LEADER, TopicPartition
+from actors.explain.histories import assignment_of, end_of_record, registered_life, state_history, target_of
+from messages.cluster import NO_LEADER, TopicPartition, partition_named
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_LEADER_EPOCH,
@@ -385,8 +385,7 @@ def waits_for(facts: TraceFacts, partition: TopicPartition) -> ReassignmentWaits
 
 
 def _of_waiting(facts: TraceFacts, waits: ReassignmentWaits) -> Fact | None:
-    end = max((life.place for life in facts.lives), default=waits.place)
-    gone = broker_gone(facts, waits.broker, end)
+    gone = broker_gone(facts, waits.broker, end_of_record(facts))
     if gone is not None:
         return gone
     failed = [each for each in facts.failed_fetches if each.place.node == waits.broker and each.place > waits.place]
@@ -397,8 +396,7 @@ def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
     if blocked.code != NONE:
         failed = [each for each in facts.failed_disks if each.place.node == blocked.broker]
         return last_before(failed, blocked.place)
-    end = max((life.place for life in facts.lives), default=blocked.place)
-    return broker_gone(facts, blocked.broker, end)
+    return broker_gone(facts, blocked.broker, end_of_record(facts))
 
 
 def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
@@ -460,15 +458,9 @@ def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
     return None if find is None else find(facts, error)
 
 
-def partition_of(text: str) -> TopicPartition | None:
-    """Return the partition with this name; None if it is not one."""
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number)) if topic and number.isdigit() else None
-
-
 def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
     """Return the write since which the ISR is smaller than min.insync.replicas."""
-    partition = partition_of(error.subject)
+    partition = partition_named(error.subject)
     if partition is None:
         return None
     minimum = minimum_of(facts, partition, error.place)
@@ -488,7 +480,7 @@ def minimum_of(facts: TraceFacts, partition: TopicPartition, until: TracePositio
 
 
 def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
-    partition = partition_of(error.subject)
+    partition = partition_named(error.subject)
     changed, leader = None, None
     for state in state_history(facts, partition) if partition is not None else ():
         if state.place <= error.place and state.leader != leader:

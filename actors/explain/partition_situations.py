@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from actors.explain.causes import (
     BrokerGone,
@@ -30,6 +32,7 @@ from actors.explain.histories import (
     target_of,
 )
 from actors.explain.situation import Seen, Situation
+from actors.explain.step_texts import cut_off
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import (
     NONE,
@@ -40,7 +43,6 @@ from messages.error_codes import (
 from messages.error_names import name_of
 from messages.facts.declarations import (
     ErrorAnswered,
-    LogTruncation,
     RequestRefused,
     StateWrite,
     TracePosition,
@@ -60,12 +62,12 @@ def _refused_topic(facts: TraceFacts, topic: str) -> RequestRefused | None:
 def _never_created(facts: TraceFacts, topic: str) -> Seen | None:
     known = topic in facts.assignments_of_topics
     refused = None if known else _refused_topic(facts, topic)
-    return None if refused is None else Seen(refused, since=refused.place.at)
+    return None if refused is None else Seen(refused, {"topic": topic}, refused.place.at)
 
 
 def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
     known = topic in facts.assignments_of_topics
-    return None if known else Seen(None)
+    return None if known else Seen(None, {"topic": topic})
 
 
 def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
@@ -173,12 +175,8 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
         elected = cause_of(facts, cut)
         before = before_of(facts, elected) if isinstance(elected, StateWrite) else None
         if isinstance(elected, StateWrite) and before is not None and elected.leader not in before.isr:
-            return Seen(cut, {"leader": elected.leader, "isr": ids(before.isr), "lost": _lost(cut)}, cut.place.at)
+            return Seen(cut, {"leader": elected.leader, "isr": ids(before.isr), "lost": cut_off(cut)}, cut.place.at)
     return None
-
-
-def _lost(cut: LogTruncation) -> str:
-    return f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
 
 
 def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
@@ -270,19 +268,9 @@ GONE = "topic {topic} was deleted at {since}"
 QUEUED = "topic {topic} is queued for deletion since {since} and {what}{why}"
 
 
-def _named(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[TraceFacts, str], Seen | None]:
-    """Return the function that finds the same, with the topic's name for the verdict."""
-
-    def found(facts: TraceFacts, topic: str) -> Seen | None:
-        seen = find(facts, topic)
-        return None if seen is None else seen._replace(values={"topic": topic, **seen.values})
-
-    return found
-
-
 _OF_TOPICS = (
-    Situation(_named(_never_created), NEVER_CREATED, True),
-    Situation(_named(_unknown), "no node in this trace knows topic {topic}, and no request for it was refused"),
+    Situation(_never_created, NEVER_CREATED, True),
+    Situation(_unknown, "no node in this trace knows topic {topic}, and no request for it was refused"),
     Situation(is_deleted, GONE),
     Situation(_queued, QUEUED, True),
 )
@@ -382,17 +370,28 @@ def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> li
     return heapq.nsmallest(MOST_CANDIDATES, partitions, rank)
 
 
-def _worst(situation: Situation) -> Situation:
-    """Return the situation of a topic one of whose partitions is in this one."""
+Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
+"""Returns the partitions of a topic or cluster that a verdict about it examines, in this order."""
 
-    def find(facts: TraceFacts, topic: str) -> Seen | None:
-        for partition in most_troubled(facts, [each.partition for each in latest_assignments(facts, topic)]):
+
+def in_any(candidates: Candidates, situation: Situation) -> Situation:
+    """Return the situation of a topic or cluster one of whose partitions is in this one."""
+
+    def find(facts: TraceFacts, subject: Any) -> Seen | None:
+        for partition in candidates(facts, subject):
             seen = situation.find(facts, partition)
             if seen is not None:
                 return seen._replace(values={**seen.values, "subject": str(partition)})
         return None
 
     return situation._replace(find=find)
+
+
+def _troubled_of(facts: TraceFacts, topic: str) -> list[TopicPartition]:
+    return most_troubled(facts, [each.partition for each in latest_assignments(facts, topic)])
+
+
+_worst = partial(in_any, _troubled_of)
 
 
 def _grow_refused(facts: TraceFacts, topic: str) -> Seen | None:

@@ -225,6 +225,11 @@ def _sequences(error: ErrorAnswered) -> str:
     return f" (producer id {producer}, epoch {epoch}, sequence {sequence}{wanted})"
 
 
+def cut_off(cut: LogTruncation) -> str:
+    """Return the offsets that a truncation removed, as text."""
+    return f"offsets {cut.to} to {cut.end - 1}" if cut.end > cut.to else f"what came from offset {cut.to} on"
+
+
 def _reason(refused: RequestRefused) -> str:
     return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
@@ -240,9 +245,7 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "client_id": action.client_id or action.member or "?",
         "timeout_s": action.timeout_ms / 1000,
     },
-    LogTruncation: lambda cut: {
-        "cut": f"offsets {cut.to} to {cut.end - 1}" if cut.end > cut.to else f"what came from offset {cut.to} on"
-    },
+    LogTruncation: lambda cut: {"cut": cut_off(cut)},
     RequestRefused: lambda refused: {"reason": _reason(refused)},
     TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
     TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from actors.explain import cluster_history, group_history, producer_history, transaction_history
 from actors.explain.explanations import QUESTIONS as OF_ONE
 from actors.explain.explanations import Answer
-from messages.cluster import TopicPartition
+from messages.cluster import TopicPartition, partition_named
 
 
 class Subject(NamedTuple):
@@ -19,10 +19,10 @@ class Subject(NamedTuple):
 
 
 def _partition(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    if not topic or not number.isdigit():
+    partition = partition_named(text)
+    if partition is None:
         raise ValueError(text)
-    return TopicPartition(topic, int(number))
+    return partition
 
 
 SUBJECTS = {

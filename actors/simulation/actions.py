@@ -39,7 +39,7 @@ from messages.admin_requests import (
     ReassignableTopic,
     WantedReplicas,
 )
-from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition
+from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition, partition_named
 from messages.config_requests import BROKER, TOPIC, ChangedResource, ConfigChange, IncrementalAlterConfigsRequest
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
@@ -965,9 +965,10 @@ def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
     """Send a node requests about logs that it had on a disk."""
     logs = cluster.machines[int(node)].disks.logs_on(int(disk))
     for log in cluster.chance.sample(logs, min(MOST_LOGS, len(logs))):
-        topic, _, number = log.rpartition("-")
-        for request in OF_A_DISK if number.isdecimal() else ():
-            client_requests.send(cluster, request, topic, int(number), MEMBERS_GROUPS[0], (int(node),))
+        partition = partition_named(log)
+        if partition is not None:
+            for request in OF_A_DISK:
+                client_requests.send(cluster, request, *partition, MEMBERS_GROUPS[0], (int(node),))
 
 
 def _fill(cluster: Cluster, node: str, disk: str) -> None:

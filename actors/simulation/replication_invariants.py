@@ -439,7 +439,7 @@ def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iter
     if view is None or change.response.error_code != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
         return
     timeout = view.session_timeouts.get(request.member_id, 0.0)
-    if request.generation_id != view.generation or request.member_id in {*change.left, *view.left}:
+    if request.generation_id != view.generation or request.member_id in view.left:
         return
     if change.renewed < timeout * 0.97 - 1.0 and law.replicas.healthy_for(law.cluster, change.node) > timeout:
         yield (

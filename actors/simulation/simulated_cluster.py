@@ -34,7 +34,7 @@ from actors.simulation.members import Members
 from actors.simulation.wire import LATENCY, Wires
 from actors.simulation.zookeeper_link import ZOOKEEPER, ZooKeeperLink
 from messages.ask import AskFailed, Question
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import Endpoint, TopicPartition, partition_named
 from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.parts import joined
@@ -403,8 +403,8 @@ class Cluster:
 
     def has_log_of(self, topic: str) -> bool:
         """Whether any disk has a log of a topic, other than one that is being deleted."""
-        logs = (log.rpartition("-") for machine in self.machines.values() for log in machine.disks.logs())
-        return any(name == topic and number.isdecimal() for name, _, number in logs)
+        logs = (partition_named(log) for machine in self.machines.values() for log in machine.disks.logs())
+        return any(log is not None and log.topic == topic for log in logs)
 
     def try_ask(self, question: Question[Any]) -> None:
         """Send a request to ZooKeeper as an admin tool does; errors are ignored."""
