@@ -69,6 +69,16 @@ class Story:
         return sorted(self.incidents, key=lambda each: (each.gravity, -each.at), reverse=True)
 
 
+class _Group(NamedTuple):
+    """Rows of one incident: their number of partitions, how many of these are still affected, begin and end."""
+
+    rows: Sequence[SimpleNamespace]
+    partitions: int
+    still: int
+    at: float
+    until: float | None
+
+
 def tell_story(summary: Summary, zone: tzinfo | None = UTC) -> Story:
     """Find the incidents of a summary. Times in the text are those of `zone`."""
     return _Teller(summary, zone).story()
@@ -176,26 +186,19 @@ class _Teller:
 
     def _of_partitions(self) -> Iterator[Incident]:
         """Describe partitions that lost their leader though no broker failed."""
-        for rows in _together([row for row in self.leaderless if row.broker is None], "lost_at", "over_at"):
-            count, still = (
-                sum(row.partitions for row in rows),
-                sum(row.partitions for row in rows if row.over_at is None),
-            )
-            at, until = rows[0].lost_at, None if still else max(row.over_at for row in rows)
-            longest = (until or self.end) - at
-            now = (
-                f"{counted(still, 'partition')} still {_have(still)} no leader."
-                if still
-                else f"Over since {self._clock(until or at)}."
-            )
+        for group in _together([row for row in self.leaderless if row.broker is None], "lost_at", "over_at"):
             facts = (
-                IncidentFact("Affected", f"{_named(count, rows)}."),
-                IncidentFact("How long", f"{duration(longest)}{' until the end' if still else ''}."),
+                IncidentFact("Affected", f"{_named(group.partitions, group.rows)}."),
+                IncidentFact("How long", self._lasted(group)),
                 IncidentFact("Why", "No controller missed a broker: a log directory failed, or no replica was alive."),
-                IncidentFact("Now", now),
+                IncidentFact(
+                    "Now",
+                    self._over(group, f"{counted(group.still, 'partition')} still {_have(group.still)} no leader."),
+                ),
             )
-            what = f"{counted(count, 'partition')} had no leader, though no broker failed"
-            yield Incident(at, until, what, facts, (still, count * longest, count))
+            gravity = (group.still, group.partitions * self._seconds(group), group.partitions)
+            what = f"{counted(group.partitions, 'partition')} had no leader, though no broker failed"
+            yield Incident(group.at, group.until, what, facts, gravity)
 
     def _of_lag(self) -> Iterator[Incident]:
         """Describe running brokers that left ISRs."""
@@ -206,25 +209,25 @@ class _Teller:
             and not any(gone.broker == row.broker and _holds(gone, row.left_at) for gone in self.gone)
         ]
         for broker in sorted({row.broker for row in late}):
-            for rows in _together([row for row in late if row.broker == broker], "left_at", "back_at"):
-                count = sum(row.partitions for row in rows)
-                still = sum(row.partitions for row in rows if row.back_at is None)
-                at, until = rows[0].left_at, None if still else max(row.back_at for row in rows)
-                now = (
-                    f"It is still not in the ISR of {counted(still, 'partition')}."
-                    if still
-                    else f"Over since {self._clock(until or at)}."
-                )
+            for group in _together([row for row in late if row.broker == broker], "left_at", "back_at"):
+                out = f"It is still not in the ISR of {counted(group.still, 'partition')}."
                 facts = (
-                    IncidentFact("Affected", f"{_named(count, rows)}. They were under-replicated."),
-                    IncidentFact(
-                        "How long", f"{duration((until or self.end) - at)}{' until the end' if still else ''}."
-                    ),
+                    IncidentFact("Affected", f"{_named(group.partitions, group.rows)}. They were under-replicated."),
+                    IncidentFact("How long", self._lasted(group)),
                     IncidentFact("Why", "Leaders removed it: it did not catch up within replica.lag.time.max.ms."),
-                    IncidentFact("Now", now),
+                    IncidentFact("Now", self._over(group, out)),
                 )
-                what = f"Broker {broker} left the ISR of {counted(count, 'partition')} while it was running"
-                yield Incident(at, until, what, facts, (0, 0.0, 0, still, count))
+                what = f"Broker {broker} left the ISR of {counted(group.partitions, 'partition')} while it was running"
+                yield Incident(group.at, group.until, what, facts, (0, 0.0, 0, group.still, group.partitions))
+
+    def _seconds(self, group: _Group) -> float:
+        return (group.until or self.end) - group.at
+
+    def _lasted(self, group: _Group) -> str:
+        return f"{duration(self._seconds(group))}{' until the end' if group.still else ''}."
+
+    def _over(self, group: _Group, otherwise: str) -> str:
+        return otherwise if group.still else f"Over since {self._clock(group.until or group.at)}."
 
     def _of_controller(self) -> Iterator[Incident]:
         """Describe controllers that were replaced though their broker was not gone."""
@@ -301,8 +304,8 @@ def _holds(row: SimpleNamespace, at: float) -> bool:
     return bool(row.died_at <= at < (row.back_at or NEVER))
 
 
-def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> list[list[SimpleNamespace]]:
-    """Return the rows, sorted by time, in groups whose rows follow each other within APART_SECONDS."""
+def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> Iterator[_Group]:
+    """Yield the rows, sorted by time, in groups whose rows follow each other within APART_SECONDS."""
     groups: list[list[SimpleNamespace]] = []
     until = -NEVER
     for row in rows:
@@ -310,7 +313,10 @@ def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> list[lis
             groups.append([])
         groups[-1].append(row)
         until = max(until, getattr(row, end) or NEVER)
-    return groups
+    for group in groups:
+        still = sum(row.partitions for row in group if getattr(row, end) is None)
+        over = None if still else max(getattr(row, end) for row in group)
+        yield _Group(group, sum(row.partitions for row in group), still, getattr(group[0], begin), over)
 
 
 def _named(count: int, rows: Iterable[SimpleNamespace]) -> str:
