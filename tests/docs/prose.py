@@ -14,7 +14,7 @@ import tokenize
 from collections.abc import Iterator
 from itertools import groupby
 
-from tests.docs.surface import Function, Text, nodes, place
+from tests.docs.surface import Function, Text, module_of, nodes, place
 from tests.layering import ROOT, sources
 
 SAMPLED = {"docstrings": 60, "comments": 20, "paragraphs": 30}
@@ -30,7 +30,7 @@ NOT_PROSE = re.compile(r"\s*([|<#!]|:::|---|\[.*\]:)")
 def docstrings() -> Iterator[Text]:
     """List the docstrings of modules, classes and functions, each after the name that it describes."""
     for file in sources():
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = module_of(file)
         for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef | Function) and (text := ast.get_docstring(node)):
                 yield Text("docstrings", place(file, node), f"{_name(module, node)}\n{text}")

@@ -179,6 +179,11 @@ def place(file: Path, node: ast.AST) -> str:
 # ------------------------------------------------------------------------------------------------ the surfaces
 
 
+def module_of(file: Path) -> str:
+    """Return the name of the module in a source file."""
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def commands() -> Iterator[tuple[str, click.Command]]:
     """List the commands of the command line with their names."""
     from actors.cli.app import COMMANDS
@@ -312,7 +317,7 @@ def json_keys() -> Iterator[Text]:
 def names() -> Iterator[Text]:
     """List modules and classes with the first line of their docstrings."""
     for file in sources():
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = module_of(file)
         for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef):
                 first = (ast.get_docstring(node) or "").partition("\n\n")[0].replace("\n", " ")
