@@ -10,9 +10,9 @@ State = TypeVar("State", bound=enum.Enum)
 
 
 class IllegalTransition(Exception):
-    """`subject` cannot move from the state `previous` to `target`; `story` has the reason, or its last changes.
+    """`subject` cannot move from the state `previous` to `target`; `story` is a text with the reason or its history.
 
-    All fields are arguments of the exception, so that a pickled one keeps them.
+    All fields are arguments of the exception, so that pickling keeps them.
     """
 
     def __init__(self, subject: str, previous: enum.Enum, target: enum.Enum, story: str) -> None:
@@ -38,5 +38,5 @@ def enter(subject: str, state: State, target: State, table: Mapping[State, Colle
 
 
 def expected(previous: Collection[enum.Enum]) -> str:
-    """Return a text with the states from which a state can be entered."""
+    """Return an error text that lists `previous`, the states from which a state can be entered."""
     return f"it should be in one of the states {', '.join(state.value for state in previous)}"

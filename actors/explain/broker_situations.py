@@ -1,4 +1,4 @@
-"""The situations of brokers, controllers and whole clusters; those that last come before those that are over."""
+"""The situations of brokers, controllers and clusters that `kafka-actors why` recognises; ongoing ones are first."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
 
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:
-    """Return a partition whose ISR lacks this live broker."""
+    """Find a partition for which a leader reported this broker as lagging, and whose ISR still lacks it."""
     lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
     for partition in islice(lagged, MOST_CANDIDATES):
         seen = out_of_sync(facts, partition)
@@ -78,7 +78,7 @@ def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
-    """Return the last time in which a broker was gone, or that it registered in a new session."""
+    """Find the last interval in which the broker was not registered, or its last registration in a new session."""
     found: Seen | None = None
     gone: BrokerGone | None = None
     before: dict[int, int] = {}

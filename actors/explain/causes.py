@@ -1,4 +1,4 @@
-"""Find the cause of a fact, and the cause of that, down to the fault, request or act with which it began.
+"""Find the cause of a fact in a trace, then the cause of this cause, back to the first fault, request or action.
 
 Rule 1: a chain consists of facts. `CAUSES` has, for each kind of fact, the function that finds its cause. A fact whose
         cause is None begins the chain.
@@ -114,7 +114,7 @@ MOST_STEPS = 12
 
 
 def chain_of(facts: TraceFacts, first: Fact) -> list[Fact]:
-    """Return the fact, its cause, the cause of that, and so on; the last one is where it began."""
+    """Return the chain of causes: the fact, its cause, the cause of this cause, and so on, at most MOST_STEPS facts."""
     chain, fact = [first], cause_of(facts, first)
     while fact is not None and fact not in chain and len(chain) < MOST_STEPS:
         chain.append(fact)
@@ -129,7 +129,11 @@ def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
 
 
 def last_before(found: Iterable[_F], place: TracePosition, run: str | None = None) -> _F | None:
-    """Return the last of these facts (sorted by time) up to a position, of a run if it is given."""
+    """Return the last of these facts, which are sorted by time, up to a position; None if there is none.
+
+    Args:
+        run: Only facts of this run of a node count; None for all runs.
+    """
     last = None
     for each in found:
         at: TracePosition = each.place  # type: ignore[attr-defined]
@@ -144,7 +148,11 @@ def last_before(found: Iterable[_F], place: TracePosition, run: str | None = Non
 
 
 def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerGone | None:
-    """Return since when a broker was gone for controllers at this position; None if it was alive or never seen."""
+    """Return the observation that a broker is gone, if the controllers still saw it as gone at this position.
+
+    Returns:
+        None if controllers saw the broker as alive at the position, or had never seen it.
+    """
     since: BrokersRead | None = None
     for seen in facts.seen:
         if seen.place > until:
@@ -186,15 +194,15 @@ def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
 
 
 def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap | None:
-    """Return the time in which a node recorded nothing, if it overlaps this time."""
+    """Return the node's last gap in its recording that overlaps the interval from `begin` to `end`."""
     found = [each for each in facts.gaps if each.place.node == node and each.place.at >= begin and each.began <= end]
     return found[-1] if found else None
 
 
 def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
-    """Return the injection of a fault of these kinds that was active at a node in this time.
+    """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
 
-    Only the run of the node then counts: the removal of a fault is not recorded while its node is dead.
+    Only faults of the node's last run up to `end` count: a removal of a fault is not recorded while its node is dead.
     """
     lives = [life for life in facts.lives if life.place.node == node and life.began <= end]
     run = max(lives, key=lambda life: life.began).place.run if lives else ""
@@ -257,7 +265,7 @@ def _of_gap(facts: TraceFacts, gap: RecordingGap) -> NodeFaultChange | None:
 
 
 def before_of(facts: TraceFacts, state: StateWrite) -> StateWrite | None:
-    """Return the state before this one."""
+    """Return the partition's previous state; None if it is not recorded."""
     before = None
     for each in state_history(facts, state.partition):
         if each.place == state.place and each.version == state.version:
@@ -267,7 +275,7 @@ def before_of(facts: TraceFacts, state: StateWrite) -> StateWrite | None:
 
 
 def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
-    """Return why a state was written: a follower lagged, a broker went or came, or an event asked for it."""
+    """Return why a state was written: a lagging follower, a broker that went or came, or the controller's event."""
     before = before_of(facts, state)
     left = [broker for broker in before.isr if broker not in state.isr] if before is not None else []
     if state.event is None and not state.read:
@@ -339,7 +347,10 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
 
 
 def _of_truncation(facts: TraceFacts, cut: LogTruncation) -> StateWrite | None:
-    """Return the election that cost the records: the last unclean one before, else the last change of leader."""
+    """Return the election that caused a truncation.
+
+    It is the last unclean election before the truncation; without one, the first change of leader.
+    """
     changed = None
     before: StateWrite | None = None
     for state in state_history(facts, cut.partition):
@@ -353,7 +364,7 @@ def _of_truncation(facts: TraceFacts, cut: LogTruncation) -> StateWrite | None:
 
 
 def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
-    """Return why a state was written; an election after a time without a leader continues with the loss of that one."""
+    """Return why a state was written. For an unclean election, it is the loss of the previous leader."""
     before = before_of(facts, state)
     if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
         return since_without_leader(facts, before)
@@ -361,7 +372,7 @@ def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
 
 
 def since_without_leader(facts: TraceFacts, state: StateWrite) -> StateWrite:
-    """Return the first state since which the partition has no leader."""
+    """Return the state that began the present time without a leader: the first without one, up to `state`."""
     first = state
     for each in reversed([each for each in state_history(facts, state.partition) if each.place <= state.place]):
         if each.leader != NO_LEADER:
@@ -411,7 +422,7 @@ def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
 
 
 def _of_term(facts: TraceFacts, term: ControllerTermChanged) -> Fact | None:
-    """Return why a term began (the end of the one before) or ended."""
+    """Return why a controller's term ended, or why it began: the end of the previous term."""
     run, place = term.place.run, term.place
     if term.epoch >= 0:
         earlier = [each for each in facts.terms if each.place < place and each.epoch >= 0]
@@ -432,7 +443,7 @@ def _of_term(facts: TraceFacts, term: ControllerTermChanged) -> Fact | None:
 
 
 def end_of_term(facts: TraceFacts, begun: ControllerTermChanged) -> ControllerTermChanged | None:
-    """Return the first end of this term that is recorded."""
+    """Return the recorded end of this term; None if there is none."""
     for each in facts.terms:
         if each.place.run == begun.place.run and each.place > begun.place:
             return each if each.epoch < 0 else None
@@ -443,7 +454,7 @@ def end_of_term(facts: TraceFacts, begun: ControllerTermChanged) -> ControllerTe
 
 
 def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
-    """Return what made a broker answer with an error: an injected fault, or what its code names."""
+    """Return the cause of an error response: an injected fault, or the fact that explains the error code."""
     returned = [
         each
         for each in facts.faults
@@ -459,7 +470,7 @@ def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
 
 
 def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
-    """Return the write since which the ISR is smaller than min.insync.replicas."""
+    """Return the state write that made the ISR smaller than min.insync.replicas; None if it is large enough."""
     partition = partition_named(error.subject)
     if partition is None:
         return None
@@ -474,7 +485,7 @@ def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | 
 
 
 def minimum_of(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> int:
-    """Return the last recorded min.insync.replicas of a partition."""
+    """Return the last recorded min.insync.replicas of a partition; 1 if none is recorded."""
     found = last_before([each for each in facts.minimums if each.partition == partition], until)
     return 1 if found is None else found.replicas
 
@@ -489,7 +500,7 @@ def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | Non
 
 
 def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
-    """Return what raised the epoch of a producer."""
+    """Return the fact that raised the producer's epoch above the epoch in the refused request."""
     if error.batch is None:
         return None
     producer, epoch = error.batch.producer_id, error.batch.producer_epoch
@@ -547,7 +558,7 @@ _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, ErrorAnswered], Fact | None]] 
 
 
 def _of_group_state(facts: TraceFacts, changed: GroupStateChanged) -> Fact | None:
-    """Return the action of a member, or the load of the group, in the same event."""
+    """Return why a group's state changed: a member's action in the same event, or the last load of the group."""
     same = changed.place.run, changed.place.event_id
     actions = [
         each
@@ -574,7 +585,7 @@ def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> St
 
 
 def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> TransactionRequest | None:
-    """Return the request that ended a transaction; None if its timeout did."""
+    """Return the request that ended a transaction; None if a timeout ended it."""
     if decision.loaded or not decision.api:
         return None
     name, api = decision.transactional_id, decision.api
@@ -584,7 +595,7 @@ def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> Transactio
 
 
 def _of_transaction_request(facts: TraceFacts, request: TransactionRequest) -> Fact | None:
-    """Return what fenced the producer of a rejected request."""
+    """Return the fact that fenced the producer of a rejected request."""
     if request.code not in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED):
         return None
     return raised_epoch(facts, request.producer_id, request.producer_epoch, request.place)

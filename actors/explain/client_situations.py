@@ -56,7 +56,7 @@ def _last_request(facts: TraceFacts, name: str) -> Seen | None:
 
 
 def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
-    """Return the last move of a group to another coordinator, if it is the last thing that happened to it."""
+    """Find the group's last move to another coordinator, if the group has not started a rebalance since."""
     hosted = [each for each in facts.hosted if each.group == group]
     if len(hosted) < 2 or hosted[-1].place.run == hosted[-2].place.run:
         return None
@@ -67,7 +67,7 @@ def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
 
 
 def _commit_refused(facts: TraceFacts, group: str) -> Seen | None:
-    """Return the last refused commit of offsets, unless its client only has to try again."""
+    """Find the last refused commit of offsets; refusals after which the client simply tries again do not count."""
     refused = [
         each
         for each in facts.errors

@@ -38,7 +38,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 
 
 def refused(facts: TraceFacts, _: None) -> Answer:
-    """Return the error codes in responses: their number, their subjects and the last time."""
+    """Return a sentence for each error code in responses: how often, for which subjects, and when last."""
     found: dict[tuple[str, int], list[ErrorAnswered]] = {}
     for each in facts.errors:
         if (each.api, each.code) not in USUAL:
@@ -54,7 +54,7 @@ def refused(facts: TraceFacts, _: None) -> Answer:
 
 
 def undecodable(facts: TraceFacts, _: None) -> Answer:
-    """Return the types of undecodable messages: their number, the last reason and the last time."""
+    """Return a sentence for each type of undecodable messages: how many, the last reason, and when last."""
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
@@ -95,7 +95,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
-    """Yield the changes of leaders; one line has all partitions that the same event changed in the same way."""
+    """Yield one sentence per change of leaders, for all partitions that one event changed in the same way."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted(facts.states):
         for before, after in pairwise(state_history(facts, partition)):
@@ -115,7 +115,7 @@ def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _names(names: list[str]) -> str:
-    """Return the names, or the first NAMED of them and the number of the others."""
+    """Return the names as text: at most NAMED names, then the number of further names."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 

@@ -1,7 +1,7 @@
-"""Find the shutdown of the whole cluster, with which the trace of a test or of a maintenance ends.
+"""Find the shutdown of the whole cluster at the end of a trace, for example of a test.
 
-Rule: what is wrong is judged before it. While the brokers stop, one after another, partitions lose their leaders, which
-is no fault.
+Rule: a verdict describes the cluster before its shutdown. While the brokers stop, one after another, partitions lose
+their leaders, which is no fault.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ TOGETHER = 1.5
 
 
 def shutdown_of(facts: TraceFacts) -> float | None:
-    """Return when the last brokers of the cluster were stopped together; None if one still runs or was killed last."""
+    """Return when the shutdown of the whole cluster began, in seconds since 1970.
+
+    Returns:
+        None if a node still runs, or if a node was killed after that time.
+    """
     last = {life.place.node: life for life in sorted(facts.lives, key=lambda life: life.began)}
     if any(life.ending not in (STOPPED, KILLED) for life in last.values()):
         return None
@@ -31,6 +35,6 @@ def shutdown_of(facts: TraceFacts) -> float | None:
 
 
 def _stopped(facts: TraceFacts, life: NodeRun) -> float:
-    """Return when a broker began to stop."""
+    """Return when a broker began to stop, in seconds since 1970."""
     asked = last_before(facts.stops, life.place, life.place.run)
     return life.end if asked is None else asked.place.at

@@ -236,7 +236,16 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], after: StateWrite) -> Answer:
-    """Return the sentence about the time between two leaders and its parts; empty if an event is not recorded."""
+    """Return a sentence with the time between two leaders and the duration of each step of the failover.
+
+    Args:
+        before: Last state with the old leader.
+        gap: States without a leader.
+        after: First state with the new leader.
+
+    Returns:
+        Empty if the event of a state is not recorded.
+    """
     first, event = (gap[0] if gap else after).event, after.event
     if first is None or event is None:
         return []
@@ -275,7 +284,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
 
 
 def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> str:
-    """Return what passed until the controller noticed: the session timeout, if the leader was killed."""
+    """Return the text for the time until the controller noticed the loss; it has the session timeout after a kill."""
     life = registered_life(facts, before.leader, first.place)
     received = f"the controller received {first.words} ({first.kind})"
     if life is not None and life.ending == KILLED and life.end <= first.place.at:
@@ -284,7 +293,7 @@ def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> st
 
 
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
-    """Return whether the last BrokersRead until this position lacks a broker."""
+    """Return whether the controller's last read of the live brokers, up to this position, lacks the broker."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 
@@ -308,7 +317,8 @@ Interval = tuple[float, float]
 def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """Return the intervals in which one of these brokers was registered and ran, sorted.
 
-    They are taken from the broker's runs; if it has none in the trace, from the brokers that controllers read.
+    They are taken from the broker's runs. If the trace has no run of it, they are taken from the broker lists that
+    controllers read.
     """
     times: list[Interval] = []
     for broker in brokers:
@@ -332,7 +342,10 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Return the time since which an elected broker was registered; minus infinity if it is not recorded."""
+    """Return since when an elected broker was registered and running at the time `heard`.
+
+    Both times are in seconds since 1970. The result is minus infinity if the registration is not recorded.
+    """
     return max((since for since, end in _alive_times(facts, (broker,)) if since <= heard <= end), default=-math.inf)
 
 
@@ -571,9 +584,10 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 
 
 def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
-    """Return the sentence about the time since which a broker is alive or gone; None without an observation.
+    """Return the sentence that says since when a controller sees the broker as alive or gone.
 
-    With `only_gone`, None for a live broker.
+    Returns:
+        None if the trace has no list of brokers; with `only_gone`, also if the broker is alive.
     """
     if not facts.seen:
         return None
@@ -590,7 +604,7 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
 
 
 def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
-    """Return whether the request makes the state's leader the leader."""
+    """Return whether this LeaderAndIsr request tells the state's leader that it leads, in the state's epoch."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 

@@ -1,4 +1,4 @@
-"""Collect the facts of several runs, and join a controller's facts with their event."""
+"""Collect the facts of several runs of nodes, and add to a controller's facts the event that caused them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TraceFacts:
 
     @cached_property
     def states(self) -> dict[TopicPartition, list[StateWrite]]:
-        """The states by partition; explanations of a cluster ask for those of many."""
+        """The states by partition, cached: explanations of a cluster read the states of many partitions."""
         return _grouped(self.written, lambda state: state.partition)
 
     @cached_property
@@ -133,7 +133,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: 
 
     Args:
         partition: Partition of the LeaderAndIsr requests to collect; None for all.
-        until: Time of the last deliveries to read, in seconds since 1970.
+        until: Time in seconds since 1970; later deliveries are not read.
 
     Raises:
         TraceError: A run is damaged.
@@ -159,7 +159,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: 
 
 
 def before(facts: TraceFacts, at: float) -> TraceFacts:
-    """Return the facts up to a time, in seconds since 1970; runs that ended later still run."""
+    """Return the facts before a time, in seconds since 1970; a run that ended later counts as still running."""
     earlier = TraceFacts()
     for field in dataclasses.fields(facts):
         kept = [fact for fact in getattr(facts, field.name) if fact.place.at < at or isinstance(fact, NodeRun)]
@@ -171,7 +171,7 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
 
 
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
-    """Return the fact with its controller event, if it has an empty field for it and the event is recorded."""
+    """Return the fact with its field `event` filled, if it has this field, empty, and the event is recorded."""
     if "event" not in fact._fields or fact.event is not None:
         return fact
     event = events.get(fact.place.event_id)

@@ -1,4 +1,4 @@
-"""Look up in the facts of a trace what was so when: states of partitions, assignments, deletions, lives of brokers."""
+"""Look up histories in the facts of a trace: states of partitions, assignments, deletions, and runs of brokers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, T
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
     """Return the states of a partition in the order of their znode's versions.
 
-    If the topic was created again, only the states of the last one are returned. Of two equal states, the written one
-    is preferred to the one that was read.
+    If the topic was deleted and created again, only the states after the last creation are returned. If a state was
+    both written and read, the write is returned.
     """
     deleted = deletions_of(facts, partition.topic)
     states = facts.states.get(partition, [])
@@ -39,9 +39,9 @@ def deletions_of(facts: TraceFacts, topic: str) -> list[TracePosition]:
 
 
 def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
-    """Return the current assignment as first observed: the write that made it, if it is recorded.
+    """Return the first observation of the current assignment; None if there is none.
 
-    Later events read or write the same assignment again.
+    This is the write that made the assignment, if recorded. Later events read or write the same assignment again.
     """
     since: ReplicasAssigned | None = None
     for fact in reversed(facts.assignments.get(partition, [])):
@@ -52,7 +52,7 @@ def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssig
 
 
 def replicas_of(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
-    """Return the replicas, and those that are added and removed."""
+    """Return the replicas, the replicas that are being added, and the replicas that are being removed."""
     return assigned.replicas, assigned.adding, assigned.removing
 
 
@@ -63,7 +63,7 @@ def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
 
 
 def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
-    """Return the first state since which `what` has its current value."""
+    """Return the state since which `what(state)` has the value that it has for the last state."""
     since = history[-1]
     for state in reversed(history):
         if what(state) != what(history[-1]):
@@ -73,9 +73,9 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
 
 
 def registered_life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """Return the run of a broker whose registration a controller read last before this event.
+    """Return the broker's run that made the last registration that a controller read before the position `noticed`.
 
-    None if it is not recorded.
+    If that registration is not recorded, the broker's last run that registered before then is returned, or None.
     """
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
@@ -97,5 +97,5 @@ def ids(brokers: Sequence[int]) -> str:
 
 
 def end_of_record(facts: TraceFacts) -> TracePosition:
-    """Return the last recorded position."""
+    """Return the last recorded position of the trace."""
     return max((life.place for life in facts.lives), default=TracePosition(0.0, 0, "", 0))

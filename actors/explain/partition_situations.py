@@ -1,4 +1,4 @@
-"""The situations of partitions and topics; those that last come before those that are over."""
+"""The situations of partitions and topics that `kafka-actors why` recognises; ongoing ones are first."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
 
 
 def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
-    """Return the last deletion, if nothing was assigned after it."""
+    """Find the topic's last deletion, unless the topic was created again after it."""
     over = deletions_of(facts, topic)
     if not over or any(each.place > over[-1] for each in facts.assignments_of_topics.get(topic, [])):
         return None
@@ -92,7 +92,7 @@ def _queued(facts: TraceFacts, topic: str) -> Seen | None:
 
 
 def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBlocked | None:
-    """Return the replica that cannot be deleted."""
+    """Return the replica that delays the topic's deletion; None if no replica does."""
     failed = [each for each in facts.undeleted if each.partition.topic == topic and each.place >= queued]
     for each in latest_assignments(facts, topic):
         for broker in each.replicas:
@@ -105,7 +105,7 @@ def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBl
 
 
 def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[TraceFacts, TopicPartition], Seen | None]:
-    """Return the function that finds a situation of a partition's topic."""
+    """Return a function of a partition that applies `find` to the partition's topic."""
     return lambda facts, partition: find(facts, partition.topic)
 
 
@@ -169,7 +169,7 @@ def _producers_were_refused(facts: TraceFacts, partition: TopicPartition) -> See
 
 
 def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Return the last truncation after an unclean election."""
+    """Find the last truncation of the partition's log that an unclean election caused."""
     cuts = [each for each in facts.cuts if each.partition == partition and not 0 <= each.end <= each.to]
     for cut in reversed(cuts):
         elected = cause_of(facts, cut)
@@ -180,7 +180,7 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
 
 
 def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Return since when a replica is out of the ISR."""
+    """Find a replica that is not in the ISR at the end of the trace, and since when."""
     history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     if not history or assigned is None:
         return None
@@ -205,7 +205,10 @@ def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen 
 
 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Return the last time without a leader, also if only its controller had not noticed it yet."""
+    """Find the last interval without a leader.
+
+    It may be missing in the states: if the controller noticed the loss late, it elected the next leader at once.
+    """
     found: Seen | None = None
     gap: StateWrite | None = None
     for before, after in pairwise(state_history(facts, partition)):
@@ -220,7 +223,10 @@ def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | 
 
 
 def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
-    """Return when the leader before this state was lost: at its last record, else when the event came."""
+    """Return when the leader before this state was lost, in seconds since 1970.
+
+    This is the end of its run in the trace, or the arrival of the controller's event if that is earlier.
+    """
     before = before_of(facts, state)
     noticed = state.event.place if state.event is not None else state.place
     life = registered_life(facts, before.leader, noticed) if before is not None else None
@@ -228,7 +234,7 @@ def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
 
 
 def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Return the last time in which a replica was out of the ISR."""
+    """Find the last interval in which a replica was out of the ISR."""
     found: Seen | None = None
     left: dict[int, StateWrite] = {}
     for before, after in pairwise(state_history(facts, partition)):
@@ -348,9 +354,10 @@ MOST_CANDIDATES = 20
 
 
 def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions to examine: without a leader, with refused producers, with a small ISR, most changes first.
+    """Return at most MOST_CANDIDATES partitions to examine, the most troubled first.
 
-    Internal topics come after the others.
+    Leaderless partitions come first, then other topics than internal ones. The further criteria, in order: refused
+    producers, an ISR that lacks replicas, the number of state changes.
     """
     refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
 
@@ -375,7 +382,7 @@ Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
 
 
 def in_any(candidates: Candidates, situation: Situation) -> Situation:
-    """Return the situation of a topic or cluster one of whose partitions is in this one."""
+    """Return a situation of a topic or cluster: one of its partitions (`candidates`) is in `situation`."""
 
     def find(facts: TraceFacts, subject: Any) -> Seen | None:
         for partition in candidates(facts, subject):

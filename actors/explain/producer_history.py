@@ -1,4 +1,4 @@
-"""Explain from traces which requests of a producer were refused, and which producer ids it was given."""
+"""Explain from traces which requests of a producer were refused, and which producer ids it received."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def refused(facts: TraceFacts, producer: str) -> Answer:
 
 
 def sessions(facts: TraceFacts, producer: str) -> Answer:
-    """List the last producer ids and epochs that it was given."""
+    """List the last producer ids and epochs that the producer received from InitProducerId."""
     begun = [
         each
         for each in facts.transaction_requests

@@ -9,7 +9,11 @@ from actors.explain.fact_gathering import TraceFacts
 
 
 class Seen(NamedTuple):
-    """A situation as the facts show it: the first step of its chain, the values of its verdict, and since when."""
+    """A situation that was found in the facts of a trace.
+
+    `fact` is the first fact of its chain of causes, `values` are the values of the verdict's fields. `since` and
+    `until` are in seconds since 1970, 0 if unknown.
+    """
 
     fact: Any
     values: dict[str, Any] = {}  # noqa: RUF012  (never changed)
@@ -28,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Find the last situation of each kind of subject: nothing is wrong, or nothing is recorded."""
+    """Always find the situation that the lists of situations end with: nothing is wrong, or nothing is recorded."""
     return Seen(None)

@@ -1,7 +1,7 @@
-"""The texts of the steps of a chain, and what an operator can do where a chain begins.
+"""The texts for the facts in a chain of causes, and the remedies for facts with which a chain can begin.
 
-Rule 1: `TEXTS` has a text for each kind of fact, and for its variants. A text's fields are those of the fact, `node`
-        (which recorded it), and those of `_FIELDS`.
+Rule 1: `TEXTS` has a text for each kind of fact, and for its variants. A text can contain the fields of the fact,
+        `node` (the id of the node that recorded the fact), and the fields in `_FIELDS`.
 Rule 2: a remedy is given for facts with which a chain can begin.
 """
 
@@ -52,7 +52,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """The template of a step, and the remedy if a chain begins with it."""
+    """The template of the text for a kind of fact, and the remedy if a chain of causes begins with such a fact."""
 
     words: str
     remedy: str = ""
@@ -217,7 +217,7 @@ def _sender(fact: Any) -> str:
 
 
 def _sequences(error: ErrorAnswered) -> str:
-    """Return the numbers of a producer's batch as text."""
+    """Return the producer id, epoch and sequence number of a refused batch as text; empty without a batch."""
     if error.batch is None:
         return ""
     producer, epoch, sequence, expected = error.batch
@@ -253,12 +253,12 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 
 def text_of(fact: Any) -> str:
-    """Return the text of a step."""
+    """Return the text for a fact in a chain of causes."""
     return _template(fact).words.format(**_values(fact))
 
 
 def remedy_for(fact: Any) -> str:
-    """Return what an operator can do if a chain begins with this fact; "" if nothing is known."""
+    """Return the remedy, an advice for operators, if a chain of causes begins with this fact; "" if none is known."""
     return _template(fact).remedy.format(**_values(fact))
 
 
@@ -275,7 +275,7 @@ def _values(fact: Any) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value for a text: broker ids as [1, 2], names as a, b."""
+    """Return a fact's value as a text shows it: broker ids as [1, 2], names as a, b."""
     if type(value) is tuple:
         return ids(value) if all(isinstance(each, int) for each in value) else ", ".join(map(str, value))
     return "an event that is not recorded" if value is None else value

@@ -1,4 +1,4 @@
-"""The kinds of subjects that `kafka-actors why` explains: how each is named, and what is asked about it."""
+"""The kinds of subjects that `kafka-actors why` explains: how each is named, and which questions are answered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from messages.cluster import TopicPartition, partition_named
 
 
 class Subject(NamedTuple):
-    """How a subject is named: the form of the name, and the function that reads it."""
+    """How subjects of one kind are named: the form of the name, and the function that parses it."""
 
     form: str
     read: Callable[[str], Any]
@@ -52,7 +52,7 @@ def subject_of(about: str, name: str) -> Any:
     """Return the subject with this name.
 
     Raises:
-        ValueError: The name is malformed; the message has the form.
+        ValueError: The name is malformed; the message contains the correct form.
     """
     form, read = SUBJECTS[about]
     try:

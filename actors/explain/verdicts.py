@@ -1,4 +1,4 @@
-"""The verdict about a subject, and the chain of causes from what is seen to where it began.
+"""The verdict about a subject, and its chain of causes: from what the trace shows of it back to the first cause.
 
 Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
         that is found in the facts is the verdict.
@@ -38,14 +38,14 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of the chain, with the position of the delivery that shows it."""
+    """A step of the chain of causes, with the trace position of the delivery that shows it."""
 
     text: str
     place: TracePosition
 
 
 class Verdict(NamedTuple):
-    """The verdict about a subject, and the chain from what is seen to where it began."""
+    """The verdict about a subject, and the steps of its chain of causes, from the effect back to the first cause."""
 
     text: str
     steps: tuple[Step, ...] = ()
@@ -55,7 +55,7 @@ NO_CAUSE = "; the trace does not show why"
 
 
 def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
-    """Return the verdict about a subject, before the cluster was shut down if the trace ends so."""
+    """Return the verdict about a subject; if the trace ends with a shutdown of the cluster, about the time before."""
     stopped = shutdown_of(facts)
     if stopped is not None:
         facts = before(facts, stopped)

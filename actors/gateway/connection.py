@@ -5,10 +5,10 @@ Rule 1: one request of a connection is in progress at a time. Exception: success
         for another partition's replicas. Produce requests that arrive together are sent to the actors in one message.
 Rule 2: an invalid or forbidden request is refused in its turn: earlier requests are answered, and then the connection
         is closed.
-Rule 3: the socket is read only while its data is of use. Beyond the requests in progress, at most a buffer of usual
-        size is read, or one large request that fits into the memory pool.
-Rule 4: `connection_states` defines when a request begins. `_beginning`, `_answering` and `_going_on` are no states of
-        the connection: each is set only within a call, or until the next turn of the loop.
+Rule 3: the socket is read only while the connection can use more data. Beyond the requests in progress, at most a
+        buffer of usual size is read, or one large request that fits into the memory pool.
+Rule 4: `connection_states` defines when a request begins. The flags `_beginning`, `_answering` and `_going_on` are set
+        only during a call, or until the next turn of the event loop.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class Gateway(Protocol):
         """Remove a closed connection."""
 
     def disk_failed(self, error: OSError) -> None:
-        """Report that a file to send from could not be read. The error contains its name."""
+        """Report that a file to send from could not be read; the error contains the file's name."""
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
-        """Pass on a request, several Produce requests that arrived together, or a part that precedes its request."""
+        """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
 
 
 class _PendingResponse:
@@ -198,7 +198,7 @@ class Connection:
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:
-        """Adapt to the gateway's pause or resume."""
+        """Stop or continue beginning requests and reading the socket, after the gateway was paused or resumed."""
         self._go_on()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -248,7 +248,7 @@ class Connection:
         return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
     def _receive_more(self) -> None:
-        """Check whether to receive the rest of an incomplete request (rules 3 and 4 of `limits`)."""
+        """Refuse an incomplete request that is too large, or reserve memory for its rest (rules 3, 4 of `limits`)."""
         begun = self._stream.frames.begun()
         if begun is None or self._taken:
             return
@@ -260,7 +260,7 @@ class Connection:
                 self._holds[Hold.MEMORY] = None
 
     def _release(self, hold: Hold) -> None:
-        """End a hold, and begin requests again."""
+        """Remove this reason to begin no requests, and begin requests if no other reason is left."""
         self._holds.pop(hold, None)
         self._go_on()
 
@@ -277,12 +277,12 @@ class Connection:
         return True
 
     def _charge(self, size: int) -> None:
-        """Subtract `size` bytes, which the trace records, from the connection's allowance."""
+        """Count `size` bytes that the trace records, and throttle the connection if it exceeds its rate limit."""
         self._allowance.use(size, asyncio.get_running_loop().time())
         self._throttle_if_due()
 
     def _throttle_if_due(self) -> None:
-        """Begin no request while the connection has used up its allowance."""
+        """Begin no request while the connection exceeds its rate limit for trace data."""
         delay = self._allowance.delay(asyncio.get_running_loop().time())
         if delay:
             self._mute(delay)
@@ -373,7 +373,7 @@ class Connection:
         self._forward(read)
 
     def _meet(self, fault: RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Apply a fault to a request, instead of forwarding it or before that."""
+        """Apply a fault to a request: forward the request afterwards, or not at all, depending on the fault."""
         header, parts, request = read
         if fault.kind == ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))
@@ -401,7 +401,7 @@ class Connection:
     # ------------------------------------------------------------------------------------------------ answers
 
     def take(self, part: Part) -> None:
-        """Keep a part of the response to the request in progress."""
+        """Store a part of a large response; the rest of the response follows."""
         self._parts.append(part)
 
     def respond(self, responses: Sequence[ClientResponse]) -> None:
@@ -433,7 +433,10 @@ class Connection:
         self._send_answers()
 
     def _unanswered(self, correlation_id: int, place: int) -> _PendingResponse | None:
-        """Return the unanswered request with that id. Index `place` is tried first: most responses arrive in order."""
+        """Return the unanswered request with this correlation id; None if there is none.
+
+        The request at index `place` is tried first, because most responses arrive in the order of the requests.
+        """
         under_way = self._under_way
         if place < len(under_way):
             each = under_way[place]
@@ -443,7 +446,7 @@ class Connection:
         return next((each for each in waiting if each.header.correlation_id == correlation_id), None)
 
     def _encoded(self, answered: _PendingResponse, parts: list[Part], pieces: Sequence[Piece]) -> None:
-        """Store the encoded response."""
+        """Store the encoded response with its request, and send all responses whose turn it is."""
         answered.pieces = pieces
         if parts:
             self._gateway.bench.begin(letting_go(parts), lambda _: None)
@@ -472,14 +475,14 @@ class Connection:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _refuse_in_turn(self, reason: str) -> None:
-        """Refuse once no request is in progress (rule 2)."""
+        """Log the reason and close the connection, once no request is in progress (rule 2)."""
         self._enter(REFUSING)
         self._refusal = reason
         if not self._under_way:
             self.refuse(reason)
 
     def _refuse_answer(self, reason: str) -> None:
-        """Close after the earlier responses, because a response could not be encoded."""
+        """Close the connection after the earlier responses, because a response could not be encoded."""
         self._send_answers()
         self.refuse(reason)
 
@@ -500,7 +503,7 @@ class Connection:
         self._stream.abort()
 
     def _regulate(self) -> None:
-        """Read the socket only while its data is of use (rule 3)."""
+        """Pause or resume reading of the socket (rule 3)."""
         if self._stream.is_closing:
             return
         frames = self._stream.frames

@@ -1,21 +1,20 @@
-"""The listener itself answers repeated fetches that find no new data.
-
-They cause no messages to the actors.
+"""Repeated fetches that find no new data: the listener answers them itself, so they cause no messages to actors.
 
 A reader that is up to date polls about twice a second: its network gateway repeats the poll, and the broker's listener
 answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.
 
-Rule 1 (client side): a poll without changes and with an empty response is followed by the session's next poll. This
-ends when a response has content, or the sender interrupts (`messages.network.Transmit`).
+Rule 1 (client side): if a poll changes nothing in the fetch session and its response is empty, the network gateway
+sends the session's next poll. This ends when a response has content, or the sender interrupts
+(`messages.network.Transmit`).
 Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Its
-idle polls, in the order of their epochs, are held for their maximum wait and then answered with an empty response. Any
-other request of the session ends the idle state, and so does the session's handler.
+idle polls, in the order of their epochs, are held for their maximum wait and then answered with an empty response. The
+idle state ends at any other request of the session, or when the actor that handles the session ends it.
 Rule 3: an idle session expires SILENCE seconds after its last poll.
-Rule 4: at the end of the idle state the handler receives the session's epoch, the time of the last poll, and the held
-        poll.
-Rule 5: in a simulation, a held poll may represent all polls that would follow (`stand`), because the simulated network
-        reports its changes. The poll is held until an event occurs. It counts as if it had been repeated at the end of
-        each wait.
+Rule 4: at the end of the idle state, the actor that handles the session receives its epoch, the time of the last poll,
+        and the held poll.
+Rule 5: in a simulation, a held poll may represent all polls that would follow it (`stand`), because the simulated
+        network reports its changes. The poll is held until an event occurs. It counts as if it had been repeated at the
+        end of each wait.
 """
 
 from __future__ import annotations
@@ -97,7 +96,10 @@ class IdleFetchSessions:
         self._await(session_id, rest)
 
     def takes(self, request: ClientRequest) -> bool:
-        """Return whether a request is an idle poll of an idle session, which is then held here (rule 2)."""
+        """Hold a request that is an idle poll of an idle session (rule 2); return whether it is.
+
+        Any other request of an idle session ends the session's idle state.
+        """
         fetch = request.request
         rest = self._resting.get(fetch.session_id) if isinstance(fetch, FetchRequest) else None
         if rest is None:
@@ -117,7 +119,7 @@ class IdleFetchSessions:
 
         Args:
             session_id: An idle session with a held poll.
-            stood: Called when the representation ends: by `part`, or with the idle state.
+            stood: Called when the poll no longer represents others: after `part`, or when the idle state ends.
 
         Returns:
             False if the poll cannot represent others yet.
@@ -130,7 +132,7 @@ class IdleFetchSessions:
         return True
 
     def part(self, session_id: int) -> None:
-        """Hold the representing poll until its own timeout."""
+        """Let the held poll no longer represent others; it is answered when its own maximum wait ends."""
         rest = self._resting[session_id]
         self._come_to_date(rest)
         left = rest.used_at + rest.wait - self._now()
@@ -168,7 +170,7 @@ class IdleFetchSessions:
         self._resting.clear()
 
     def _come_to_date(self, rest: _IdleFetchSession) -> None:
-        """Make the held poll an ordinary one, with the time of the last poll that it represents."""
+        """End the held poll's representation of others: set the time of the session's last poll, and call `stood`."""
         stood, rest.stood = rest.stood, None
         if stood is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait
@@ -182,5 +184,5 @@ class IdleFetchSessions:
         self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), NONE, session_id)))
 
     def _await(self, session_id: int, rest: _IdleFetchSession) -> None:
-        """Wait for the next poll (rule 3)."""
+        """Start the timer that ends the idle state if no further poll arrives (rule 3)."""
         rest.timer = self._call_later(SILENCE, partial(self.wake, session_id))

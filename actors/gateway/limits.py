@@ -6,8 +6,9 @@ Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
         the trace. Logs and connections share the rest. A connection beyond its share is refused, regardless of
         max.connections.
-Rule 3: memory (`queued.max.request.bytes`): an incomplete request takes its size from a pool when it begins, if the
-        pool is not empty. It returns the bytes when it has been read. If the pool is empty, its connection is not read.
+Rule 3: memory (`queued.max.request.bytes`): when a request begins to arrive, its size is taken from a pool of bytes,
+        unless the pool is empty. The bytes are returned when the request has been read. While the pool is empty, the
+        request's connection is not read.
 Rule 4: requests of clients and their responses are recorded whole, so both are bounded
         (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`). A connection that exceeds its rate is read
         later.
@@ -37,8 +38,8 @@ class FileLimit(NamedTuple):
     """The number of files that a process may open, divided between log files and connections.
 
     Attributes:
-        all: Maximum number of connections of all listeners.
-        protected: The same, with connections of the protected listener beyond `all`.
+        all: Maximum number of connections of all listeners together.
+        protected: Maximum number of connections if the newest is one of the protected (inter-broker) listener.
         logs: Maximum number of log files.
         limit: Maximum number of files that the process may open.
     """
@@ -50,12 +51,12 @@ class FileLimit(NamedTuple):
 
     @staticmethod
     def of_process() -> FileLimit:
-        """Return the division of this process's current limit."""
+        """Return how the open-file limit of this process is divided."""
         return FileLimit.of(os.sysconf("SC_OPEN_MAX"))
 
     @staticmethod
     def of(limit: int) -> FileLimit:
-        """Return the division of a limit: a reserve, then half of the rest for logs and half for connections."""
+        """Return how `limit` files are divided: a reserve, then half of the rest for logs, half for connections."""
         reserve = min(RESERVED_FILES, limit // 2)
         logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
         connections = limit - reserve - logs
@@ -81,9 +82,9 @@ class ConnectionCount:
         return self._total < self._most or listener == self._protected
 
     def exceeded(self) -> bool:
-        """Return whether the protected listener has exceeded the limit.
+        """Return whether more connections are open than allowed, which only the protected listener can cause.
 
-        Then another listener's connection must be closed.
+        Then a connection of another listener must be closed.
         """
         return self._total > min(self._most, self._files.all)
 
@@ -105,7 +106,7 @@ class ConnectionCount:
         return self._most_from.get(address, self._most_per_address)
 
     def begin(self, listener: str, address: str) -> str:
-        """Count a connection. Return the reason if it is refused, else ""."""
+        """Count a new connection, unless it must be refused; return the reason for the refusal, else ""."""
         files = self._files
         if self._total >= (files.protected if listener == self._protected else files.all):
             return f"{self._total} connections are open, and the limit is {files.limit} open files (ulimit -n)"
@@ -150,7 +151,7 @@ class MemoryPool:
         return True
 
     def give_back(self, size: int) -> None:
-        """Return bytes that `take` gave. Waiting connections try again in the order of their attempts."""
+        """Put bytes back into the pool. Connections that wait for bytes then try again, in the order of waiting."""
         if self._unlimited or not size:
             return
         self._left += size

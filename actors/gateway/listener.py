@@ -254,7 +254,7 @@ class ListenerGateway:
     # ------------------------------------------------------------------------------------------------ connections
 
     def opened(self, connection: Connection) -> None:
-        """Add a connection. Close the idlest other one if the protected listener exceeded the limit."""
+        """Add a connection. If there are now too many, close the longest idle connection of an unprotected listener."""
         self._connections[connection.id] = connection
         self.active(connection)
         if self._count.exceeded():
@@ -305,7 +305,7 @@ class ListenerGateway:
             connection.abort()
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
-        """Pass on a request, several Produce requests that arrived together, or a part that precedes its request."""
+        """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
         to = self._handler
         if isinstance(request, ClientRequests):
             to = self._records

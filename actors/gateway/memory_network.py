@@ -7,8 +7,8 @@ Rule 2: requests and responses are passed as values. The wire decides when they 
         in time.
 Rule 3: every request has its own connection. After a timeout the sender receives nothing more. Messages in flight still
         arrive, possibly after a later request, as between real machines.
-Rule 4: idle polls on a steady wire cause no events: the held poll represents the following ones (`idle_polls`, rule 5).
-        This ends when the wire is `disturbed`, or one of its ends has other messages.
+Rule 4: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
+        polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, or one of its hosts has other messages.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Wire(Protocol):
     """The interface of a connection between two hosts, which delivers each message after a delay or loses it."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
-        """Call `deliver` when a message that leaves `source` now arrives at `target`; never if it is lost."""
+        """Send a message from `source` to `target`: call `deliver` when it arrives, or never if it is lost."""
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Return whether the wire has no faults and will call `disturbed` when it has one."""
+        """Return whether the wire between two hosts has no faults and will call `disturbed` when a fault begins."""
 
 
 class NetworkObserver(Protocol):
@@ -74,7 +74,7 @@ class NetworkObserver(Protocol):
         """Observe that a request arrived at a host, where an actor handles it."""
 
     def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
-        """Observe that the response leaves that host."""
+        """Observe that a request's response leaves the host that handled the request."""
 
 
 class Direct:
@@ -211,7 +211,10 @@ class _InFlightRequest:
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
     def stand(self, part: Callable[[], None] | None) -> None:
-        """Represent the polls that would follow, until `part` is called. With None, become an ordinary poll again."""
+        """Let this idle poll represent the polls that would follow it, without a timeout, until `part` is called.
+
+        With None as `part`, it becomes an ordinary poll again, with a timeout.
+        """
         self._part = part
         if part is not None:
             self._timer.cancel()
@@ -219,7 +222,7 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """Become an ordinary poll again."""
+        """End the representation of following polls, if this poll represents them."""
         if self._part is not None:
             self._part()
 
@@ -241,7 +244,7 @@ class _InFlightRequest:
         self._end(TransmitFailed(self.transmit.channel, self.transmit.correlation_id, reason))
 
     def forget(self) -> None:
-        """End the request without an outcome."""
+        """End the request without sending an outcome to the actor."""
         self.over = True
         self._network.under_way.pop(self.connection, None)
         self._timer.cancel()

@@ -37,14 +37,14 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _LabelGauge(Collector):
-    """A gauge whose label value is computed at each scrape, such as a reason."""
+    """A gauge with the label `reason`, whose value is read at each scrape; it is 1 if there is a reason, else 0."""
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name
         self._read = read
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield its one sample."""
+        """Yield the sample of this gauge."""
         family = GaugeMetricFamily(self._name, help_of(self._name), labels=["reason"])
         reason = self._read()
         family.add_metric([reason], float(bool(reason)))

@@ -5,7 +5,7 @@ Rule 2: every Transmit is answered once, with `Received` or `TransmitFailed`, un
 Rule 3: a connection that failed in any way is closed. It never carries another request (controller.md 5).
 Rule 4: the node's owner may exclude hosts (`reachable`): no request is sent to them, and requests in flight fail at
         `sever`. This simulates a network partition.
-Rule 5: the node's owner may delay messages to or from a host (`passage`): they arrive when it permits.
+Rule 5: the node's owner may delay messages to or from a host: each message arrives when `passage` returns.
 Rule 6: idle polls are repeated here if the sender requests it (`idle_polls`).
 """
 
@@ -39,7 +39,7 @@ _SIZE = struct.Struct(">i")
 
 @contextlib.asynccontextmanager
 async def _within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Raise TimeoutError with a description if the block takes longer."""
+    """Raise TimeoutError if the `async with` block takes longer than this; `what` is the timed-out action."""
     try:
         async with asyncio.timeout(seconds):
             yield

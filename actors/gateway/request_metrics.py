@@ -33,7 +33,7 @@ class RequestMetrics:
         """Connection -> correlation id -> request and its start time."""
 
     def asked(self, requests: Iterable[ClientRequest]) -> None:
-        """Start the times of requests that are sent to the actors."""
+        """Store the start times of requests that are now sent to the actors."""
         now = self._now()
         for each in requests:
             under_way = self._under_way.setdefault(each.connection, {})
@@ -58,7 +58,10 @@ class RequestMetrics:
 
 @functools.lru_cache(maxsize=256)
 def _reported(request: type[AnyMessage], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
-    """Return the count of one request and the labels of its time: for fetches also by kind (rule 2)."""
+    """Return the counter increment for one request, and the labels under which its time is published.
+
+    For fetches these are two sets of labels: for all fetches, and for those of consumers or followers (rule 2).
+    """
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)
     count = Count(REQUESTS, 1, (("request", name), ("version", str(version))))

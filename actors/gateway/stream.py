@@ -2,9 +2,10 @@
 
 Rule 1: a connection buffers only the bytes that it has received. An idle connection has no buffer. A frame of more than
         USUAL bytes has its own buffer, which grows with the bytes received. Readers keep views of it.
-Rule 2: output is a list of pieces. All pieces of a turn of the loop are sent in one call, at once if no more follow.
-        Unsent pieces wait. Above HIGH_WATER bytes the receiver must pause. The system sends a region of a file directly
-        from the file. If the region cannot be read any more, the response is incomplete, and the connection is aborted.
+Rule 2: output is a list of pieces: bytes, or regions of files. The pieces written in one turn of the loop are sent in
+        one call. They are sent at once if the writer says that no more follow. Unsent pieces wait. Above HIGH_WATER
+        bytes the receiver must pause. The system sends a region of a file directly from the file. If the region cannot
+        be read any more, the response is incomplete, and the connection is aborted.
 Rule 3: `close` sends waiting pieces first, `abort` does not. After either, or after the peer closed, the receiver's
         `connection_lost` is called once, in a later turn. It has the disk's error if that was the cause.
 """
@@ -41,7 +42,7 @@ _SIZE_AND_KEY = struct.Struct(">iH")
 class FrameBuffer:
     """A receive buffer that splits a byte stream into frames: call `receive` with the socket, then `take` the frames.
 
-    After a refused size all later bytes are refused, because frame boundaries are unknown.
+    After a frame with an invalid size, all later bytes are refused, because the frame boundaries are unknown.
     """
 
     __slots__ = "_buffer", "_end", "_max_bytes", "_start"
@@ -58,9 +59,9 @@ class FrameBuffer:
         return self._end - self._start
 
     def receive(self, connected: socket.socket) -> int:
-        """Receive once; of a large frame at most the missing bytes.
+        """Receive bytes from the socket, in one call; return their number, 0 at the end of the stream.
 
-        Return the number of bytes, 0 at the end of the stream.
+        While a large frame is incomplete, at most its missing bytes are received.
         """
         need, held = self._need(), self._end - self._start
         if need > USUAL and held >= BEGUN:
@@ -83,11 +84,11 @@ class FrameBuffer:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the next size is invalid."""
+        """Whether the next frame has an invalid size: negative, or above the maximum."""
         return self._end - self._start >= _SIZE.size and not self._need()
 
     def begun(self) -> tuple[int, bytes] | None:
-        """Return the size and first bytes of the next frame; None if its size is incomplete or refused."""
+        """Return the size and the first 8 bytes of the next frame; None if its size field is incomplete or invalid."""
         need, at = self._need(), self._start + _SIZE.size
         return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
 
@@ -131,7 +132,7 @@ class FrameBuffer:
         return frame
 
     def _need(self) -> int:
-        """Return the bytes of the next frame with its size field; 0 if its size is incomplete or invalid."""
+        """Return the length of the next frame and its size field in bytes; 0 if that field is incomplete or invalid."""
         if self._end - self._start < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
@@ -222,7 +223,12 @@ class Stream:
     # ------------------------------------------------------------------------------------------------ sending
 
     def write(self, pieces: Sequence[Piece], more: bool = True) -> None:
-        """Send pieces after those written before. If `more` may follow, they are sent in a later turn."""
+        """Send these pieces after all earlier pieces.
+
+        Args:
+            pieces: Bytes, or regions of files.
+            more: Whether the caller may write more in this turn of the loop. If so, all are sent in a later turn.
+        """
         if self._closing:
             return
         self._out += pieces
@@ -264,7 +270,7 @@ class Stream:
             self._receiver.resume_writing()
 
     def _send(self, first: Piece) -> int:
-        """Send one region, or the data pieces before the next region. Return the number of bytes sent."""
+        """Send one file region, or the byte pieces before the next file region; return the number of bytes sent."""
         if isinstance(first, Region):
             return first.send(self._socket.fileno())
         pieces: list[Any] = [*takewhile(_is_data, islice(self._out, MOST_PIECES))]

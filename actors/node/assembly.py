@@ -5,7 +5,7 @@ Rule 1: a node has its own base and its own trace. Store, network, listener, clo
         in memory. It also runs as any number of nodes in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
         ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
-        need them. The session is closed after both, when no actor uses it any more.
+        need them. The ZooKeeper session is closed only after the actors have stopped, too.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ def recorder_of(
     started: float | None = None,
     process: int | None = None,
 ) -> Recorder:
-    """Return the recorder for a node's settings.
+    """Return the trace recorder for a node's settings.
 
     Args:
         settings: The node's settings.
         clock: The node's clock.
-        folder: Folder of the trace; "" means that of the settings.
-        started: As in Recorder.
-        process: As in Recorder.
+        folder: Folder of the trace; "" means the folder in the settings.
+        started: Start time in seconds since 1970; None for this machine's time.
+        process: Process id in the trace; None for this process's id.
     """
     return Recorder(
         folder or settings.trace_dir,
@@ -128,14 +128,14 @@ class Node:
 
     Args:
         settings: The node's settings.
-        store: Its ZooKeeper session, not started.
-        network: Makes the gateway for outgoing connections on the node's base.
-        listener: Makes the gateway for incoming connections on the node's base.
-        clock: The clock of its base.
-        scheduler: Drives its base.
+        store: The node's ZooKeeper session, not started.
+        network: Makes the gateway for outgoing connections, given the node's actor system (its base).
+        listener: Makes the gateway for incoming connections, given the node's base.
+        clock: The clock of the node's base.
+        scheduler: Runs the node's base.
         ports: I/O adapters that replace those of the machine, by name.
         tell: Called with NodeReady, NodeFailed and NodeStopped.
-        recorder: Records its trace; None means one as in the settings.
+        recorder: Records the node's trace; None means a recorder that trace.detail selects.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Node:
         self.base.inject(self._actor, message)
 
     def dump(self) -> None:
-        """Write the messages that the flight recorder keeps."""
+        """Write the messages that the flight recorder holds in memory to the trace."""
         if isinstance(self.recorder, FlightRecorder):
             self.recorder.dump()
         else:
@@ -262,7 +262,10 @@ class Node:
         self.recorder.abandon()
 
     def _process_received(self, message: Message, sender: ActorAddress) -> None:
-        """Handle messages of NodeActor and of the store's gateway to the owner of this node."""
+        """Handle messages that NodeActor and the ZooKeeper gateway send out of the actor system; call `tell` with them.
+
+        NodeReady, NodeFailed and NodeStopped are also stored.
+        """
         if isinstance(message, NodeReady):
             self.ready = message
         elif isinstance(message, NodeFailed | NodeStopped):

@@ -6,7 +6,7 @@ Rule 1: a node is the same as in its own process (`assembly.Node`): the same mes
 Rule 2: an operation returns after its effect is visible to all nodes concerned. It raises ClusterError if it is
         impossible, or if it has no effect within PATIENCE seconds.
 Rule 3: a failed node stops, as its process would. The other nodes continue.
-Rule 4: the ZooKeeper exists only with this object, so a folder is used once.
+Rule 4: the ZooKeeper data exists only as long as this object, so each cluster needs a new folder for the nodes' files.
 """
 
 from __future__ import annotations
@@ -380,7 +380,7 @@ class MemoryCluster:
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:
-        """Move the controller to another node, while the old one is disconnected from ZooKeeper. Return the new one."""
+        """Move the controller to another node, while the old one is disconnected from ZooKeeper. Return its id."""
         old = self.controller_id
         if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")
@@ -397,7 +397,7 @@ class MemoryCluster:
         return new
 
     async def expire_session(self, id: int) -> None:
-        """Expire a node's ZooKeeper session at the server. Return when the node has registered in a new one."""
+        """Expire a node's ZooKeeper session at the server. Return when the node has registered again."""
         self._member(id).store.expire()
         await self._until(lambda: self._registered(id), f"broker {id} did not register again", (id,))
 
@@ -458,7 +458,7 @@ class MemoryCluster:
             self._node_faults.inject(fault)
 
     async def _delivered(self, node: Node) -> None:
-        """Return when a node has handled what was sent to it so far."""
+        """Wait until a node has handled all messages that were sent to it before this call."""
         last = node.base.n + node.base.queued
         await self._until(lambda: node.base.n >= last or node.ended, "the broker is too busy to be paused")
 
@@ -474,7 +474,7 @@ class MemoryCluster:
             self._scheduler.hold(self._members[id].node.base, seconds)
 
     async def fault_counts(self, number: int) -> dict[str, int]:
-        """Return the counts of a fault: `calls` is the number of matching operations, `hits` that of affected ones."""
+        """Return the counts of a fault: `calls` (matching operations) and `hits` (operations that it affected)."""
         fault = self._fault(number)
         return {"calls": fault.calls, "hits": fault.hits}
 
@@ -557,7 +557,7 @@ class MemoryCluster:
             raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
 
     def _running(self, id: int) -> _Member:
-        """Return a running node. Raises ClusterError also for a paused one."""
+        """Return a running node. Raises ClusterError if the node is stopped or paused."""
         if id in self._paused:
             raise ClusterError(f"broker {id} is paused; resume it first")
         return self._member(id)

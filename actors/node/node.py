@@ -3,8 +3,8 @@
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
 Rule 2: the node registers again in every new session. Its controller joins the election only after that (controller.md
-        1.3). The registration has the addresses of this broker's config override at the start, else those of its
-        settings. It is updated when DynamicConfigActor reports a change.
+        1.3). The registered addresses are those in this broker's config override at the start; without an override,
+        those in its settings. The registration is updated when DynamicConfigActor reports a change.
 Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
         controller after the last retry, or if ZooKeeper does not return the controller within a session timeout. It
         waits for nothing else: a start or registration in progress is dropped.
@@ -131,7 +131,7 @@ class NodeActor(FlowActor):
         return self._start.settings
 
     def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
-        """Create the bridge. Its SessionEstablished starts the other actors."""
+        """Create ZkBridgeActor, the bridge to ZooKeeper. Its message SessionEstablished starts the other actors."""
         self._start = message
         self._advertised = message.settings.advertised_listeners
         bridge = self.createActor(ZkBridgeActor)

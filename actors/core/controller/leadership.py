@@ -1,8 +1,8 @@
 """Read and write the states of partitions in ZooKeeper, for both state machines (controller.md 2.5).
 
-Rule 1: Many partitions are read or written by one question to the bridge.
-Rule 2: A write that meets another version is repeated after a new read, for the remaining partitions only (trap T2). A
-        cached state is not read before the first write: the conditional write succeeds only if the znode still has the
+Rule 1: One request to the ZooKeeper bridge reads or writes many partitions.
+Rule 2: If the znode of a partition has another version than the write expects, this partition alone is read and written
+        again (trap T2). The first write uses cached states without a read: it succeeds only if the znode still has the
         cached version. Partitions whose first write fails are read.
 Rule 3: A partition whose znode was written by a newer controller is not changed.
 Rule 4: A failure of a partition is logged and leaves its state unchanged.
@@ -70,7 +70,8 @@ def write_states(
     Args:
         updates: New states with the expected ZooKeeper versions.
         failures: Receives the reason for each partition that failed.
-        as_known: The updates are based on cached states, so each refused partition is returned for a read.
+        as_known: Whether the updates are based on cached states. If so, each partition whose write fails is returned
+            to be read again; otherwise only those with another version are.
 
     Returns:
         The written states with their new ZooKeeper versions, and the partitions to read again.
@@ -99,7 +100,11 @@ def write_states(
 
 
 def log_failures(context: ControllerContext, what: str, failures: Failures) -> None:
-    """Log the first failures, one per line, and the number of the others."""
+    """Log the first failures, one per line, and the number of further failures.
+
+    Args:
+        what: The failed action, for example "move to OnlinePartition".
+    """
     for partition, why in list(failures.items())[:_FAILURES_LOGGED]:
         log.error("%s Failed to %s for partition %s: %s", context.tag, what, partition, why)
     if len(failures) > _FAILURES_LOGGED:

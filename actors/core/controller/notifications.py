@@ -1,7 +1,7 @@
 """Handle the notifications that brokers write to ZooKeeper: ISR changes and failed log directories (controller.md 1.4).
 
-Rule: Notifications are deleted after they were read, by the names that were read, also if their handling failed with an
-      error that the term survives.
+Rule: After the notifications are handled, exactly the znodes that were read are deleted. They are deleted also if the
+      handling failed with an error after which the controller continues.
 
 Kafka: `KafkaController.processIsrChangeNotification`, `processLogDirEventNotification`.
 """
@@ -52,7 +52,7 @@ def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flo
 
 
 def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[None]:
-    """Read the leaderships of these partitions. A leadership that cannot be read stays as cached."""
+    """Read and cache the leaderships of these partitions; if a read fails, the cached leadership is kept."""
 
     def learn(part: Sequence[TopicPartition]) -> Flow[None]:
         read = yield from ask(GetPartitionStates(tuple(part)))
@@ -65,7 +65,10 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:
-    """Handle failed log directories: send LeaderAndIsr with all replicas, whose responses contain the offline ones."""
+    """Handle failed log directories: send the brokers LeaderAndIsr for all their replicas.
+
+    The responses report which replicas are offline.
+    """
     events = yield from ask(GetLogDirEvents())
     log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.joined(events.broker_ids))
     try:

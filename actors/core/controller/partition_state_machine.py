@@ -1,7 +1,7 @@
 """The partition state machine, which changes the states of partitions and elects leaders (controller.md 3.1, 3.2).
 
 Rule 1: `TABLE` defines the legal moves and the function that makes each move.
-Rule 2: One call is one batch of requests, which is sent at its end. Partitions are moved in slices, each with one read
+Rule 2: One call makes one batch of requests and sends it at the end. Partitions are moved in slices, each with one read
         and one conditional write.
 Rule 3: A failure of a partition is logged and leaves its state unchanged. The requests of the other partitions are
         sent.
@@ -45,8 +45,9 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class PartitionStep:
     """Partitions that change to the state `target` by the same row of the transition table.
 
-    `strategy` elects the leaders of partitions that had one. `allow_unclean` allows unclean elections without a read of
-    the topic configs. `begun` has the topics for which partition states have been created.
+    `strategy` elects the leaders of partitions that had a leader before. `allow_unclean` allows unclean elections
+    whatever the topic configs say, so these are not read. `begun` has the topics for which the call has created
+    partition states.
     """
 
     context: ControllerContext
@@ -123,7 +124,7 @@ def start(context: ControllerContext) -> Flow[None]:
 
 
 def enter(step: PartitionStep) -> Flow[None]:
-    """Only set the state."""
+    """Set the partitions' state; change nothing else."""
     for partition in step.partitions:
         _enter(step, partition)
     yield from ()
@@ -166,7 +167,7 @@ def create(step: PartitionStep) -> Flow[None]:
 def elect(step: PartitionStep) -> Flow[None]:
     """Elect leaders by the strategy and write them.
 
-    Partitions whose znode has another version are read and tried again.
+    If the znode of a partition has another version than expected, its state is read and the election is repeated.
     """
     context, remaining = step.context, step.partitions
     states = known_states(context, remaining)

@@ -4,8 +4,8 @@ A partition's assignment contains all state of its reassignment: the replicas, t
 removed. The topic's znode has the same assignment, so any controller can continue.
 
 1. Requested: the new assignment is written and stored. Replicas that an earlier request was adding and that are no
-   longer needed are deleted. If one of them, as the preferred replica, leads by now, another leader is elected first
-   (Kafka leaves the partition without a leader, KAFKA-14808). The partition's state is watched from now on.
+   longer needed are deleted. If such a replica is the preferred replica and already leads, another leader is elected
+   first (Kafka leaves the partition without a leader, KAFKA-14808). From then on the partition's state is watched.
 2. Part of the target is not in the ISR: all replicas receive the assignment under a new leader epoch, and the new
    replicas start fetching. Each change of the partition's state triggers a new check.
 3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
@@ -464,7 +464,7 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 
 
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
-    """Remove requests from /admin/reassign_partitions, then watch its creation, the only reported change."""
+    """Remove requests from /admin/reassign_partitions. If this deletes the znode, handle its next creation."""
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())

@@ -2,10 +2,10 @@
 
 `TABLE` defines the legal moves and the function that makes each move.
 
-Rule 1: One call is one batch of requests over all brokers. The brokers are handled in sequence, because each removes
-        its replicas from ISRs that the next one reads.
-Rule 2: A broker's replicas are handled in slices, with one conditional write of cached states. Only partitions with
-        another version are read and tried again (`leadership`).
+Rule 1: One call makes one batch of requests for all brokers. The brokers are handled in sequence: removing the replicas
+        of one broker changes ISRs that contain replicas of the next broker.
+Rule 2: A broker's replicas are handled in slices. Each slice makes one conditional write, based on cached states. Only
+        partitions whose znode has another version are read and tried again (`leadership`).
 Rule 3: A failure of a replica is logged and leaves its state unchanged.
 
 Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.
@@ -51,7 +51,7 @@ Test = Callable[[TopicPartition], bool]
 def grouped(
     replicas: Iterable[PartitionReplica], where: Callable[[PartitionReplica], bool] | None = None
 ) -> Flow[ReplicasByBroker]:
-    """Return the replicas that pass the test by broker."""
+    """Return the replicas that pass the test `where`, grouped by broker: broker id -> partitions."""
     found: ReplicasByBroker = {}
 
     def add(part: Sequence[PartitionReplica]) -> None:
@@ -63,7 +63,7 @@ def grouped(
 
 
 def replicas_of(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[ReplicasByBroker]:
-    """Return each replica of these partitions once, also if an assignment names a broker twice."""
+    """Return the replicas of these partitions by broker; a broker that an assignment names twice is included once."""
     assignments = context.assignments
     return grouped(PartitionReplica(tp, b) for tp in partitions for b in dict.fromkeys(assignments[tp].replicas))
 
@@ -71,7 +71,7 @@ def replicas_of(context: ControllerContext, partitions: Iterable[TopicPartition]
 def flat(
     replicas: Mapping[int, Iterable[TopicPartition]], where: Callable[[PartitionReplica], bool]
 ) -> Flow[tuple[PartitionReplica, ...]]:
-    """Return the replicas that pass the test as a flat tuple."""
+    """Return the replicas that pass the test `where`, as one flat tuple; `replicas` is broker id -> partitions."""
     listed = (PartitionReplica(tp, broker_id) for broker_id, partitions in replicas.items() for tp in partitions)
     return tuple((yield from select(listed, where)))
 
@@ -80,8 +80,8 @@ def flat(
 class ReplicaStep:
     """Replicas of one broker that change their state by the same row of the transition table.
 
-    `failures` receives each replica that cannot be moved, with a reason; `skipped` receives those whose failure is
-    harmless. `settled` tells whether this event has already written the partition's state.
+    `failures` receives each replica that cannot be moved, with a reason; `skipped` receives replicas whose failure is
+    harmless. `settled(partition)` is true if the current event has already written the partition's state.
     """
 
     context: ControllerContext
@@ -108,7 +108,7 @@ def move_replicas(
     """Move replicas to `target`, as far as the table and ZooKeeper allow; return the number of moved replicas.
 
     Args:
-        settled: Whether this event has already written a partition's state, so the cached state is not read again.
+        settled: True for a partition whose state the current event has already written, so it is not read again.
         where: Only the replicas of partitions that pass this test are moved; None for all.
     """
     batch = RequestBatch(context)
@@ -150,7 +150,7 @@ def _move(
 
 
 def start(context: ControllerContext) -> Flow[bool]:
-    """Move every online replica to Online, every other one through Ineligible to Offline (controller.md 3.4).
+    """Move every online replica to Online, and every other replica to Ineligible and then Offline (controller.md 3.4).
 
     This sends LeaderAndIsr of all partitions to all live brokers and removes offline replicas from the ISRs.
 
@@ -174,7 +174,7 @@ def start(context: ControllerContext) -> Flow[bool]:
 
 
 def enter_new(step: ReplicaStep) -> Flow[None]:
-    """Only set the state; refused if the replica leads already."""
+    """Set the replica's state; fail for a partition that the replica already leads."""
     context, moved = step.context, list[TopicPartition]()
     for partition in step.partitions:
         leadership = context.leadership.get(partition)
@@ -210,14 +210,14 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
 
 
 def stay_online(step: ReplicaStep) -> Flow[None]:
-    """Send the replica's role."""
+    """Send the broker its role (leader or follower) in the partition."""
     step.batch.add_roles(step.broker_id, step.partitions)
     step.enter(step.partitions)
     yield from ()
 
 
 def go_offline(step: ReplicaStep) -> Flow[None]:
-    """Remove the replica from the ISR where leadership is known."""
+    """Remove the replica from the ISR if the controller knows the partition's leadership."""
     context, broker_id = step.context, step.broker_id
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
     led = [tp for tp in step.partitions if tp in context.leadership]
@@ -243,20 +243,20 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
 
 
 def start_deletion(step: ReplicaStep) -> Flow[None]:
-    """Only set the state."""
+    """Set the replica's state; the broker is asked to delete the replica."""
     step.batch.add_stop_replicas(step.broker_id, step.partitions, delete=True)
     step.enter(step.partitions)
     yield from ()
 
 
 def enter(step: ReplicaStep) -> Flow[None]:
-    """Only set the state."""
+    """Set the replica's state; change nothing else."""
     step.enter(step.partitions)
     yield from ()
 
 
 def forget(step: ReplicaStep) -> Flow[None]:
-    """Remove the replica and its state from the tables."""
+    """Remove the replica and its state from the controller's tables."""
     step.context.remove_replicas(step.broker_id, step.partitions)
     yield from ()
 
@@ -265,8 +265,9 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) ->
     """Remove the replica from these ISRs; return the leadership of each partition afterwards.
 
     The last ISR member stays, but no longer leads. A partition whose ISR does not contain the replica is not written,
-    but counts as done. It is read to confirm that, unless it is settled: the election that replaced an offline leader
-    also removed it from the ISR. A partition without a znode fails, or is skipped if its topic is being deleted.
+    and counts as done. Its state is first read from ZooKeeper, unless the partition is settled: then an election during
+    the same event has already removed the replica from the ISR. A partition without a znode fails, or is skipped if
+    its topic is being deleted.
     """
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()

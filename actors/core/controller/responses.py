@@ -1,7 +1,7 @@
 """Handle the responses of brokers to the controller's requests (controller.md 1.4).
 
-Rule: Error codes matter for log directories and deletions only. A stale epoch does not make the controller resign; only
-      ZooKeeper does (controller.md 5).
+Rule: Error codes matter for log directories and deletions only. An error code for a stale controller epoch does not
+      make the controller resign; only an event or error from ZooKeeper does (controller.md 5).
 
 Kafka: `KafkaController.processLeaderAndIsrResponseReceived`, `processTopicDeletionStopReplicaResponseReceived`.
 """
@@ -67,7 +67,7 @@ def update_metadata_answered(context: ControllerContext, event: UpdateMetadataRe
 def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplicaResponseReceived) -> Flow[None]:
     """Handle the deletion of replicas by a broker, for topics whose deletion has started.
 
-    An error of the whole request fails its replicas that are still being deleted; Kafka ignores it and never finishes
+    If the whole request failed, the deletion of each of its replicas fails; Kafka ignores this error and never finishes
     the deletion (trap T6). An error for an earlier broker epoch is ignored, because another request with the current
     epoch deletes the same replicas.
     """

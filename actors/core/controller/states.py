@@ -5,8 +5,8 @@ documentation are generated from them.
 
 Rule 1: An unknown partition or replica is in its NON_EXISTENT state.
 Rule 2: A move is legal only if a row of the table contains it, and only that row's function makes it.
-Rule 3: An illegal move is logged with its subject, its states and the subject's last moves. The subject is not moved;
-        the others of the same call are.
+Rule 3: An illegal move is logged with the partition or replica, its states and its last moves. This partition or
+        replica is not moved; the other partitions or replicas of the call are moved.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ State = PartitionState | ReplicaState
 class Transition:
     """A row of the transition table: the states that may change to `target`, and the function that makes the change.
 
-    `make` is called with the machine's step, which contains the subjects. The first paragraph of its docstring
-    describes the change in the documentation. `requests` describes the requests that the change causes.
+    `make` is called with a PartitionStep or ReplicaStep, which contains the partitions or replicas to change. The first
+    paragraph of the docstring of `make` describes the change in the documentation. `requests` describes the requests
+    that the change causes.
     """
 
     target: State
@@ -88,11 +89,11 @@ class Table:
         states: Sequence[State],
         illegal: dict[TopicPartition, State],
     ) -> list[tuple[Transition, Sequence[TopicPartition]]]:
-        """Group the subjects by the row that moves each of them to `target`.
+        """Group the partitions or replicas (`subjects`) by the table row that moves each of them to `target`.
 
         Args:
             states: The current state of each subject.
-            illegal: Receives each subject that no row moves, with its state.
+            illegal: Receives each subject that no row moves, with its current state.
         """
         if states.count(states[0]) == len(states):  # the usual case
             together = [(row, subjects) for row in self.into(target) if states[0] in row.previous]
@@ -131,8 +132,8 @@ class StateChangeRequest(NamedTuple):
 class History:
     """The last calls that requested state changes of partitions or replicas.
 
-    It keeps the calls' own sequences, which no longer change. A lookup searches them, and is needed only for an
-    error message. A history per partition would cost 40 MB.
+    It keeps references to the partition sequences of the calls, not copies. A lookup searches these sequences; only
+    error messages need one. A separate history for each partition would cost 40 MB.
     """
 
     CALLS = 24

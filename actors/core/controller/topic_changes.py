@@ -133,7 +133,7 @@ def on_new_partition_creation(context: ControllerContext, partitions: Sequence[T
 
 
 def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:
-    """Read /admin/delete_topics after a change of its children: queue the topics, remove requests that are refused."""
+    """Read /admin/delete_topics after a change of its children: queue existing topics, and remove refused requests."""
     names = yield from ask(GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]

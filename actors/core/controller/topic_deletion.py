@@ -1,18 +1,18 @@
 """The states of topics that are being deleted, and the next steps of their deletion (controller.md 6.1).
 
-1. A topic is *queued*. It begins if none of its replicas is being deleted and it is not *ineligible*.
-2. At the beginning its partitions move to Offline and NonExistent, it is *started*, and every broker receives leader
-   -2.
+1. A topic is *queued*. Its deletion begins if none of its replicas is being deleted and it is not *ineligible*.
+2. At the beginning the partitions move to Offline and NonExistent, the topic is marked as *started*, and every broker
+   receives leader -2 for its partitions.
 3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
    to DeletionIneligible and make the topic ineligible.
-4. A broker's response moves its replicas to DeletionSuccessful, a failure to DeletionIneligible. Failures are not
-   retried after a time, but when a broker starts, when the pass of another topic finds the topic eligible, or at a
-   failover.
+4. A broker's response moves its replicas to DeletionSuccessful, or after an error to DeletionIneligible. No timer
+   retries a failure. It is retried when a broker starts, at a failover, or when an event of another topic starts a pass
+   over all queued topics and this topic is eligible.
 5. If all replicas are DeletionSuccessful, the znodes are deleted and the topic is removed, also from the ineligible
    topics (trap T14: Kafka keeps its name there).
 
-The record stores only the three deletion states of a replica. The controller makes all moves, and its tables are
-authoritative: `correct` stores their states here.
+This module stores only the three deletion states of a replica. The controller makes all moves, and its tables are
+authoritative: `correct` copies their states to this module.
 
 Kafka: `TopicDeletionManager`.
 """
@@ -65,7 +65,7 @@ class TopicRecord:
         }
 
     def enter(self, replica: PartitionReplica, state: ReplicaState) -> None:
-        """Store a replica's deletion state. A replica whose deletion ends is no longer being deleted."""
+        """Store a replica's deletion state; a replica in `started` is first removed from there."""
         self.started.pop(replica, None)
         self._states[state][replica] = None
 
@@ -79,10 +79,10 @@ class TopicDeletions:
         self.ineligible: dict[str, None] = {}
 
     def answer(self, question: Message) -> Flow[DeletionPlan | DeletionReport]:
-        """Answer a question of `messages.topic_deletion`.
+        """Handle a request of `messages.topic_deletion` and return its reply.
 
         Raises:
-            KeyError: The message is not such a question.
+            KeyError: The message is not a request of that module.
         """
         if isinstance(question, ReportDeletions):
             return self.report()
@@ -90,7 +90,7 @@ class TopicDeletions:
         return DeletionPlan((*steps, self.sets()))
 
     def sets(self) -> DeletionSets:
-        """Return the current sets."""
+        """Return the queued, started and ineligible topics, and the numbers of undeleted and ineligible replicas."""
         records = self.topics.values()
         return DeletionSets(
             tuple(self.topics),
@@ -101,7 +101,7 @@ class TopicDeletions:
         )
 
     def report(self) -> DeletionReport:
-        """Return the sets and the state of every replica."""
+        """Return the sets of topics (see `sets`) and the deletion state of every replica."""
         return DeletionReport(
             self.sets(),
             tuple(
@@ -113,7 +113,7 @@ class TopicDeletions:
     # ------------------------------------------------------------------------------------------------------- questions
 
     def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
-        """Replace the record: for a new term, at the end of a term, or after an interrupted plan."""
+        """Replace all stored topics: for a new term, at the end of a term, or after an interrupted plan."""
         self.topics = {}
         yield from self._record(question.topics)
         self.started = {topic: None for topic in question.started if topic in self.topics}
@@ -121,17 +121,21 @@ class TopicDeletions:
         return []
 
     def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
-        """Replace the replica states of these topics with those of the state tables."""
+        """Replace the stored replica states of these topics with the request's, which come from the controller."""
         yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 
     def queue(self, question: QueueDeletions) -> Flow[list[Message]]:
-        """Queue the topics that are not queued yet, and resume all."""
+        """Queue the topics that are not queued yet, then resume all queued deletions; return the next steps."""
         yield from self._record([topic for topic in question.topics if topic.topic not in self.topics])
         return (yield from self._resume(question.offline))
 
     def resume(self, question: ResumeDeletions) -> Flow[list[Message]]:
-        """Resume these topics; None for all. No steps result if none of them is queued."""
+        """Resume the deletion of these topics, or of all if `question.topics` is None.
+
+        Returns:
+            The next steps; empty if none of the named topics is queued.
+        """
         if question.topics is not None:
             queued = [topic for topic in question.topics if topic in self.topics]
             if not queued:
@@ -141,7 +145,7 @@ class TopicDeletions:
         return (yield from self._resume(question.offline))
 
     def fail(self, question: FailReplicaDeletions) -> Flow[list[Message]]:
-        """Mark these replicas and their topics as ineligible."""
+        """Mark these replicas and their topics as ineligible for deletion; return the next steps."""
         waiting = [topic for topic in question.topics if topic in self.topics]
         if not waiting:
             return []
@@ -154,7 +158,7 @@ class TopicDeletions:
         return _moves(failed, ReplicaState.DELETION_INELIGIBLE) + (yield from self._resume(question.offline))
 
     def complete(self, question: CompleteReplicaDeletions) -> Flow[list[Message]]:
-        """Mark these replicas as deleted."""
+        """Mark these replicas as deleted; return the next steps."""
         done = yield from self._enter(
             ReplicaState.DELETION_SUCCESSFUL,
             question.replicas,
@@ -171,7 +175,7 @@ class TopicDeletions:
         yield from for_each(topics, record, TOPICS_AT_ONCE)
 
     def _resume(self, offline: tuple[PartitionReplica, ...]) -> Flow[list[Message]]:
-        """Run one pass over all queued topics: finish, retry, begin."""
+        """Run one pass over all queued topics: finish, retry or begin the deletion of each; return the next steps."""
         finished: list[str] = []
         again: list[PartitionReplica] = []
         eligible: list[str] = []
@@ -201,7 +205,7 @@ class TopicDeletions:
         return steps
 
     def _begin(self, topics: list[str], offline: frozenset[PartitionReplica]) -> Flow[list[Message]]:
-        """Delete the reachable replicas of these topics that are not deleted yet."""
+        """Return the steps that delete the remaining reachable replicas of these topics."""
         steps: list[Message] = []
         fresh = tuple(topic for topic in topics if topic not in self.started)
         if fresh:
@@ -234,7 +238,7 @@ class TopicDeletions:
         replicas: Iterable[PartitionReplica],
         where: Callable[[PartitionReplica], bool],
     ) -> Flow[list[PartitionReplica]]:
-        """Store this deletion state for the replicas that pass the test; return these."""
+        """Store this deletion state for the replicas that pass the test `where`; return these replicas."""
         entered: list[PartitionReplica] = []
 
         def enter(part: Sequence[PartitionReplica]) -> None:

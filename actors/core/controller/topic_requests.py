@@ -1,8 +1,8 @@
 """Handle CreateTopics, DeleteTopics and CreatePartitions requests of admin clients (broker.md 6.2, 6.4).
 
-Rule 1: A handler only writes the znodes, with the controller's fence. Their effects are separate events, as for znodes
-        of any other client. The response is sent when this node's metadata has the topics, or after the request's
-        timeout.
+Rule 1: A handler only writes znodes, on the condition that this node is still the controller. The new znodes then fire
+        watches and are handled as separate events, like znodes that another program wrote. The response is sent when
+        this node's metadata has the topics, or after the request's timeout.
 Rule 2: Each topic is handled separately: a refused topic, or a failed ZooKeeper write, does not affect the others.
 Rule 3: Kafka chooses a random start broker for a new topic's replicas. Here the number of known partitions determines
         it, so new topics rotate over the brokers and a replay needs no further input.
@@ -160,10 +160,11 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
 def _extended(
     planned: Sequence[Replicas], partitions: int, more: Callable[[int, int], Sequence[Replicas]]
 ) -> Flow[tuple[Replicas, ...]]:
-    """Return the replicas of this number of partitions, of which the first are planned.
+    """Return the replicas of `partitions` partitions, the first of which are already planned; plan the rest in slices.
 
     Args:
-        more: Plans further ones, of the number of the first and of their count.
+        planned: Replicas of the first partitions.
+        more: Returns the replicas of further partitions, given the number of the first and their count.
     """
     replicas = list(planned)
     yield from for_each(
@@ -173,7 +174,10 @@ def _extended(
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
-    """Handle DeleteTopics. A topic that is already queued is unknown, as in Kafka 3.9.1."""
+    """Handle DeleteTopics. The response to a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
+
+    Kafka 3.9.1 responds in the same way.
+    """
     if not context.settings.delete_topic_enable:
         code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
         return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
@@ -220,7 +224,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
 
 
 def _growth(context: ControllerContext, described: TopicAssignment, topic: GrowingTopic) -> Flow[Sequence[Replicas]]:
-    """Return the replicas of the added partitions: the client's, or assigned in slices with pauses."""
+    """Return the replicas of the added partitions: those that the client chose, or new ones planned in slices."""
     racks, existing = context.racks(), len(described.partitions)
     if topic.assignments is not None:
         return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])

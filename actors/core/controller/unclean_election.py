@@ -43,7 +43,10 @@ def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> F
 
 
 def learn_default(context: ControllerContext) -> Flow[None]:
-    """Read the default for unclean elections: this broker's override, or that of all brokers, or server.properties."""
+    """Read and store the default for unclean elections.
+
+    The override of this broker comes first, then the override of all brokers, then server.properties.
+    """
     answer = yield from ask(GetBrokerConfigs((str(context.broker_id), ALL_BROKERS)))
     overrides = [dict(config.entries).get(UNCLEAN_ELECTION) for config in answer.brokers]
     context.set_unclean_default(next((is_true(each) for each in overrides if each is not None), None))

@@ -32,7 +32,7 @@ class PendingGroupsRequest:
 
     @property
     def question(self) -> Message:
-        """The question that each group receives."""
+        """The message that is sent to each group."""
         return QUESTIONS[type(self._request)]()
 
     @property
@@ -50,7 +50,7 @@ class PendingGroupsRequest:
         self._outstanding -= 1
 
     def refused(self, place: int, code: int) -> None:
-        """Store an error as the result of a group that cannot be asked or does not answer."""
+        """Store an error as the result of a group that cannot be reached or does not respond."""
         self.answered(place, REFUSED_ENTRY[type(self._request)](self._request.groups[place], code))
 
     def nobodys(self, place: int) -> None:

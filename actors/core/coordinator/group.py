@@ -4,7 +4,8 @@ Rule 1: Members of the current generation commit offsets; while the group is emp
         committed once their record is in the log. In a transaction, a producer without a member id and generation can
         commit too, because older versions of TxnOffsetCommit have neither.
 Rule 2: An empty group without offsets is deleted.
-Rule 3: After a change of its coordinator, a group has the state in the log. A group with members is stable.
+Rule 3: After a change of its coordinator, a group is loaded from the log. A loaded group with members is in the state
+        Stable.
 """
 
 from __future__ import annotations

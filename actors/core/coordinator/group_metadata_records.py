@@ -178,7 +178,7 @@ class ValueReader:
         self.version = self.number("h")
 
     def known(self, newest: int, what: str) -> int:
-        """Return the version.
+        """Return the value's version after a check; `what` names the kind of value in the error text.
 
         Raises:
             DamagedRecord: The version is newer than `newest` or negative.

@@ -3,8 +3,9 @@
 No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting instructions in order.
 Wall times are in ms.
 
-Rule 1 (states): Every request is checked first: a static member has the member id of its instance id (82), the member
-        is known (25), the generation is current (22). A cell of `group_states` then defines its handling.
+Rule 1 (states): Every request is checked first: if it has an instance id, its member id is the current one of that
+        instance (82); the member is known (25); the generation is current (22). The numbers are the error codes
+        otherwise. A table cell of `group_states` then defines the handling.
 Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used, or after the
         longest rebalance timeout of the members. Members that have not joined by then are removed, except static
         members. If no member has joined, the rebalance continues. The first rebalance of an empty group always waits
@@ -15,7 +16,8 @@ Rule 4 (choosing): The protocol of a generation has the most votes of members am
         previous leader stays if it has joined, else the first member that has joined leads.
 Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
         rebalance timeout are removed, and all others rejoin.
-Rule 6 (sessions): A member is removed after its session timeout without a request, unless it waits here for a response.
+Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup
+        is waiting for a response.
         A new member in JoinGroup has five minutes, because it cannot send heartbeats.
 Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
         stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
@@ -193,7 +195,7 @@ class Member:
         return self.instance_id is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's subscription under a protocol; empty if it does not support it."""
+        """Return the member's subscription for a protocol; empty if the member does not support the protocol."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
 
@@ -381,7 +383,10 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _rename(self, member_id: str, member: Member) -> None:
-        """Replace a static member in all tables; the order and the leader's role stay."""
+        """Replace the member with this id by a static member with a new id, in all tables.
+
+        The order of members stays, and the new member leads if the old member did.
+        """
         self.members = {member.id if id == member_id else id: each for id, each in self.members.items()}
         self.members[member.id] = member
         if member_id in self.unsynced:
@@ -474,7 +479,7 @@ class Membership:
         self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
-        """Return whether a leader has joined; choose another one if the previous leader has not (rule 4)."""
+        """Choose another leader if the present leader has not joined (rule 4); return whether there is a leader."""
         leader = self.members.get(self.leader or NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
@@ -484,7 +489,7 @@ class Membership:
         return True
 
     def _choose_protocol(self) -> str:
-        """Return the protocol with the most votes (rule 4); among equals, the one that was voted for first."""
+        """Return the protocol with the most votes (rule 4); of several, the protocol that received a vote first."""
         common = self._common_protocols()
         votes = Counter(
             next(each.name for each in member.protocols if each.name in common) for member in self.members.values()
@@ -654,7 +659,12 @@ class Membership:
                 self._replaced(done, code)
 
     def _store(self, wanted: AnyMessage, *records: Record, producer: Producer | None = None) -> int:
-        """Append records; `wanted` is kept for the result. Return the number of the append, 0 without `wanted`."""
+        """Append records; return the number of the append.
+
+        Args:
+            wanted: The operation to continue when the append's result arrives. If None, the result is ignored and the
+                returned number is 0.
+        """
         if wanted is None:
             self._to_do.append(AppendRecords(0, records))
             return 0

@@ -1,7 +1,7 @@
 """The committed offsets of a consumer group: how they are written, fetched and expired (broker.md 6.5, KIP-98, 447).
 
-Rule 1: An offset is committed once its record is committed. The value later in the log applies to a partition, in
-        whatever order the appends complete.
+Rule 1: An offset is committed once its record is committed. If a partition has several values, the value that is last
+        in the log applies, in whatever order the appends complete.
 Rule 2: An offset of a transaction is pending until the transaction's marker. A commit marker makes it the committed
         value, unless a later record of its partition is in the log; an abort marker drops it. A marker applies only to
         records before it in the log. If the marker arrives before the result of an append, it is applied with that
@@ -11,8 +11,8 @@ Rule 4: A deletion also deletes the values that are pending or being appended, a
         partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
 Rule 5: An offset expires after the retention time. In an empty group, the time starts when the group became empty. In a
         stable group of consumers, it starts at the commit, if the offset's topic has no subscriber. In a group that
-        never had a member, it starts at the commit. An expiry time from the client replaces this. An offset does not
-        expire while a commit of it is being appended or pending.
+        never had a member, it starts at the commit. An expiry time from the client applies instead of the retention
+        time. An offset does not expire while a newer value is pending or being appended.
 Rule 6: A stable fetch returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is being appended or
         pending.
 """
@@ -80,7 +80,7 @@ class Offsets:
 
     @property
     def producer_ids(self) -> tuple[int, ...]:
-        """Producers whose open transactions have offsets here, ascending."""
+        """Producer ids whose open transactions have offsets of this group, ascending."""
         writing = {each.producer_id for each in self.under_way.values()}
         return tuple(sorted((writing | self.pending.keys()) - {NO_TRANSACTION}))
 

@@ -1,9 +1,9 @@
-"""Check group requests before they reach a group, and answer those for unknown groups (broker.md 6.5).
+"""Check group requests before they reach a group, and respond to requests for unknown groups (broker.md 6.5).
 
 Rule 1: A request is checked in this order: the group id is not empty (24), the group's partition is not being loaded
-        (14), this broker leads it (16). Four APIs accept an empty group id. The session timeout of a JoinGroup is
-        within the broker's limits (26). Before all of them, a SyncGroup whose version has the protocol's name must name
-        it (23).
+        (14), this broker leads the partition (16). The numbers are the error codes otherwise. Four APIs accept an empty
+        group id. The session timeout of a JoinGroup is within the broker's limits (26). The first check is for a
+        SyncGroup: from version 5 on it must have the protocol's type and name (23).
 Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27), so that the member rejoins:
         older clients do not expect the error 14. Heartbeat succeeds.
 """
@@ -75,7 +75,7 @@ PROTOCOL_NAMED_SINCE = 5
 
 
 def is_nameless_sync(request: Message) -> bool:
-    """Return whether a SyncGroup lacks the protocol type or name that its version has."""
+    """Return whether this is a SyncGroup of version 5 or later without a protocol type or name."""
     if not isinstance(request, SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None
@@ -100,7 +100,7 @@ def session_verdict(request: Message, settings: GroupSettings) -> int | None:
 
 
 def makes_group(request: Message) -> bool:
-    """Return whether this request creates a group that does not exist."""
+    """Return whether this request creates its group if the group does not exist."""
     match request:
         case JoinGroupRequest():
             return request.member_id == NO_MEMBER

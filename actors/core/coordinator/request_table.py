@@ -15,7 +15,7 @@ Action = TypeVar("Action", bound=enum.Enum)
 class RequestTable(dict[State, int | Action], Generic[State, Action]):
     """A table that maps each state to the reaction to one kind of request: an error code or an action.
 
-    Each lookup counts as a probe.
+    Each lookup is counted by `messages.probes`, so that the simulation's coverage shows which cells were used.
     """
 
     def __init__(self, name: str, cells: Mapping[State, int | Action]) -> None:

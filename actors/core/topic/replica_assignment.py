@@ -70,7 +70,7 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """Yield the brokers after the first replica's in turn, starting at a distance (rule 2)."""
+    """Yield all brokers except brokers[first] in turn, endlessly, starting at `distance` after it (rule 2)."""
     count = len(brokers)
     for step in itertools.count(distance):
         yield brokers[(first + 1 + step % (count - 1)) % count]
@@ -93,7 +93,7 @@ def _one_per_rack(
 
 
 def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
-    """Return the brokers with racks alternating, racks sorted by name; raise Refused if a broker has no rack."""
+    """Return the brokers in an order in which racks alternate, by name; raise Refused if a broker has no rack."""
     by_rack: dict[str, list[int]] = {}
     for broker, rack in racks.items():
         if rack is None:
@@ -110,13 +110,13 @@ def extend(
 ) -> tuple[tuple[int, ...], ...]:
     """Return the replicas of partitions that are added to a topic.
 
-    The first of them begins at the first broker whose id is at least that of partition 0's preferred replica.
+    The assignment starts at the first broker whose id is not below the preferred replica of partition 0.
 
     Args:
         partition_0: Replicas of partition 0.
         existing: Number of existing partitions.
         added: Number of partitions to add.
-        planned: Number of partitions after the existing ones that earlier slices planned.
+        planned: Number of added partitions that earlier calls have planned, when the work is done in slices.
     """
     start = next((at for at, broker in enumerate(racks) if broker >= partition_0[0]), 0)
     first, rounds = existing + planned, max(1, len(racks))

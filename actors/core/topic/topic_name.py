@@ -61,7 +61,7 @@ def can_collide(topic: str) -> bool:
 
 
 def collisions(topic: str, existing: Iterable[str]) -> list[str]:
-    """Return the existing topics that would share this one's metric names, including itself, sorted."""
+    """Return the existing topics that would share metric names with `topic`, sorted; `topic` itself if it exists."""
     if not can_collide(topic):
         return []
     merged = topic.replace(".", "_")

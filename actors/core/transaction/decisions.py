@@ -1,11 +1,13 @@
 """Decide how to react to a request for one transactional id: by an error code, or by a state change.
 
-Rule 1 (order): The producer id is checked first (49), then the epoch (47), a pending move (51), and the tables of
-        `transaction_states`. InitProducerId checks the pending move first.
+Rule 1 (order): The producer id is checked first (49), then the epoch (47), then whether a state change is pending (51),
+        then the tables of `transaction_states`. InitProducerId checks for a pending change first. The numbers are error
+        codes.
 Rule 2 (InitProducerId with a producer id and epoch): The id must be the current one, or the previous one with its last
 epoch. The epoch must be the current one; the previous epoch gets the same response again. An epoch older than both is
-refused also while a transaction is open, where Kafka aborts the transaction of the current producer.
-Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response is 51.
+refused also while a transaction is open; Kafka then aborts the transaction of the current producer.
+Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response has error
+        code 51 (CONCURRENT_TRANSACTIONS).
 Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
 
 Kafka: `TransactionCoordinator`; KIP-360.
@@ -105,7 +107,7 @@ def needs_producer_id(txn: Transaction | None, request: InitProducerIdRequest) -
 
 
 def initialize(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
-    """Decide an InitProducerId.
+    """Return the error code for an InitProducerId, or the metadata to append to the log.
 
     Args:
         fresh: A new producer id, if `needs_producer_id` requires it.
@@ -166,7 +168,10 @@ def _producer_verdict(txn: Transaction | None, request: AnyMessage) -> int:
 def add_partitions(
     txn: Transaction | None, request: AnyMessage, partitions: tuple[TopicPartition, ...], now: int
 ) -> Verdict:
-    """Decide an AddPartitionsToTxn or AddOffsetsToTxn; NONE if all partitions are already in the transaction."""
+    """Return the error code for an AddPartitionsToTxn or AddOffsetsToTxn, or the metadata to append to the log.
+
+    The code is NONE if all partitions are already in the transaction.
+    """
     code = _producer_verdict(txn, request)
     if txn is None or code != NONE:
         return code
@@ -181,7 +186,10 @@ def add_partitions(
 
 
 def end(txn: Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
-    """Decide a client's EndTxn; NONE if the transaction has already ended in the same way."""
+    """Return the error code for a client's EndTxn, or the metadata to append to the log.
+
+    The code is NONE if the transaction has already ended in the same way.
+    """
     code = _producer_verdict(txn, request)
     if txn is None or code != NONE:
         return code

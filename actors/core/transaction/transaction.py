@@ -1,7 +1,7 @@
 """The metadata of one transactional id, and its state transitions.
 
-Rule 1: A move is prepared (`pending` is its state), appended to the log, and completed when the append succeeds. An id
-        has at most one pending move. The move's target is the complete new metadata.
+Rule 1: A move (a change of state) is prepared (`pending` is the new state), appended to the log, and completed when the
+        append succeeds. An id has at most one pending move. The move's target is the complete new metadata.
 Rule 2: `completed` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
 Rule 3: The producer epoch rises by one with each InitProducerId of a known id, with a fence, and with a timeout. From
         MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use MAX_EPOCH.
@@ -79,12 +79,12 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def initialized(txn: Transaction, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
-    """Return the target of an InitProducerId that keeps the producer id."""
+    """Return the metadata after an InitProducerId that keeps the producer id."""
     return attrs.evolve(_at_rest(txn, timeout_ms, now), producer_epoch=epoch, last_producer_epoch=last_epoch)
 
 
 def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
-    """Return the target of an InitProducerId that assigns another producer id."""
+    """Return the metadata after an InitProducerId that assigns another producer id."""
     return attrs.evolve(
         _at_rest(txn, timeout_ms, now),
         producer_id=producer_id,
@@ -101,26 +101,26 @@ def _at_rest(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
 
 
 def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
-    """Return the target of added partitions; the first ones start the transaction."""
+    """Return the metadata after partitions were added; the first partitions start the transaction."""
     start = txn.start_ms if txn.state is ONGOING else now
     union = tuple(sorted({*txn.partitions, *partitions}))
     return attrs.evolve(txn, state=ONGOING, partitions=union, start_ms=start, updated_ms=now, pending=None)
 
 
 def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
-    """Return the target of an EndTxn."""
+    """Return the metadata after an EndTxn."""
     return attrs.evolve(txn, state=PREPARE_COMMIT if commit else PREPARE_ABORT, updated_ms=now, pending=None)
 
 
 def fenced(txn: Transaction, now: int) -> Transaction:
-    """Return the target of an abort by the coordinator: the raised epoch fences the producer."""
+    """Return the metadata after an abort by the coordinator; its raised epoch fences the producer."""
     epoch = txn.producer_epoch if txn.failed_fence else txn.producer_epoch + 1
     raised = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
     return decided(raised, False, now)
 
 
 def finished(txn: Transaction, now: int) -> Transaction:
-    """Return the target after the last marker."""
+    """Return the metadata after the last marker was written."""
     state = COMPLETION[txn.state]
     return attrs.evolve(txn, state=state, partitions=(), updated_ms=now, pending=None, failed_fence=False)
 
@@ -132,7 +132,7 @@ def prepared(txn: Transaction, target: TransactionState) -> Transaction:
     """Return the metadata with a pending move (rule 1).
 
     Raises:
-        IllegalTransition: Another move is pending, or the state has no such move.
+        IllegalTransition: Another move is pending, or `target` cannot be entered from the current state.
     """
     subject = f"transactional id {txn.transactional_id}"
     if txn.pending is not None and txn.pending is not target:
@@ -141,10 +141,10 @@ def prepared(txn: Transaction, target: TransactionState) -> Transaction:
 
 
 def completed(txn: Transaction, target: Transaction) -> Transaction:
-    """Return the metadata after its move (rule 2).
+    """Return `target` as the new metadata (rule 2).
 
     Raises:
-        IllegalTransition: The target is not a valid successor.
+        IllegalTransition: `target` is not a valid successor of `txn`.
     """
     fault = _fault(txn, target)
     if fault:
@@ -154,7 +154,7 @@ def completed(txn: Transaction, target: Transaction) -> Transaction:
 
 
 def _fault(txn: Transaction, target: Transaction) -> str:
-    """Return the fault of a move; empty if it is valid."""
+    """Return why `target` is not a valid successor of `txn`; empty if it is valid."""
     if txn.pending is not target.state:
         return f"{txn.pending.value if txn.pending else 'no state'} is pending"
     match target.state:

@@ -24,7 +24,7 @@ _TIMES = struct.Struct(">qq")
 
 
 def key_value(transactional_id: str, txn: Transaction | None) -> KeyValue:
-    """Return the record of an id; None as metadata gives its tombstone."""
+    """Return the record of a transactional id: its metadata, or a tombstone if `txn` is None."""
     key = struct.pack(">h", KEY_VERSION) + _text(transactional_id)
     return key, None if txn is None else _value(txn)
 

@@ -2,7 +2,7 @@
 
 No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting steps in order.
 
-Rule 1: A move applies when its append succeeds. Until then, every other request of its id fails with
+Rule 1: A change of state applies when its append succeeds. Until then, every other request for the id fails with
         CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata; a fence keeps the raised epoch
         in memory.
 Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response is sent and its markers are sent.
@@ -177,7 +177,7 @@ class TransactionalIds:
         self._initialize(forwarded, NO_PRODUCER, now)
 
     def producer_id_taken(self, number: int, producer_id: int, now: int) -> None:
-        """Resume a waiting InitProducerId with its new producer id, or fail it without one."""
+        """Continue the waiting InitProducerId with this number; it fails if no new producer id was received."""
         forwarded = self._waiting.pop(number, None)
         if forwarded is None:
             return
@@ -217,7 +217,7 @@ class TransactionalIds:
         self._answer(forwarded, end(self._ids.get(request.transactional_id), request, now))
 
     def _answer(self, forwarded: Forwarded, verdict: Verdict) -> None:
-        """Respond with the code, or start the move and respond with NONE after it."""
+        """Respond with the error code, or append the new metadata and then respond with NONE."""
         if isinstance(verdict, Transaction):
             self._move(verdict, forwarded, self._response(forwarded, NONE))
         else:
@@ -233,7 +233,7 @@ class TransactionalIds:
     # ------------------------------------------------------------------------------------------------ the log
 
     def _move(self, target: Transaction, forwarded: Forwarded | None = None, answer: Message | None = None) -> None:
-        """Append a move (rule 1)."""
+        """Append the new metadata of an id to the log (rule 1)."""
         name = target.transactional_id
         self._ids[name] = prepared(self._ids[name], target.state)
         self._numbers += 1
@@ -261,7 +261,7 @@ class TransactionalIds:
             self._complete(self._ids[appending.target.transactional_id], now)
 
     def _completed(self, appending: _Appending, now: int) -> int:
-        """Complete a move that is in the log; return the error code for the client."""
+        """Apply a change of state that is in the log; return the error code for the client."""
         name = appending.target.transactional_id
         try:
             txn = self._ids[name] = completed(self._ids[name], appending.target)
@@ -325,7 +325,7 @@ class TransactionalIds:
         self._move(finished(txn, now))
 
     def retry(self, now: int) -> None:
-        """Append the completions again whose append failed."""
+        """Append again all completions whose append failed."""
         names, self._to_retry = list(self._to_retry), {}
         for name in names:
             self._finish(self._ids[name], now)

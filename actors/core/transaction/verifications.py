@@ -1,8 +1,8 @@
 """Build the AddPartitionsToTxn requests that verify transactions, and read the responses (transactions.md 1.3 rule 7).
 
-Rule 1: A request contains up to VERIFICATIONS_AT_ONCE queued questions. Its results are by transactional id, so it has
-        the questions of one producer id and epoch per transactional id. Questions of another producer wait for the next
-        request.
+Rule 1: A request contains up to VERIFICATIONS_AT_ONCE queued verifications. The response has one result per
+        transactional id, so a request contains only one producer id and epoch per transactional id. Verifications for
+        another producer wait for the next request.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
@@ -35,7 +35,7 @@ def supports_verification(response: ApiVersionsResponse) -> bool:
 
 
 def take(queue: deque[VerificationRequest]) -> list[VerificationRequest]:
-    """Remove the questions of the next request from the queue (rule 1) and return them."""
+    """Remove the verifications of the next request from the queue (rule 1) and return them."""
     producers: dict[str, tuple[int, int]] = {}
 
     def is_of_first_producer(each: VerificationRequest) -> bool:
@@ -46,7 +46,7 @@ def take(queue: deque[VerificationRequest]) -> list[VerificationRequest]:
 
 
 def request_of(verifications: Iterable[VerificationRequest]) -> AddPartitionsToTxnRequest:
-    """Return the request with these questions."""
+    """Return the request that contains these verifications."""
     transactions: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
     for each in verifications:
         producer = each.transactional_id, each.producer_id, each.producer_epoch
