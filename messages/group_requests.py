@@ -194,8 +194,8 @@ class CommittedPartition(Message):
 class OffsetCommitRequest(Message):
     """A client's request to commit offsets (API key 8).
 
-    Generation -1 without a member: a consumer outside of a group, or an admin. `retention_time_ms` (versions 2-4) is
-    the retention of the offsets; -1 is the broker's default.
+    A consumer that is not a group member, or an admin client, sends generation -1 and an empty member id.
+    `retention_time_ms` (versions 2-4) is the retention of the offsets; -1 is the broker's default.
     """
 
     version: int
@@ -227,7 +227,7 @@ class OffsetFetchTopic(Message):
 class OffsetFetchRequest(Message):
     """A client's request for committed offsets (API key 9). From version 2 on, `topics` may be None: all topics.
 
-    `require_stable`: reject offsets with a pending transactional commit.
+    If `require_stable` is set, a partition with a pending transactional commit gets UNSTABLE_OFFSET_COMMIT.
     """
 
     version: int
@@ -238,7 +238,7 @@ class OffsetFetchRequest(Message):
 
 @message
 class FetchedOffset(Message):
-    """The committed offset of one partition; if no offset was committed, it is -1 and the error code is NONE."""
+    """The committed offset of one partition; without one, `committed_offset` is -1 and the error code is NONE."""
 
     partition: TopicPartition
     committed_offset: int
@@ -357,7 +357,7 @@ class ListGroupsResponse(Message):
 
 @message
 class DeleteGroupsRequest(Message):
-    """A client's request to delete groups with their offsets (API key 42)."""
+    """A client's request to delete groups and their committed offsets (API key 42)."""
 
     version: int
     groups: tuple[str, ...]

@@ -97,7 +97,7 @@ class PendingOffset(NamedTuple):
 
 
 class LoadedGroup(NamedTuple):
-    """A group as loaded from its partition."""
+    """A group as GroupLoaderActor read it from a partition of __consumer_offsets."""
 
     group: str
     record: RecordedGroup | None = None
@@ -125,7 +125,7 @@ class GroupSettings(Message):
 
 @message
 class StartGroup(Message):
-    """The first message to GroupActor: its group as it was loaded, and its log."""
+    """The first message to GroupActor: the loaded group, and the partition of __consumer_offsets that stores it."""
 
     loaded: LoadedGroup
     settings: GroupSettings
@@ -221,8 +221,8 @@ class TransactionEnded(Message):
     Args:
         producer_id: The producer whose transaction ended.
         partition: The number of the partition of __consumer_offsets with the marker.
-        committed: Whether the transaction was committed or aborted.
-        offset: The offset of the marker. The marker ends what its producer wrote to the partition before that offset.
+        committed: True if the transaction was committed, False if it was aborted.
+        offset: The offset of the marker. The transaction consists of the producer's records before that offset.
     """
 
     producer_id: int

@@ -54,7 +54,7 @@ class Counts(Message):
 
 @message
 class DropMetrics(Message):
-    """A message to the metrics gateway: remove the metrics with these names and any of these labels."""
+    """A message to the metrics gateway: remove each metric that has one of `names` and one set of `labels`."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]

@@ -99,7 +99,7 @@ class ClientRequest(Message):
     client_host: str = "/127.0.0.1"
 
     def reply(self, response: AnyMessage, rest: int = 0) -> ClientResponse:
-        """Return the response to this request for its listener."""
+        """Return the ClientResponse that sends `response` to this request's client; `rest` is as in ClientResponse."""
         return ClientResponse(self.connection, self.correlation_id, response, rest)
 
 

@@ -1,7 +1,7 @@
 """The messages of the actors that host partitions: append, read and replicate.
 
 A partition's actor never blocks. It replies to every request: at once, after the awaited event, or after the timeout.
-The reply contains the requester's `request` and `index` (`place`). Times are in seconds.
+A request has the requester's numbers `request` and `index` (or `place`), which the reply repeats. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class AppendMarker(NamedTuple):
 
     @property
     def acks(self) -> int:
-        """The number of acknowledgements: the result of a marker is sent after its commit."""
+        """Return ACKS_ALL (-1), because the result of a marker is sent after its commit."""
         return ACKS_ALL
 
 
@@ -240,7 +240,7 @@ class LogRead(Message):
     """The reply to ReadLog: the records and the state of the log.
 
     The reader receives LogMoved once for each later change. `in_sync` is False if the reader is a follower outside of
-    the ISR, or in an ISR that is not yet written. `adding`: a reassignment adds the follower.
+    the ISR, or in an ISR that is not yet written to ZooKeeper. `adding`: a reassignment adds the follower.
     """
 
     request: int
@@ -417,9 +417,9 @@ class ChangeIsr(Message):
 
 @message
 class ScheduleFollowerCheck(Message):
-    """A leader's request to IsrKeeperActor to send CheckFollowers back at the given time, because followers lag.
+    """A request to IsrKeeperActor to send CheckFollowers to `leaders` at the time `at`.
 
-    IsrKeeperActor sends CheckFollowers to each of `leaders`.
+    A leader with lagging followers sends it.
     """
 
     at: float
@@ -437,7 +437,7 @@ class CheckFollowers(Message):
 class DropIsrChanges(Question[Done]):
     """A request to IsrKeeperActor to drop the queued ISR writes of these partitions; the reply is Done.
 
-    The reply is sent after the write in flight.
+    The reply is sent after the write in flight has ended.
     """
 
     asks: ClassVar[str] = ISR_KEEPER
@@ -518,8 +518,8 @@ class TruncateToEpochEnd(Message):
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
 
     The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if
-    the log has no epochs or the leader does not know them. It is the follower's high watermark when it started to
-    follow.
+    the log has no epochs, or if the leader knows none of the log's epochs. It is the high watermark that the follower
+    had when it started to follow.
     """
 
     leader_epoch: int

@@ -1,6 +1,6 @@
 """A large request or response is passed inside a node as several parts, followed by a message with the rest.
 
-A request on the wire is one request. Inside the node all messages share one queue, so no actor handles more than SLICE
+On the wire a request is one frame. Inside the node all messages share one queue, so no actor handles more than SLICE
 entries at a time:
 
 Rule 1: a message with a list longer than SLICE is split. Its parts of SLICE entries are sent first, in order. The
@@ -8,7 +8,7 @@ Rule 1: a message with a list longer than SLICE is split. Its parts of SLICE ent
 Rule 2: until the message arrives, its receiver keeps the parts and takes no irreversible action on them. A message that
         fits into one part has no parts before it.
 Rule 3: an actor that forwards a message forwards its parts unchanged. Several receivers get the same objects, so the
-        parts are encoded once for the wire and once for the trace. Neither actors nor the codec join them to one list.
+        parts are encoded once for the wire and once for the trace. Actors and the codec never join parts to one list.
 Rule 4: requests with more than MAX_ENTRIES entries are rejected. Kafka's limit for a cluster with ZooKeeper is 200,000
         partitions.
 """
@@ -113,10 +113,10 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The request type and API version whose wire format a part class uses for its encoded entries.
+    """The message class and API version in whose wire format a part class caches its encoded entries (rows).
 
-    `version` is the version in which Kafka 2.6's controller sends them; missing rows are encoded in it. None: rows that
-    were read are kept, and no others are encoded.
+    Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
+    in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.
     """
 
     message: type
@@ -162,7 +162,7 @@ def all_entries(parts: Sequence[Part], last: AnyMessage) -> Iterator[AnyMessage]
 
 
 def tersely(parts: tuple[Part, ...], last: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
-    """Replace the parts of a response without errors by one NoErrorsPart; return all others unchanged."""
+    """Replace the parts of a response without errors by one NoErrorsPart; return any other message unchanged."""
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last
     said = entries_of(parts, last)
@@ -182,7 +182,7 @@ def let_go(parts: list[Part]) -> Flow[None]:
 
 
 def joined(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
-    """Return a message with all entries of its parts; only for tests and for messages that are short otherwise."""
+    """Return a message with all entries of its parts. Only tests, simulations and refused requests need it."""
     if not parts:
         return last
     entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])

@@ -1,7 +1,8 @@
 """Record batches as values: a decoded header, and the bytes of the records, which are not decoded.
 
-Rule: the body is never copied from actor to actor and never stored in the trace. The trace has its size and checksum,
-and bodies compare by them, so a replay without the bytes makes the same decisions.
+Rule: the body (the records' bytes) is never copied from actor to actor and never stored in the trace. The trace has the
+size and the checksum of each body. Bodies are compared by size and checksum, so a replay without the bytes makes the
+same decisions.
 
 Kafka: `DefaultRecordBatch`.
 """
@@ -52,7 +53,7 @@ class BatchHeader(NamedTuple):
     record_count: int
 
     def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
-        """Return the header as a leader stores it."""
+        """Return the header with the base offset and the leader epoch that the leader assigns."""
         return tuple.__new__(BatchHeader, (base_offset, self[1], leader_epoch, *self[3:]))
 
     @property
@@ -141,7 +142,8 @@ class Body(_Bytes):
     """The bytes of one or more record batches, received from a socket or read from a file.
 
     Bodies are equal if their sizes and checksums are equal. In a replay they have no `data`: the trace stores only size
-    and checksum. The checksum covers all bytes; for a region, which is not read, it is that of its first batch.
+    and checksum. The checksum covers all bytes. Exception: the bytes of a Region are not read, so its checksum is the
+    checksum of its first batch.
     """
 
     size: int
@@ -178,13 +180,13 @@ class InvalidRecordsReason(NamedTuple):
 class Records(NamedTuple):
     """The records that a producer sends to one partition: the batch headers and the bytes.
 
-    The listener computes the other fields from the bytes, for rules without access to the bytes.
+    The listener computes the other fields from the bytes, so that actors can validate records without the bytes.
 
     Attributes:
-        error_code: 87 without a batch of format 2, 2 if a checksum is wrong, else 0.
+        error_code: 87 if no batch has format 2, 2 if a checksum is wrong, else 0.
         fault: The error in the records of the batch, or None.
-        keyless: Ranges of records without a key: the first and last index of each range in turn. The trace encodes a
-            flat tuple without a look into it.
+        keyless: Ranges of records without a key: (first index, last index, first index, last index, ...). The tuple is
+            flat, so that the trace need not convert its elements.
     """
 
     batches: tuple[BatchHeader, ...]

@@ -147,7 +147,7 @@ class UpdateMetadataResponse(Message):
 
 @message
 class ControlledShutdownRequest(Message):
-    """A broker's request to the controller to move the leaders away from it before it stops (API key 7)."""
+    """A broker's request to the controller to move leadership to other brokers before it stops (API key 7)."""
 
     version: int
     broker_id: int

@@ -55,8 +55,8 @@ class WaitingTimer(Message):
 class KernelState(Message):
     """The queued messages and pending timers of an actor system after delivery `n`, in their order.
 
-    The queue has only messages from actors. External messages are in the records of their deliveries. A due timer whose
-    message is still in the queue is one of the timers.
+    `queue` has only messages from actors; an external message is in the record of its delivery. A timer is in `timers`
+    until its message is delivered, also if it is due.
     """
 
     n: int

@@ -30,9 +30,9 @@ class ActorState(Message):
 class StateItems(Message):
     """A tuple, list, deque, set or frozenset, as a snapshot stores it; the items of sets are sorted.
 
-    Tuples and frozensets have the number 0.
+    `kind` is the name of the class. For a deque with a maximum length it contains the length: "deque 64".
 
-    A deque with a maximum length has it in `kind`: "deque 64".
+    `number` identifies a mutable object in the snapshot; it is 0 for tuples and frozensets.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class StateTable(Message):
 class StateObject(Message):
     """An object with its attributes, as a snapshot stores it.
 
-    A NamedTuple has the number 0.
+    `number` identifies a mutable object in the snapshot; it is 0 for a NamedTuple.
     """
 
     number: int
@@ -80,11 +80,9 @@ class StateName(Message):
 
 @message
 class StateRuntimeReference(Message):
-    """A value in a saved actor state that refers to something of the actor's base class.
+    """A reference, in a saved actor state, to a method or an I/O adapter of the actor itself.
 
-    A restore binds it again.
-
-    Examples are the method `send` and the I/O adapter `port:disk`.
+    Examples of `name` are `send` and `port:disk`. A restore replaces the reference by that attribute of the new actor.
     """
 
     name: str

@@ -127,9 +127,9 @@ class StoreArm(Message):
 
     The StoreReply has `present` for the paths in `exists`.
 
-    `data` and `children` are znodes that should exist; a watch of an absent one fires "deleted" at once. A znode in
-    `exists` may be absent. With `since`, the watches are set again after an interruption: a change by a transaction
-    after `since` fires at once, and so does a znode in `exists` that exists. `present` is then empty.
+    `data` and `children` are znodes that should exist; the watch of an absent znode fires "deleted" at once. A znode in
+    `exists` may be absent. If `since` is a zxid, the watches are set again after an interruption. A watch then fires at
+    once if its znode was changed after `since`, or if it is a znode in `exists` that exists. `present` is then empty.
     """
 
     id: int
@@ -145,7 +145,7 @@ class StoreReply(Message):
 
     `code` is OK or the error of the whole request: CONNECTION_LOSS (a write may have been applied), SESSION_EXPIRED, or
     TOO_LARGE. For a rejected transaction it is the code of the first failing operation, whose index is `culprit`.
-    `zxid` is the newest transaction that the session has seen: the watches for its changes and all earlier ones fired
+    `zxid` is the newest transaction that the session has seen. All watches for changes up to that transaction fired
     before this reply.
     """
 

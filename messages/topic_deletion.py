@@ -39,8 +39,8 @@ class ResetDeletions(Question["DeletionPlan"]):
     """A request to TopicDeletionActor to replace its list of topics to be deleted; the reply is a DeletionPlan.
 
     The plan has one DeletionSets. Topics in `ineligible` are ineligible for deletion. The controller sends the request
-    at failover (controller.md 6.1 init; `started` is empty then), at resignation without topics, and after an
-    interrupted plan.
+    at failover (controller.md 6.1 init; `started` is empty then) and after an interrupted plan. At its resignation it
+    sends the request without topics.
     """
 
     asks: ClassVar[str] = DELETION
@@ -88,8 +88,8 @@ class ResumeDeletions(Question["DeletionPlan"]):
 class FailReplicaDeletions(Question["DeletionPlan"]):
     """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed.
 
-    The reply is a DeletionPlan. `replicas` are those in a pending deletion. Other replicas keep their state, but their
-    topics wait, too.
+    The reply is a DeletionPlan. `replicas` are the affected replicas whose deletion is pending. Other affected replicas
+    keep their state, but the deletion of their topics waits, too.
     """
 
     asks: ClassVar[str] = DELETION

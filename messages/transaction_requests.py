@@ -249,7 +249,7 @@ class DescribeTransactionsResponse(Message):
 class ListTransactionsRequest(Message):
     """A client's request for the transactions that a broker coordinates (API key 66).
 
-    Empty filters list all; `duration_filter` lists transactions that have been open for longer, in ms.
+    An empty filter selects all. `duration_filter` selects transactions that have been open for longer than this (ms).
     """
 
     version: int

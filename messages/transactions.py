@@ -149,9 +149,9 @@ class Marker(NamedTuple):
 
 @message
 class SendMarkers(Message):
-    """A message to the actors that send markers: send these; the replies are PartitionsMarked and MarkersCancelled.
+    """A message to TransactionMarkersActor and MarkerSenderActor: send these markers.
 
-    The actors are TransactionMarkersActor and MarkerSenderActor.
+    The replies are PartitionsMarked and MarkersCancelled.
     """
 
     markers: tuple[Marker, ...]

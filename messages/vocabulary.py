@@ -70,7 +70,7 @@ def _hashed(value: Any) -> int:
 
 
 def _comparable(kind: Any) -> Any:
-    """Replace the shared __eq__ and __hash__ of the class by those that attrs generates for its fields."""
+    """Replace the shared __eq__ and __hash__ of the class by the methods that attrs generates for its fields."""
     fields = [field.name for field in attrs.fields(kind)]
     donor: Any = attrs.make_class(kind.__name__, fields, init=False, repr=False, order=False, frozen=True)
     kind.__eq__, kind.__hash__ = donor.__eq__, donor.__hash__

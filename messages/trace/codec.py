@@ -46,7 +46,7 @@ _NAMED: dict[type, tuple[str, Plain | None]] = {}
 class MessageEncoder:
     """Converts messages to plain values for the JSON encoder.
 
-    Every tuple is encoded in its place, also if other messages share it.
+    A tuple that several messages share is encoded again in each of them.
     """
 
     def box(self, value: Any) -> tuple[str, Any]:
@@ -59,7 +59,7 @@ class MessageEncoder:
         return name, value if plain is None else plain(value, self)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """Return the tuple itself, with its entries converted."""
+        """Return the tuple with its entries converted by `plain`; no content is shared between messages here."""
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 
 
@@ -91,7 +91,7 @@ _M = TypeVar("_M")
 class MessageDecoder:
     """A decoder of recorded messages; `address` converts text to an ActorAddress.
 
-    By default the address only compares by its text.
+    By default, an address is an ActorAddress that can only be compared with others by its text.
     """
 
     def __init__(self, address: Callable[[str], ActorAddress] = ActorAddress) -> None:
@@ -114,7 +114,8 @@ class MessageDecoder:
     def decode_outer(self, kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
         """Decode a message of the class `kind` without the messages inside it.
 
-        A field annotated `Message` has a `Boxed`. The result has the fields of the class, but not its methods.
+        The value of a field annotated `Message` is a `Boxed`. The result has the fields of the class, but not its
+        methods.
 
         Raises:
             BadPayload: The payload does not match the class.
@@ -139,10 +140,10 @@ _CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
-    """Return the message of the type `name`; addresses only compare by text. Raises UnknownType, BadPayload."""
+    """Call `MessageDecoder.decode` of a decoder with the default addresses. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
 
 
 def decode_outer(kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-    """Call `MessageDecoder.decode_outer` of a decoder whose addresses only compare by text."""
+    """Call `MessageDecoder.decode_outer` of a decoder with the default addresses. Raises BadPayload."""
     return _CODEC.decode_outer(kind, payload)

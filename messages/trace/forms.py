@@ -34,7 +34,7 @@ short.
 
 
 class Encoding(Protocol):
-    """The methods of the encoder that the functions call which convert values to JSON."""
+    """The interface of an encoder for `Plain` functions, which convert values for JSON and call its methods."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -50,7 +50,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The methods of the decoder that the functions call which restore values from JSON."""
+    """The interface of a decoder for `Build` functions, which restore values from JSON and call its methods."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""
@@ -88,7 +88,7 @@ _ANY = Form(
 
 @cache
 def form(annotation: Any) -> Form:
-    """Return the form of an annotation. Raises TypeError for one that rule 3 of the vocabulary excludes."""
+    """Return the Form of an annotation. Raises TypeError if `messages.vocabulary` (rule 3) excludes the annotation."""
     if annotation in (Message, object, Any):
         return _ANY
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -154,7 +154,7 @@ def _tuple_form(arguments: tuple[Any, ...]) -> Form:
 
 
 def _changed(value: tuple[Any, ...], entries: list[Any]) -> Any:
-    """The encoded tuple; the tuple itself if its entries need no encoding (rule 3)."""
+    """Return the converted `entries` of a tuple, or the tuple `value` itself if no entry was converted (rule 3)."""
     return value if all(map(operator.is_, value, entries)) else entries
 
 
@@ -206,7 +206,7 @@ def _attrs_form(cls: type) -> Form:
 
 
 def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
-    """Convert a part of a request; its entries are shared on behalf of the part."""
+    """Convert a part of a large message; a long tuple of entries is passed to `encoding.share` with the part."""
     if len(part.entries) < LONG_TUPLE:
         return part
     return substitute(part, {"entries": encoding.share(part.entries, None, part)})

@@ -1,7 +1,7 @@
 """The names by which traces refer to classes.
 
-A type name is one of the vocabulary, of Thespian's own messages that are deliveries, or of plain values (`str`, `int`,
-...), which Thespian can send or use as a timer's payload. No other class has a JSON form.
+A type name is the name of a message class, of a Thespian message that an actor can receive, or of a plain value's class
+(`str`, `int`, ...), which Thespian can send or use as a timer's payload. No other class has a JSON form.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def vocabulary() -> dict[str, type]:
 
 
 def type_name(value: object) -> str:
-    """Return the name of the value's class in a trace. Raises UnknownType for a class without a form."""
+    """Return the name of the value's class in a trace. Raises UnknownType if the class has no JSON form."""
     cls = type(value)
     name = cls.__name__
     if VOCABULARY.get(name) is cls or cls in THESPIAN or _VALUES.get(name) is cls:
@@ -48,12 +48,12 @@ def type_name(value: object) -> str:
 
 @cache
 def form_of(cls: type) -> Form:
-    """Return the form of a class that has a type name."""
+    """Return the JSON form of a class that has a type name."""
     return THESPIAN[cls] if cls in THESPIAN else form(cls)
 
 
 def form_named(name: str) -> Form:
-    """Return the form of the class with this type name. Raises UnknownType."""
+    """Return the JSON form of the class with this type name. Raises UnknownType."""
     cls = VOCABULARY.get(name) or _THESPIAN.get(name) or _VALUES.get(name) or vocabulary().get(name)
     if cls is None:
         raise UnknownType(f"the trace contains a message of the unknown class {name!r}")

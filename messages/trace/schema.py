@@ -2,8 +2,9 @@
 
 Rule 1: a record is complete: the message, its sender and cause, the calls of I/O adapters with their results, and the
         outcome of the handler. Sent messages are not repeated: each has its own record, with this one as cause.
-Rule 2: the schema consists of the columns, the names of messages and the names of their fields. A renamed, removed or
-        redefined one raises SCHEMA_VERSION. Replay rejects a version that is not READABLE, and names it.
+Rule 2: the schema consists of the columns, the names of messages and the names of their fields. SCHEMA_VERSION is
+        increased when any of these is renamed, removed or redefined. Replay rejects a trace whose version is not in
+        READABLE, and its error names the version.
 Rule 3: secrets are never written to disk: settings are masked by name before they enter the header.
 Rule 4: the last record of a run marks the end, with the reason and the number of records. A run without it ended early.
 """
@@ -84,12 +85,12 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def in_full(header: Header, begins: int) -> Header:
-    """Return the header of the same run with full detail, which begins after the delivery `begins`."""
+    """Return a copy of `header` with full detail, for records that begin after the delivery `begins`."""
     return msgspec.structs.replace(header, schema_version=SCHEMA_VERSION, detail=FULL, begins=begins)
 
 
 def part_of(header: Header, run: str, begins: int) -> Header:
-    """Return the header of a run named `run`, which begins after the delivery `begins`."""
+    """Return a copy of `header` for a run that is named `run` and begins after the delivery `begins`."""
     return msgspec.structs.replace(header, run=run, begins=begins)
 
 
@@ -153,7 +154,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Return the record with the payload that it omits, and the name of its type."""
+    """Return a record without a payload, completed by the payload and the name of its type."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 

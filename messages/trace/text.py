@@ -83,10 +83,11 @@ class FrameText(MessageEncoder):
         return self._compressed_from + len(self._lines)
 
     def take(self, waiting: deque[Any]) -> None:
-        """Take some of the deliveries, or of the records that are written unchanged.
+        """Take deliveries or TraceRecords from the left end of `waiting`, as many as one step may encode.
 
-        A delivery is a tuple of a record's columns, with the message in place of type and payload: n, kind, cause,
-        event_id, sender, receiver, actor, message, queued_at, taken_at, finished_at, effects, error.
+        A TraceRecord is written unchanged. A delivery is a tuple of a record's columns, with the message in place of
+        type and payload: n, kind, cause, event_id, sender, receiver, actor, message, queued_at, taken_at, finished_at,
+        effects, error.
         """
         if self._inputs:
             self._take_inputs(waiting)
@@ -255,7 +256,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:
-    """Return deliveries in the order of RecordColumns; zip and the encoder do most of the work."""
+    """Return the columns of deliveries, in the order of RecordColumns' fields. zip makes this fast."""
     n, kinds, causes, events, senders, receivers, _, content, queued, taken, finished, effects, errors = zip(
         *batch, strict=True
     )
@@ -276,13 +277,13 @@ def _columns(batch: list[Any]) -> tuple[Any, ...]:
 
 
 def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
-    """Return type name and payload of a message without a JSON form."""
+    """Return (type name, payload that contains `reason`) for a message without a JSON form."""
     name = type(message).__name__
     return name, unencodable(reason if isinstance(reason, TraceError) else unfit(name, reason))
 
 
 def _unfit(row: tuple[Any, ...], reason: Exception) -> tuple[Any, ...]:
-    """Return the row with the error in place of its payload."""
+    """Return a record's columns with the error in place of the payload."""
     error = reason if isinstance(reason, TraceError) else unfit(row[_TYPE], reason)
     return (*row[:_PAYLOAD], unencodable(error), *row[_PAYLOAD + 1 :])
 
@@ -307,7 +308,7 @@ _decode_sent = msgspec.json.Decoder(dict[str, RecordColumns]).decode
 
 
 def records_of(line: bytes) -> tuple[TraceRecord, ...]:
-    """Return the records of a line; several only by rule 3. Raises ValueError (as msgspec does) for any other line."""
+    """Return the record of a line, or the records of a "sent" line (rule 3). Raises ValueError for any other line."""
     if line.startswith(_SENT):
         [sent] = _decode_sent(line).values()
         return tuple(sent.records())

@@ -1,13 +1,13 @@
 """Check the records inside a batch, and read their times, keys and values.
 
-Rule 1: both read the decompressed data as a stream (`compression`, rule 1). The check holds at most SPAN bytes of it;
-        the reader of keys and values holds one record.
+Rule 1: the check and the reader of records get the decompressed data as a stream (`compression`, rule 1). The check
+        holds at most SPAN bytes of this data, the reader one record.
 Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, but not at the contents.
-        Consecutive records of one shape are compared column by column. The compiled `_walk.c` checks records faster,
-        and stops at invalid ones, which the Python code then reports: a record costs 10 ns there, 1,000 ns in Python,
-        and 50 ns in Python among others of its shape.
-Rule 3: the check is done in steps. A step that decompresses a large chunk is a call for another thread, because the
-        libraries release the GIL meanwhile.
+        Consecutive records of one shape (equal layout) are compared column by column. The compiled `_walk.c` checks
+        records faster, and stops at an invalid record, which the Python code then reports. A record costs 10 ns in
+        `_walk.c`, 1,000 ns in Python, and 50 ns in Python if its neighbours have the same shape.
+Rule 3: the check is a generator of steps. For a large chunk it yields a call that decompresses the chunk, and that the
+        caller may run in another thread, because the libraries release the GIL meanwhile.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class _Stream:
     def fill(self, size: int) -> None:
         """Read until `data` has at least `size` unread bytes or the stream ends.
 
-        `next_record` raises a decompression error.
+        A decompression error ends the stream; `next_record` raises the error later.
         """
         parts: list[Data] = [self.data[self.position :]]
         held = len(parts[0])
@@ -132,7 +132,9 @@ class _Stream:
         self.data, self.position = b"".join(parts), 0
 
     def next_record(self) -> tuple[int, int] | None:
-        """Return (start, end) in `data` of the next record, after its length; None if more data is `wanted`.
+        """Return the (start, end) of the next record's content in `data`, without the length before it.
+
+        Return None if `data` has only a part of the record; then `wanted` is the number of bytes to `fill`.
 
         Raises:
             ValueError: The stream has ended, or cannot be read any further.
@@ -198,7 +200,7 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
     """Read only the times of the records of a whole batch: no record is held in memory.
 
     Yields:
-        (timestamp, offset) of each record; None after each chunk that is skipped.
+        (timestamp, offset) of each record; None before each further chunk of a record that is larger than a chunk.
 
     Raises:
         ValueError: As `records`.
@@ -260,7 +262,7 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
 
 
 def _judging(records: Records) -> LongSteps[tuple[InvalidRecordsReason | None, tuple[int, ...]]]:
-    """Return the error in the records of the only batch, and the ranges of records without a key."""
+    """Check the only batch of `records`; return its error or None, and the ranges of records without a key."""
     [header] = records.batches
     data, count = memoryview(records.body.data)[HEADER.size :], header.record_count
     if compiled_walk is not None and header.codec == 0 and count <= COMPILED_SLICE:
@@ -366,7 +368,7 @@ def _walk(
         in_order: Whether the offsets must be consecutive.
 
     Returns:
-        (number of the next record, its position, and the shape of the previous one if the next may have it too).
+        (number of the next record, its position, the shape of the previous record if the next may have it, else None).
     """
     total = len(data)
     before = equal = 0
@@ -442,9 +444,9 @@ def _walk(
 
 
 def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
-    """Check a record that the stream holds only in parts, and return whether it has a key.
+    """Check a record that is too large for the stream's buffer, and return whether it has a key.
 
-    Its offset delta is `number`.
+    Its offset delta must be `number`, unless `number` is None.
     """
     left = 0
 
@@ -496,12 +498,12 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
 
 
 def _holds_length(data: bytes, position: int) -> bool:
-    """Return whether a varint ends in the last few bytes of the data."""
+    """Return whether the varint at `position` ends within `data`, of which few bytes are left."""
     return min(data[position:]) < 128
 
 
 def _check_headers(data: bytes, position: int, end: int) -> None:
-    """Check the headers of a record, which must end with them."""
+    """Check the headers of a record from `position` on; the last header must end at `end`, the record's end."""
     if position < end:
         count, position = _varint(data, position)
         if not 0 <= count <= end - position:
@@ -553,7 +555,7 @@ def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
 
 
 def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """Return how many of `count` records of one shape have consecutive offsets from `number` on.
+    """Return `count` if the next `count` records, all of one shape, have consecutive offsets from `number` on, else 0.
 
     If the result is 0, the caller checks the records one by one (`_walk`).
     """

@@ -6,13 +6,15 @@ Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr resp
         id.
 Rule 3: before StopReplica v3 one flag applies to all partitions, and leader epochs are not on the wire. A request with
         different flags cannot be encoded, and the controller sends two (controller.md 4).
-Rule 4: endpoints came late to UpdateMetadata. v0 has one host and port per broker, that of its first PLAINTEXT
-        endpoint; v1 and v2 have endpoints without listener names, read as the names of their security protocols.
+Rule 4: early versions of UpdateMetadata lack endpoints or listener names. v0 has one host and port per broker, which
+        are those of its first PLAINTEXT endpoint. v1 and v2 have endpoints without listener names; the name of the
+        security protocol is read as the listener name.
 Rule 5: Metadata's "all topics" is null from v1 on and an empty list in v0, where "no topics" cannot be encoded.
         librdkafka writes its v9 "all topics" with a four-byte zero count. Apache Kafka and this codec read it as a null
         list, false flags, one unknown tag and one extra byte, and ignore the tag and the byte (broker.md 6.2).
 Rule 6: before LeaveGroup v3 the fields of its one member are in the request itself.
-Rule 7: `gathered` also names an array of int64, which is read and written like structs with one field.
+Rule 7: an array in `compiler.Binding.gathered` may also be an array of int64. It is read and written like an array of
+        structs with one field.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The public functions of this package, which convert between frames and messages.
 
-Rule 1: a message's type determines the API, its `version` (for a response the request header's) the layout.
-Rule 2: headers follow the layout: request header v2 and response header v1 if it is flexible, else v1 and v0 (broker.md
-        6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and ApiVersions responses
-        always have response header v0.
+Rule 1: a message's type determines the API. The layout is determined by the `version` of the request, or for a
+        response by the version in the request's header.
+Rule 2: a flexible layout has request header v2 and response header v1, any other layout request header v1 and response
+        header v0 (broker.md 6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and
+        ApiVersions responses always have response header v0.
 Rule 3: clients send ApiVersions before they know the supported versions. Only the header of a request in an unsupported
         version is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the layout of version
         0.
@@ -178,7 +179,7 @@ def encoding_response_pieces(
 ) -> Steps[Sequence[Piece]]:
     """Encode a response in steps, and return the frame in pieces.
 
-    Bodies of record batches are pieces without a copy.
+    The body of record batches is a piece of its own, so that it is not copied.
     """
     key, version, correlation_id, _ = header
     api = API_BY_KEY.get(key) or _api(key, version)

@@ -11,8 +11,9 @@ Rule 4: reading and writing are generators that yield after every SLICE structs 
         processed in slices. A reader returns the message only at the end.
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
         encoded once for all requests that it precedes.
-Rule 6: the rows of existing parts are cached (`rows`). A reader, such as that of the broker on the controller's node,
-        compares the bytes and takes the part's own values. Only rows that contain all fields of a value are cached.
+Rule 6: the rows of existing parts are cached (`rows`). If a reader finds the bytes that it reads in the cache, it takes
+        the values of that part, as a broker does that runs on the controller's node. Only rows that contain all fields
+        of a value are cached.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class EntryCodec(NamedTuple):
 
 
 def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> EntryCodec:
-    """Return the codec of a message's parts. Raises ValueError if this version's rows depend on other fields."""
+    """Return the codec of a message's parts. Raises ValueError if no array has rows that can be read by themselves."""
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
     return EntryCodec(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
@@ -206,7 +207,7 @@ class _Code:
     def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
         """Return class and array of a message's part entries, and the attributes that their rows lack.
 
-        Raises ValueError if rows depend on other fields.
+        Raises ValueError if no array has rows that can be encoded one by one.
         """
         message, parted = self.class_of(kind), PARTED[kind].field
         for field in _present(self.layout.fields):
@@ -224,7 +225,7 @@ class _Code:
         )
 
     def step(self, *lines: str) -> None:
-        """Count one struct; a full slice ends with these lines and a yield."""
+        """Generate code that counts a struct and, after each SLICE structs, runs `lines` and yields."""
         self.emit("left -= 1", "if not left:", "    left = SLICE", *(f"    {line}" for line in lines), "    yield")
 
     def finish(self, name: str) -> Any:
@@ -282,7 +283,7 @@ class _Inner(NamedTuple):
 
 
 class _Reader(_Code):
-    """The generated function that decodes a message."""
+    """The source of a function that decodes a message. Its methods append code to the source, or return expressions."""
 
     def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
         super().__init__(layout, version, bindings)
@@ -312,7 +313,7 @@ class _Reader(_Code):
         return self.finish(f"read {kind.__name__}")
 
     def compile_rows(self, kind: type) -> Any:
-        """Compile the reader of one topic's rows."""
+        """Compile a function that decodes the rows of one topic (`EntryCodec.read`)."""
         element, array, _ = self.rows_of(kind)
         self.emit("def code(topic, data):")
         self.depth = 1
@@ -329,7 +330,7 @@ class _Reader(_Code):
         return self.finish(f"read rows of {kind.__name__}")
 
     def struct(self, kind: _Class, fields: tuple[Field, ...], outer: _Scope, inner: _Inner | None = None) -> _Scope:
-        """Read a struct field by field."""
+        """Generate code that reads a struct field by field; return the scope with its fields."""
         scope = _Scope(outer)
         run: list[tuple[str, str]] = []
         for field in fields:
@@ -347,13 +348,13 @@ class _Reader(_Code):
         return scope
 
     def fixed(self, field: Field, scope: _Scope) -> str:
-        """Return the name for a field of fixed size."""
+        """Return a variable for a field of fixed size, and add the field to the scope."""
         name = self.fresh(field.name)
         scope.values[field.name] = f"{self.refer(_text_of_id)}({name})" if field.type == "uuid" else name
         return name
 
     def unpack(self, run: list[tuple[str, str]]) -> None:
-        """Read consecutive fields of fixed size."""
+        """Generate code that reads consecutive fields of fixed size: (struct format, variable) each."""
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             unpack = self.refer(layout.unpack_from, "unpack_" + layout.format[1:].replace("?", "z"))
@@ -365,7 +366,7 @@ class _Reader(_Code):
             self.emit(f"if tags: position = {self.refer(primitives.skip_tags)}(data, position - 1)")
 
     def variable(self, kind: _Class, field: Field, scope: _Scope, inner: _Inner | None) -> None:
-        """Read a field of variable size."""
+        """Generate code that reads a field of variable size."""
         if inner is not None and field.name == inner.field:
             self.rows(field, scope, inner)
             return
@@ -398,7 +399,10 @@ class _Reader(_Code):
         body: Callable[[], object],
         ahead: Callable[[str], object] = lambda count: None,
     ) -> None:
-        """Read a count, and run `body` for each element. `ahead` reads elements before, and lowers the count."""
+        """Generate code that reads an array: its count, then the code of `body` for each element.
+
+        `ahead` may generate code that reads the first elements otherwise and reduces the count.
+        """
         count = self.fresh("count")
         self.emit(f"{count}, position = {self.refer(primitives.read_length)}(data, position, {self.flexible})")
         if field.nullable:
@@ -419,7 +423,7 @@ class _Reader(_Code):
         return kind.type in PARTED and attribute == self.parted
 
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
-        """Move all elements of the complete list that exceed one slice to parts."""
+        """Generate code that, after an array, moves its elements to parts while more than SLICE are left."""
         if self.is_parted(kind, attribute):
             self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 
@@ -427,7 +431,7 @@ class _Reader(_Code):
         return f"{self.refer(_cut)}({items}, parts, part, spans, {self.version})"
 
     def append(self, items: str, kind: _Class, field: Field, outer: _Scope, parted: bool, *spanned: str) -> None:
-        """Read one element of an array, and append it. At the end of a slice these lines close a span."""
+        """Generate code that reads an element and appends it; the lines `spanned` run at the end of each slice."""
         fields = _elements(field)
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
@@ -435,7 +439,7 @@ class _Reader(_Code):
         self.step(*spanned, *self.sliced(items, parted), *(f"seen = len({items})" for _ in spanned))
 
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
-        """Read the elements of one topic. Parts keep the rows from which they are read."""
+        """Generate code that reads the elements of one topic. If `keeps` is set, parts cache the rows that are read."""
         items, topic, lacks = inner.items, scope.first(_TOPIC_NAMES), _lacks(inner.kind, field)
         if not (inner.parted and self.keeps) or lacks is None:
             self.array(field, items, lambda: self.append(items, inner.kind, field, scope, inner.parted))
@@ -452,7 +456,7 @@ class _Reader(_Code):
         self.emit(f"if len({items}) > seen: {span}")
 
     def take_known(self, items: str, topic: str, count: str) -> None:
-        """Take cached rows of a topic (rule 6), from its first row on."""
+        """Generate code that takes cached rows of a topic (rule 6), from its first row on."""
         look = f"{self.refer(known_rows)}(rows_table, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
@@ -464,12 +468,12 @@ class _Reader(_Code):
         self.depth -= 1
 
     def sliced(self, items: str, parted: bool) -> list[str]:
-        """Return the lines for the end of a slice."""
+        """Return the lines of code that run at the end of a slice."""
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
-        """Read a flat struct at once, with the guess that its lengths are those of the previous one (rule 3)."""
+        """Generate code that reads a flat struct at once, and first tries the previous struct's lengths (rule 3)."""
         scope = _Scope(outer)
         parts, names, lengths = [""], [], []
         for part in _elements(field):
@@ -508,7 +512,7 @@ class _Reader(_Code):
         return scope
 
     def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
-        """Return the expression that creates a value of the fields; `many`: with the faster constructor."""
+        """Return an expression that creates a value of the fields; if `many`, with the faster constructor (`maker`)."""
         if kind.type is None:
             return "None"
         if kind.type is TopicPartition:
@@ -519,7 +523,7 @@ class _Reader(_Code):
         return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
 
     def argument(self, kind: _Class, attribute: str, scope: _Scope) -> str:
-        """Return the expression of one attribute (rules 1 and 2)."""
+        """Return the expression of an attribute's value (rules 1 and 2)."""
         make = kind.binding.read.get(attribute)
         if make is not None:
             known = [name for name in typing.get_type_hints(make) if name in scope.values]
@@ -541,7 +545,7 @@ class _Reader(_Code):
 def _cut(
     items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any], spans: deque[Span], version: int
 ) -> None:
-    """Move the first SLICE items to a part, which keeps their rows if they are known."""
+    """Move the first SLICE items to a new part, and cache their rows in the part if there are any in `spans`."""
     made = part(tuple(items[:SLICE]))
     del items[:SLICE]
     if spans:
@@ -589,7 +593,7 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
 
 
 class _Writer(_Code):
-    """The generated function that encodes a message."""
+    """The source of a function that encodes a message. Its methods append code to the source, or return expressions."""
 
     def compile(self, kind: type) -> Any:
         self.emit("def code(message, parts=()):")
@@ -605,12 +609,12 @@ class _Writer(_Code):
         return self.finish(f"write {kind.__name__}")
 
     def compile_rows(self, kind: type) -> Any:
-        """Compile the writer of rows by topic."""
+        """Compile a function that encodes elements as rows by topic (`EntryCodec.write`)."""
         element, array, _ = self.rows_of(kind)
         return self.rows_maker(element, array, named=True)
 
     def rows_maker(self, element: _Class, array: Field, named: bool) -> Any:
-        """Compile a function from elements to their rows by topic, which also hold the elements."""
+        """Compile a function from elements to {topic: `Rows`}; a `Rows` has both the bytes and the elements."""
         maker = _Writer(self.layout, self.version, self.bindings)
         maker.emit("def code(entries):")
         maker.depth = 1
@@ -620,7 +624,7 @@ class _Writer(_Code):
         return maker.finish(f"write rows of {element.type.__name__}")
 
     def struct(self, kind: _Class, fields: tuple[Field, ...], value: str) -> None:
-        """Write a struct field by field."""
+        """Generate code that writes a struct field by field; `value` is the struct's expression."""
         self.open_partition(kind, value)
         run: list[Field] = []
         for field in _present(fields):
@@ -642,13 +646,13 @@ class _Writer(_Code):
             self.emit(f"topic, number = {value}.{kind.partition}")
 
     def add(self, kind: _Class, run: list[Field], value: str, tagged: bool = False) -> None:
-        """Write consecutive fields."""
+        """Generate code that writes consecutive fields."""
         if run or tagged:
             self.emit(f"add({self.row(kind, run, value, tagged)})")
             run.clear()
 
     def array(self, kind: _Class, field: Field, attribute: str, value: str) -> None:
-        """Write an array, element by element."""
+        """Generate code that writes an array, element by element."""
         items, item = self.fresh(attribute), self.fresh("item")
         if kind.type in PARTED and attribute == self.parted:
             self.emit(f"add({self.count('chunks', 'sum(map(len, chunks))')})", f"for {items} in chunks:")
@@ -666,7 +670,7 @@ class _Writer(_Code):
         self.depth -= 1 if field.nullable else 0
 
     def elements(self, kind: _Class, field: Field, attribute: str, items: str, item: str) -> None:
-        """Write the elements of an array."""
+        """Generate code that writes the elements of an array."""
         self.emit(f"for {item} in {items}:")
         self.depth += 1
         element = self.class_of(kind.element(attribute))
@@ -679,7 +683,7 @@ class _Writer(_Code):
         self.depth -= 1
 
     def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
-        """Write a gathered array by topic (rule 2)."""
+        """Generate code that writes a gathered array by topic (rule 2)."""
         attribute, inner = grouped
         element = self.class_of(kind.element(attribute))
         array = next(part for part in _present(field.fields) if part.name == inner)
@@ -702,7 +706,7 @@ class _Writer(_Code):
         self.depth -= 1
 
     def gather(self, element: _Class, array: Field, named: bool, items: str, keep: bool = False) -> None:
-        """Add the rows of these items to `groups`, by topic; `keep`: also the items to `values`."""
+        """Generate code that adds the rows of `items` to `groups` by topic and, if `keep`, the items to `values`."""
         self.emit("last = None", f"for item in {items}:")
         self.depth += 1
         self.open_partition(element, "item")
@@ -718,9 +722,9 @@ class _Writer(_Code):
         self.depth -= 1
 
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
-        """Add the rows of all parts, and of the message, to `groups`: by topic, one `Rows` per part.
+        """Generate code that adds the rows of all parts and of the message to `groups`: by topic, one `Rows` per part.
 
-        Cached rows of a part are reused (rule 5). Return the expressions of a topic's count and of its bytes.
+        Cached rows of a part are reused (rule 5). Return two expressions: the number of a topic's rows and their bytes.
         """
         table = "rows_table" if named and _lacks(element, array) == {} else "None"
         self.names["make_rows"] = self.rows_maker(element, array, named)
@@ -830,7 +834,7 @@ class _Writer(_Code):
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
     """Return the attributes, besides the topic, that rows of an array lack, with their defaults.
 
-    None if rows depend on other fields, or if an attribute has no default.
+    None if rows cannot be read by themselves, or if an attribute has no default.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

@@ -10,8 +10,8 @@ from __future__ import annotations
 class WireError(Exception):
     """The base class of exceptions: bytes cannot be decoded, or a message cannot be encoded.
 
-    `api` is the API's name ("LeaderAndIsr", "API 999", "" if unknown), `version` its version or None, `what` the error
-    without them.
+    `api` is the API's name ("LeaderAndIsr", "API 999", "" if unknown), `version` its version or None. `what` describes
+    the error without API and version.
     """
 
     def __init__(self, what: str, api: str = "", version: int | None = None) -> None:

@@ -77,7 +77,7 @@ class _Spec(NamedTuple):
 
 
 def _specs(lines: list[tuple[int, list[str]]]) -> list[_Spec]:
-    """Return the fields of a table's lines, given as indentation and words."""
+    """Return the fields of a table's lines; each line is (indentation, words)."""
     found: list[list[_Spec]] = [[]]
     for indent, (name, type, versions, *rest) in lines:
         array, element = type.startswith("[]"), type.removeprefix("[]")

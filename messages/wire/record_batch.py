@@ -141,8 +141,9 @@ def stamped(
     """Return the batch as the leader stores it, in two pieces: the new bytes, and the rest of the producer's bytes.
 
     Args:
-        append_time: The time of the append in ms if the topic stores it in its records, else None. The checksum is
-            computed again if it is given, or if the producer set the bit for it, which is then cleared.
+        append_time: The time of the append in ms if the topic's timestamp type is LogAppendTime, else None. The bit for
+            LogAppendTime in the header is set or cleared accordingly. The checksum is computed again if `append_time`
+            is given, or if the producer had set the bit.
     """
     if append_time is None and not header.attributes & LOG_APPEND_TIME_BIT:
         return STAMP.pack(base_offset, header.length, leader_epoch), batch[STAMP.size :]

@@ -1,4 +1,4 @@
-"""For each topic a cache from the bytes of an entry to the decoded entry, so that equal bytes are decoded once."""
+"""Cache, for each topic, decoded entries by their bytes, so that equal bytes are decoded once."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def rows_table(kind: type, version: int) -> RowsTable:
 
 
 def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: int) -> Rows | None:
-    """Return the cached rows that equal `data` from `position` on.
+    """Return the cached rows whose bytes are in `data` from `position` on.
 
     Returns:
-        None if not cached, or if there are more than `most`.
+        None if no such rows are cached, or if they have more than `most` entries.
     """
     known = table.get((topic, data[position : position + _KEY_BYTES]))
     if known is not None and len(known.values) <= most and data.startswith(known.data, position):

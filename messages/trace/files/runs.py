@@ -2,7 +2,8 @@
 
 Rule 1: the manifest lists the segments and the digest of each one's first frame. Each frame follows the previous one,
         and the run ends with the frame that the manifest names. Any deviation is damage, reported with file and offset.
-Rule 2: only a run without an end may break off: at the end of its last segment, and of its manifest.
+Rule 2: in a run without a recorded end, the last segment and the manifest may end inside a frame. Elsewhere this is
+        damage.
 Rule 3: records are in order: deliveries by number, times never decrease, and the end is last.
 Rule 4: errors in one run do not affect other runs.
 Rule 5: if the manifest lacks its last entry, the last record of the last segment is also accepted as the end.
@@ -128,7 +129,7 @@ def _denied(error: OSError) -> str:
 
 
 def _without_twin(run: Run, runs: list[Run]) -> Run:
-    """Return the run, with a fault if it exists more than once."""
+    """Return the run; if `runs` contains it more than once, add this to its `faults`."""
     places = [str(other.folder) for other in runs if other.header.run == run.header.run]
     if len(places) == 1:
         return run
@@ -136,7 +137,10 @@ def _without_twin(run: Run, runs: list[Run]) -> Run:
 
 
 def _find_run(folder: Path, named: _Named) -> Run:
-    """Return the run of these files. Raises TraceError if no header can be read, or it has another schema version."""
+    """Return the run of these files.
+
+    Raises TraceError if no header can be read, or if the header has an unsupported schema version.
+    """
     segments = {number: path for number, path in named.items() if number is not None}
     manifest = named.get(None)
     if manifest is None:
@@ -215,7 +219,7 @@ class _Manifest:
                     raise
 
     def _agrees(self, frame: Frame) -> bool:
-        """Store an entry, and return whether it may follow the earlier ones."""
+        """Store the entry in a frame, and return whether it is valid after the earlier entries."""
         if frame.kind != ENTRY or self.ended is not None:
             return False
         try:
@@ -294,8 +298,8 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    `after` is a delivery: only the records after it are yielded, possibly with records of the same number that are not
-    deliveries. `end` is the last record of the run, or None if the run was interrupted.
+    Only records after the delivery number `after` are yielded, and records with that number that are not deliveries.
+    `end` is the last record of the run, or None if the run was interrupted.
 
     Raises:
         Damaged: During the iteration: the files are damaged.
@@ -398,13 +402,13 @@ class _Sequence:
         self.count += frame.records
 
     def drop(self, records: list[TraceRecord], after: int) -> list[TraceRecord]:
-        """Return the records without those up to delivery `after`."""
+        """Return the records that follow delivery `after`, and count the others as read."""
         left = [each for each in records if each.n > after or (each.n == after and each.kind not in DELIVERIES)]
         self.count += len(records) - len(left)
         return left
 
     def deliveries(self, records: list[TraceRecord], start: int) -> int:
-        """Count the consecutive deliveries from `start` on that are in order; return the index after them."""
+        """Count the consecutive valid deliveries from index `start` on; return the index after the last of them."""
         n, time = self.n, self._time
         if self.end is None:
             for record in islice(records, start, None):
@@ -443,7 +447,7 @@ class _Sequence:
         return ""
 
     def _no_end(self, record: TraceRecord) -> str:
-        """Return the error in the last record, or ""."""
+        """Check and count the record that ends the run; return its error, or ""."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
@@ -456,7 +460,7 @@ class _Sequence:
 
 
 def _as_written(record: TraceRecord, count: int) -> TraceRecord:
-    """Return the end record as a recorder would write it."""
+    """Return the end record that a recorder writes with this record's values and the record count `count`."""
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
@@ -489,7 +493,8 @@ def slices(run: Run, most: int) -> Iterator[Slice]:
 def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None = None) -> Iterator[Slice]:
     """Yield the whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes; None: no limit.
 
-    The slices end before torn or damaged frames. A removed file, or one without a readable header, has none.
+    The slices end before the first torn or damaged frame. A file that was removed, or whose header is unreadable, has
+    no slices.
 
     Raises:
         OSError: The file cannot be read.

@@ -3,7 +3,8 @@
 Rule 1: file names contain the run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst. All files of a
         run are in one folder. Folders with traces of many nodes may be moved and merged; a renamed file is reported as
         damage.
-Rule 2: only their owner can read the files, and the folder unless it existed before and contains other files too.
+Rule 2: only their owner can read the files. The same applies to the folder, unless it existed before and also contains
+        other files.
 Rule 3: the process that writes a run holds a lock on its manifest, so readers can distinguish a killed node from a
         running one.
 """
@@ -80,7 +81,7 @@ def write_all(file: BinaryIO, data: bytes) -> None:
 
 
 def hold(manifest: BinaryIO) -> None:
-    """Lock the manifest until it is closed. Without file locks a running recording is not detected."""
+    """Lock the manifest until it is closed. If the file system has no locks, `is_held` always returns False."""
     try:
         fcntl.flock(manifest, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

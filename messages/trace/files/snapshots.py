@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
     places: tuple[tuple[Path, int], ...]
 
     def lines(self) -> Iterator[bytes]:
-        """Yield its lines, except the last. Raises Damaged, OSError."""
+        """Yield the lines of the snapshot, except the last (End). Raises Damaged, OSError."""
         left = self.end.actors + 1
         for path, offset in self.places:
             with path.open("rb") as stream:

@@ -58,9 +58,9 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """Create a file with the header, after the frame with the digest `digest`.
+    """Create a file, whose first frame contains `header` and `digest`, the digest of the previous frame.
 
-    It gets its name after the header is written.
+    The file gets its name after the header is written.
     """
     unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
     chain = _OpenTraceFile(files.create(unnamed), digest)
@@ -154,7 +154,7 @@ class RunWriter:
         segment.append(kind, content, records, after)
 
     def end(self, record: TraceRecord) -> None:
-        """Write the end record, and the end to the manifest; an incomplete frame is removed first."""
+        """Write the end record to the segment and an Ended entry to the manifest; remove an incomplete frame first."""
         segment = self._current()
         segment.mend()
         segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
@@ -174,7 +174,7 @@ class RunWriter:
         return self._segment
 
     def _open(self, digest: bytes) -> _OpenTraceFile:
-        """Start the next segment, after the frame with the digest `digest`."""
+        """Start the next segment; `digest` is the digest of the last frame before it."""
         self._evict()
         number = self.segment + 1
         begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
