@@ -1,7 +1,8 @@
 """The actions of a simulated run: the usual work of operators, and the faults that the user requests.
 
-Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the
-        actions planned so far, one that runs the action, and one that ends it if it lasts. A new kind is a new row.
+Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the actions
+        planned so far, a function that runs the action, and, if the action lasts, a function that ends it. A new kind
+        is a new row.
 Rule 2: arguments are chosen without a running cluster: a schedule is complete before the run starts.
 Rule 3: an action checks the cluster when it runs, and does nothing if it is impossible then (`schedule`, rule 2).
 Rule 4: operators write to ZooKeeper, as Kafka's tools up to 2.x, or send a request to the controller, as newer tools.
@@ -121,9 +122,9 @@ class ActionKind:
         weight: Its relative frequency.
         choose: Returns the arguments, or None if the action is impossible at this point of the schedule.
         do: Runs the action; takes the cluster and the arguments.
-        undo: Ends the action; takes the same. None if it does not last.
-        seconds: The shortest and the longest duration.
-        needs_all: Whether its end waits for all brokers, so that no fault may last.
+        undo: Ends the action; takes the same arguments as `do`. None if the action has no duration.
+        seconds: The shortest and the longest duration in seconds.
+        needs_all: Whether `undo` waits for all brokers. If so, a run with a lasting fault has no such action.
         stay: Runs after `do` where the action lasts to the end of the run; None if it always ends.
     """
 
@@ -142,12 +143,12 @@ class ActionKind:
 
 
 def written(replicas: Replicas) -> tuple[str, ...]:
-    """Replicas as arguments: 0,1,2 for each partition."""
+    """Return replicas as arguments of an action: one text such as "0,1,2" for each partition."""
     return tuple(",".join(map(str, each)) for each in replicas)
 
 
 def read(args: tuple[str, ...]) -> Replicas:
-    """The replicas that `written` wrote."""
+    """Return the replicas from the arguments that `written` returned."""
     return tuple(tuple(int(number) for number in arg.split(",")) for arg in args)
 
 
@@ -169,10 +170,10 @@ def _create(cluster: Cluster, topic: str, *replicas: str) -> None:
 
 
 def _is_new(cluster: Cluster, topic: str) -> bool:
-    """Return whether no broker has kept a log of an earlier topic of that name.
+    """Return whether the topic exists, or every broker has deleted the logs of an earlier topic of that name.
 
     A controller that resigns may forget to stop a replica that a reassignment has removed. Without topic ids (KIP-516),
-    the broker that keeps it refuses the new topic's leader epochs, which begin at 0 again.
+    a broker with such a replica refuses the new topic's leader epochs, which begin at 0 again.
     """
     return cluster.exists(paths.topic(topic)) or not cluster.has_log_of(topic)
 
@@ -261,12 +262,12 @@ def _delete_records(cluster: Cluster, topic: str, number: str) -> None:
 
 
 def _produce(cluster: Cluster, topic: str, number: str) -> None:
-    """Start an idempotent producer that writes to a partition, and stop it."""
+    """Start an idempotent producer that writes to a partition."""
     cluster.start_stream(TopicPartition(topic, int(number)))
 
 
 def _end_stream(cluster: Cluster, topic: str, number: str) -> None:
-    """Stop the producer."""
+    """Stop the idempotent producer of the partition."""
     cluster.end_stream(TopicPartition(topic, int(number)))
 
 
@@ -275,12 +276,12 @@ def _choose_transactional_id(chance: random.Random, known: PlannedTopics) -> Cho
 
 
 def _transact(cluster: Cluster, id: str) -> None:
-    """Start a transactional producer, and stop it; one of the same transactional id that runs becomes a zombie."""
+    """Start a transactional producer. A running producer with the same transactional id becomes a zombie."""
     cluster.start_transactions(id)
 
 
 def _end_transactions(cluster: Cluster, id: str) -> None:
-    """Stop the producer after its transaction."""
+    """Stop the transactional producer at the end of its present transaction."""
     cluster.end_transactions(id)
 
 
@@ -298,7 +299,7 @@ def _choose_removal(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """Remove the znodes of a served topic; the next rest creates the topic again with the same replicas."""
+    """Remove the znodes of a topic in use. `_put_back` creates the topic again with the same replicas."""
     zookeeper = cluster.zookeeper
     below = [path for path, _ in zookeeper.walk(paths.topic(topic))]
     if zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_fresh(cluster, topic, read(replicas)):
@@ -335,7 +336,7 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
 
 
 def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
-    """Choose a partition; its topic's name stays in use, because the deletion waits for the absent broker."""
+    """Choose a partition for `_strand`. Its topic's name stays in use: the deletion waits for the absent broker."""
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -344,7 +345,7 @@ def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _strand(cluster: Cluster, topic: str, number: str) -> None:
-    """Reassign a partition to a broker that does not exist; delete the topic when this ends."""
+    """Reassign a partition to a broker that does not exist. `_delete_stranded` deletes the topic later."""
     _reassign(cluster, topic, number, str(len(cluster.machines)))
 
 
@@ -425,7 +426,7 @@ def _choose_moves(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _reassign_again(cluster: Cluster, topic: str, number: str, *replicas: str) -> None:
-    """Reassign a partition by its znode, and again by requests to the controller before that has ended."""
+    """Reassign a partition in ZooKeeper, and again by requests to the controller during the first reassignment."""
     _reassign(cluster, topic, number, replicas[0])
     for place, each in enumerate(replicas[1:], 1):
         cluster.scheduler.call_later(place * 0.01, partial(_ask_reassign, cluster, topic, number, each))
@@ -508,7 +509,7 @@ MOST_REQUESTS = 10
 
 
 def _choose_request(requests: Collection[str]) -> Choose:
-    """Return a function that chooses some of the requests, and their subject."""
+    """Return a function that chooses some of the requests, with the topic, partition and group that they are about."""
     names = tuple(requests)
 
     def choose(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -536,7 +537,7 @@ def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group:
 
 
 def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests of transactions to every node that it must refuse, and requests that describe transactions."""
+    """Send requests about transactions to every node: some that each node must refuse, and some that only describe."""
     _send(cluster, requests, topic, number, group)
 
 
@@ -569,7 +570,7 @@ TURNS = 1.5
 
 
 def _turn(cluster: Cluster, topic: str) -> None:
-    """Make another replica of partition 0 the preferred one, and elect it."""
+    """Reassign partition 0 so that another replica is the preferred leader, and elect it."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     first = None if data is None else next((each for each in decode_topic("", data) if each.partition == 0), None)
     if first is not None:
@@ -578,7 +579,7 @@ def _turn(cluster: Cluster, topic: str) -> None:
 
 
 def _override(cluster: Cluster, topic: str, entry: str) -> None:
-    """Set an override of a topic that makes its leaders refuse requests, send some, and delete it again."""
+    """Set a topic config that makes the topic's leaders refuse requests, and send them such requests."""
     _configure(cluster, topic, entry)
     if entry.startswith("min.insync"):
         cluster.scheduler.call_later(TURNS, partial(_turn, cluster, topic))
@@ -625,7 +626,7 @@ LED_AGAIN = 3.0
 
 
 def _swamp(cluster: Cluster, node: str) -> None:
-    """Restart a node that is slow, let it lead its partitions again, and send it requests for its coordinators."""
+    """Make a node slow, restart it, let it lead its partitions again, and send its coordinators requests."""
     machine = cluster.machines[int(node)]
     for name in machine.disks.names:
         machine.disks.read_delays[name] = 0.05
@@ -647,7 +648,7 @@ def _is_swamped(cluster: Cluster, node: str) -> bool:
 
 
 def _lead_again(cluster: Cluster, node: str) -> None:
-    """Elect the preferred leaders; often another node stops at once, which changes the ISR of what this one loads."""
+    """Elect the preferred leaders. Often stop another node at once, so that it leaves the ISR of loading partitions."""
     if _is_swamped(cluster, node):
         cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
         others = [other for other in cluster.machines if other != int(node)]
@@ -670,7 +671,7 @@ def _ask_coordinators(cluster: Cluster, node: str, requests: Iterable[str]) -> N
 
 
 def _watch_loads(cluster: Cluster, node: str) -> None:
-    """When the node begins to load, sometimes send it all requests and commits, and sometimes stop it."""
+    """While coordinators of the node load their partitions, sometimes send it requests and commits, or stop it."""
     if not _is_swamped(cluster, node):
         return
     after = SOON
@@ -745,7 +746,7 @@ def _one(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _leave(cluster: Cluster, node: str) -> None:
-    """Stop a node with a controlled shutdown, and start it again."""
+    """Stop a node with a controlled shutdown; `_start` starts it again."""
     cluster.leave(int(node))
 
 
@@ -758,22 +759,22 @@ def _start(cluster: Cluster, node: str) -> None:
 
 
 def _kill(cluster: Cluster, node: str) -> None:
-    """Kill a process, and start it again."""
+    """Kill a node's process; `_start` starts it again."""
     cluster.kill(int(node))
 
 
 def _crash(cluster: Cluster, node: str) -> None:
-    """Cut a machine's power: unflushed data is lost. Start it again."""
+    """Cut the power of a node's machine: unflushed data is lost. `_start` starts the node again."""
     cluster.kill(int(node), power=True)
 
 
 def _lose(cluster: Cluster, node: str) -> None:
-    """Never run the process again."""
+    """Keep a node stopped or suspended for the rest of the run."""
     cluster.machines[int(node)].is_lost = True
 
 
 def _pause(cluster: Cluster, node: str) -> None:
-    """Suspend a process (SIGSTOP), and resume it."""
+    """Suspend a node's process (SIGSTOP); `_resume` resumes it."""
     cluster.pause(int(node))
 
 
@@ -818,7 +819,7 @@ def _mend(cluster: Cluster, one: str, other: str) -> None:
 
 
 def _split(chance: random.Random, known: PlannedTopics) -> Chosen:
-    """Choose two sides; ZooKeeper is on one of them."""
+    """Choose the hosts on both sides of a network partition; ZooKeeper is on one side."""
     nodes = chance.sample(range(known.brokers), chance.randint(1, max(1, known.brokers - 1)))
     one = [str(node) for node in sorted(nodes)]
     other = [str(node) for node in range(known.brokers) if node not in nodes]
@@ -880,7 +881,7 @@ def _lag(cluster: Cluster, node: str, seconds: str) -> None:
 
 
 def _catch_up(cluster: Cluster, node: str, seconds: str) -> None:
-    """Remove the delay."""
+    """Remove the delay between a node and the other nodes."""
     _lag(cluster, node, f"-{seconds}")
 
 
@@ -899,7 +900,7 @@ def _feed(cluster: Cluster, node: str, seconds: str) -> None:
 
 
 def _zookeeper_down(cluster: Cluster) -> None:
-    """Stop ZooKeeper, and start it again with its data."""
+    """Stop ZooKeeper; `_zookeeper_up` starts it again with its data."""
     cluster.set_zookeeper(False)
 
 
@@ -972,12 +973,12 @@ def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
 
 
 def _fill(cluster: Cluster, node: str, disk: str) -> None:
-    """Make a disk full. The first rest after the fault restarts the node."""
+    """Make a disk full. The next "rest" of the schedule restarts the node."""
     _disk(cluster, node, disk, FULL)
 
 
 def _break(cluster: Cluster, node: str, disk: str) -> None:
-    """Make all operations of a disk fail. The first rest after the fault restarts the node."""
+    """Make all operations of a disk fail. The next "rest" of the schedule restarts the node."""
     _disk(cluster, node, disk, FAILING)
     cluster.scheduler.call_later(NOTICED, partial(_ask_about_disk, cluster, node, disk))
 
@@ -1169,10 +1170,10 @@ def invent(
     """Generate the schedule of a seed.
 
     Args:
-        brokers: Number of brokers; None: the seed draws it, or 3 without `swarm`.
+        brokers: Number of brokers; None: a random number, or 3 without `swarm`.
         partitions: Maximum number of partitions of a new topic.
         every: Average seconds between two actions.
-        rests: Seconds between two rests.
+        rests: Seconds between two actions "rest", which end all faults and check the idle cluster.
         swarm: Draw settings, clocks, the network and weights of actions (`actors.simulation.swarm`), and sometimes a
             fault that lasts to the end. Otherwise everything has its default.
     """
@@ -1234,7 +1235,7 @@ def invent(
 def _lasting(
     chance: random.Random, known: PlannedTopics, kinds: Sequence[ActionKind], duration: float
 ) -> Iterator[Action]:
-    """Yield a fault that lasts to the end of the run, if one of these kinds may."""
+    """Yield a fault that lasts to the end of the run; nothing if none of these kinds can last so long."""
     staying = [kind for kind in kinds if kind.stay is not None]
     if staying:
         kind = chance.choice(staying)

@@ -33,7 +33,7 @@ def write_states_uncached(
 
 @contextmanager
 def _patched() -> Iterator[None]:
-    """Patch the bug into this process."""
+    """Run the block with the bug patched into this process."""
     reassignment.write_states = write_states_uncached  # type: ignore[attr-defined]
     try:
         yield

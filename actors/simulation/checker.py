@@ -1,7 +1,7 @@
 """The checker observes a simulated cluster (ZooKeeper writes, requests, deliveries) and checks the invariants.
 
-Rule 1: the invariants are a table (`actors.simulation.invariants`). The checker keeps what they compare up to date with
-        each step, so that the cost of a step depends on its changes only.
+Rule 1: the invariants are a table (`actors.simulation.invariants`). Each step updates only the values that it
+        changes, so that the cost of a step depends on its changes only.
 Rule 2: expected values come from the requests and the znodes, never from the state of the checked actors.
 Rule 3: only the first violation is kept, with its time; later ones are often its consequences.
 """
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class TopicDeleted:
-    """An observation: the controller deleted the znode of a topic; `replicas` are those that its partitions had."""
+    """Observed by the invariants: the controller deleted the znode of a topic, which had these `replicas`."""
 
     topic: str
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """An observation: the znode of a topic was changed or deleted, in a session."""
+    """Observed by the invariants: a ZooKeeper session changed or deleted the znode of a topic."""
 
     topic: str
     session: int
@@ -242,8 +242,8 @@ class Violation:
 class Checker:
     """Observes a simulated cluster, and checks the invariants.
 
-    The creator sets `cluster`; `rows` are the invariants. They use `states`, `assigned`, `configs` (by topic),
-    `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and
+    The creator sets `cluster`; `rows` are the invariants. The invariants use `states`, `assigned`, `configs` (by
+    topic), `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and
     `written`: all states that were ever written.
     """
 
@@ -470,7 +470,7 @@ class Checker:
         self._look(change)
 
     def at_rest(self, asked: bool = False) -> list[Violation]:
-        """Return the violations of a cluster that should be idle; with `asked`, also those of its responses."""
+        """Return the violations of an idle cluster. `asked`: it was queried, so check its responses as well."""
         found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 
@@ -484,7 +484,7 @@ class Checker:
     # ----------------------------------------------------------------------------------------- queries of invariants
 
     def led_for(self, node: int, partition: TopicPartition) -> float:
-        """Return for how many seconds a node has led the current leader epoch, as it knows; 0 if it does not."""
+        """Return for how many seconds a node has known the current leader epoch; 0.0 if the node does not know it."""
         accepted = self.exchanges.accepted.get((node, self.cluster.machines[node].starts))
         state = self.states.get(partition)
         if accepted is None or state is None or accepted.leader_epochs.get(partition) != state.leader_epoch:
@@ -492,7 +492,7 @@ class Checker:
         return self.cluster.now - accepted.led_since[partition]
 
     def leaderless_for(self, partition: TopicPartition) -> float:
-        """Return for how many seconds the leader has not been registered."""
+        """Return for how many seconds the partition's leader has not been a registered broker."""
         return self.cluster.now - self._leaderless_at.get(partition, self.cluster.now)
 
     def uncontrolled_for(self) -> float:
@@ -517,11 +517,11 @@ class Checker:
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a leader took over before its topic's znodes were created again, which it does not notice."""
+        """Return whether a leader has led since before its topic was deleted and created again without its notice."""
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a node was a replica so recently that the leader need not know the change yet."""
+        """Return whether a node was a replica until recently, so that the leader may still count it as one."""
         return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
 
     def was_deleted_since(self, topic: str, moment: float) -> bool:
@@ -535,7 +535,7 @@ class Checker:
     def least_insync(self, partition: TopicPartition) -> int:
         """Return the smallest number of in-sync replicas with which the leader may commit records.
 
-        During a reassignment the leader has the old or the new replicas, before the znode says which.
+        During a reassignment the leader may have the old or the new set of replicas; the smaller set counts.
         """
         assigned = self.assigned.get(partition, Assigned(()))
         settled = len(assigned.replicas) - max(len(assigned.adding), len(assigned.removing))
@@ -566,7 +566,7 @@ class Checker:
     # ----------------------------------------------------------------------------------------- internal steps
 
     def _controlled(self, node: int, delivery: Delivery) -> None:
-        """Process an event of a controller, or a request for one of its channels."""
+        """Process an event of a controller, or a request that a controller sends to a broker."""
         message = delivery.message
         controller = getattr(delivery.receiver, "actor", None)
         if isinstance(controller, ControllerActor):
@@ -586,7 +586,7 @@ class Checker:
     def _group_stored(self, node: int, delivery: Delivery) -> None:
         """Process the load of a group, or the result of an append: a batch that timed out may be in the log.
 
-        This is also possible after the empty group was removed and begun again without a state in memory.
+        A timed-out batch may also be in the log after an empty group was removed from memory and created again.
         """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):

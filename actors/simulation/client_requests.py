@@ -145,10 +145,7 @@ ZSTD_ATTRIBUTES = 4
 
 
 class RequestTarget(NamedTuple):
-    """The target of a client request: the node that receives it.
-
-    If the request has them, it also has a partition and a consumer group.
-    """
+    """The node that receives a client request, and the partition and consumer group that the request is about."""
 
     cluster: Cluster
     node: int
@@ -422,7 +419,7 @@ def _own_topic(about: RequestTarget) -> list[Step]:
 
 
 def _moving_topic(about: RequestTarget) -> tuple[AnyMessage, ...]:
-    """Add partitions to a topic during a reassignment, which is refused."""
+    """Return requests to add partitions to a topic during a reassignment; the controller must refuse the addition."""
     brokers = sorted(about.cluster.machines)
     moved = ReassignableTopic(about.topic, (ReassignablePartition(about.number, tuple(brokers)),))
     return (
@@ -435,7 +432,7 @@ def _moving_topic(about: RequestTarget) -> tuple[AnyMessage, ...]:
 def _late_topic(about: RequestTarget) -> list[Step]:
     """Request an election for a partition that never has a leader.
 
-    The deletion of its topic waits for the absent broker.
+    The partition's only replica is on a broker that does not exist, so the deletion of its topic never ends.
     """
     elections = [
         ElectLeadersRequest(1, (ElectableTopic(LATE, (0,)),), TIMEOUT_MS, kind) for kind in (PREFERRED, UNCLEAN)
@@ -531,7 +528,7 @@ def _commit_in_transaction(
     member: str = NO_MEMBER,
     metadata: str = "",
 ) -> Make:
-    """Return a commit that is refused before the append, because its transaction would never end."""
+    """Return a transactional commit that is refused before its append: nothing would end its transaction."""
     generation = NO_GENERATION if member == NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
         *(3, "transaction", group, 1, 0),
@@ -560,7 +557,7 @@ def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = l
 
 
 def _as_member(make: Callable[[RequestTarget, str, int], AnyMessage], leads: bool = True) -> Wanted:
-    """Return a request in the name of a member; `leads`: also of the group leader."""
+    """Return a function that makes a request in the name of a group member; `leads`: the group leader may be chosen."""
 
     def made(about: RequestTarget) -> AnyMessage | None:
         group = about.cluster.members.groups.get(about.group)
@@ -732,7 +729,7 @@ MARKED_PRODUCER = 901
 
 
 def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
-    """Return a request of the producer before the newest one of a transactional id."""
+    """Return a function that makes a request with the producer epoch before the newest of a transactional id."""
 
     def made(about: RequestTarget) -> AnyMessage | None:
         known = about.cluster.newest_producers
@@ -748,7 +745,7 @@ def _add(id: str, *partitions: TopicPartition) -> Make:
 
 
 def _in_transaction(id: str | None, *producers: int) -> Make:
-    """Return batches of an unknown transaction, one of each producer."""
+    """Return a function that makes a Produce request of an unknown transaction, with one batch for each producer id."""
 
     def make(about: RequestTarget) -> Message:
         parts = [
@@ -765,7 +762,7 @@ def _batch_in_transaction(about: RequestTarget, producer: int) -> Records:
 
 
 def _mark(*epochs: tuple[int, int]) -> Wanted:
-    """Return markers with these (producer, coordinator) epochs, in this order."""
+    """Return a function that makes one WriteTxnMarkers request for each (producer epoch, coordinator epoch)."""
     return lambda about: [
         WriteTxnMarkersRequest(0, (WritableTxnMarker(MARKED_PRODUCER, producer, False, (MARKED,), coordinator),))
         for producer, coordinator in epochs
@@ -788,7 +785,7 @@ def _verify(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0)
 def _commit_as_in_transaction(
     about: RequestTarget, member: str, generation: int, instance: str | None = None, group: str | None = None
 ) -> Message:
-    """Return a commit of a member in a transaction."""
+    """Return a TxnOffsetCommit request of a group member."""
     return TxnOffsetCommitRequest(
         *(3, UNKNOWN_ID, about.group if group is None else group, 1, 0, (CommittedPartition(about.partition, 1),)),
         *(generation, member, instance),
@@ -861,7 +858,10 @@ def _orders(
     topic: str = "",
     leader_epoch: int = 0,
 ) -> tuple[Make, Make, Make]:
-    """Return LeaderAndIsr, StopReplica and UpdateMetadata about one partition, by controller and broker epoch."""
+    """Return functions that make LeaderAndIsr, StopReplica and UpdateMetadata requests about one partition.
+
+    `epoch` returns the requests' controller epoch and broker epoch; `leader_epoch` is added to the partition's.
+    """
 
     def partition(about: RequestTarget) -> TopicPartition:
         return TopicPartition(topic or about.topic, about.number)
@@ -886,9 +886,10 @@ def _orders(
 
 
 def _of_old_state(leads: bool) -> Make:
-    """A LeaderAndIsr request with the next leader epoch, which was decided on an older version of the state.
+    """Return a function that makes a LeaderAndIsr request with the next leader epoch but an old state znode version.
 
-    None for a topic that is queued for deletion: a broker that has deleted its replica creates it again, as Kafka's.
+    The function returns None for a topic that is queued for deletion: a broker that has deleted its replica would
+    create it again, as a Kafka broker does.
     """
 
     def make(about: RequestTarget) -> AnyMessage | None:

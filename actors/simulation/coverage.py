@@ -1,8 +1,8 @@
 """Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
-Rule 1: the points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds of
-        actions by the role of their target, and every `probe` in the sources. A probe for a trap of controller.md
-        begins with its number.
+Rule 1: coverage points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds
+        of actions by the role of their target, and every `probe` in the sources. The name of a probe for a trap of
+        controller.md begins with the trap's number.
 Rule 2: an unreachable point has its reason in `UNREACHABLE`. The reason is false if a run reaches the point.
 Rule 3: counting changes nothing: a run with coverage is the same run, byte for byte.
 """
@@ -166,7 +166,7 @@ RARE: Mapping[str, str] = {
 
 @cache
 def universe() -> Mapping[str, str]:
-    """Return all points with their kinds."""
+    """Return all coverage points with their kinds."""
     found: dict[str, str] = {}
     for table in (partition_state_machine.TABLE, replica_state_machine.TABLE):
         for row in table.rows:
@@ -197,7 +197,7 @@ def probes() -> Iterator[str]:
 
 
 def _texts(node: ast.expr) -> Iterator[str]:
-    """Yield the constant texts of a probe's argument; tables list the composed names."""
+    """Yield the constant texts of a probe's argument. Names that code composes are listed in tables instead."""
     if isinstance(node, ast.IfExp):
         yield from _texts(node.body)
         yield from _texts(node.orelse)
@@ -345,12 +345,12 @@ class Report:
 
     @property
     def why(self) -> Mapping[str, str]:
-        """All reasons, by point."""
+        """The reasons why points may not be reached, by point."""
         return {**self.rare, **self.reasons}
 
     @property
     def idle_actions(self) -> list[str]:
-        """Return the actions without a reason that did not run on any target."""
+        """Return the actions that ran on no target, although `why` has no reason for them."""
         why, roles = self.why, dict[str, list[str]]()
         for name, kind in self.everything.items():
             if kind == ACTED and name not in why:

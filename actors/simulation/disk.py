@@ -39,7 +39,7 @@ class Disks(DiskFaults):
         root.mkdir(parents=True, exist_ok=True)
 
     def repair(self) -> None:
-        """End the faults that can end."""
+        """End all faults except those that last to the end of the run."""
         self.faults = {name: fault for name, fault in self.faults.items() if name in self.lasting}
 
     def ports(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Disks(DiskFaults):
         return path.removeprefix(str(self._root))
 
     def met(self, fault: str) -> None:
-        """Note an operation that meets a fault: the process may then treat the disk as failed."""
+        """Record that an operation met a fault. If the disk is not just slow, the process may treat it as failed."""
         self.hurt = self.hurt or fault != SLOW
 
     def logs(self) -> list[str]:
@@ -70,7 +70,7 @@ class Disks(DiskFaults):
         return [log.name for log in sorted(place.iterdir()) if log.is_dir()] if place.is_dir() else []
 
     def records_of(self, log: str, first: int = 0) -> bytes:
-        """Return all bytes of a log's segments from offset `first` on, the earliest possible log start."""
+        """Return the bytes of a log from the batch with offset `first` on. Earlier records may be deleted."""
         data = b"".join(
             segment.read_bytes()
             for name in self.names

@@ -2,8 +2,8 @@
 
 The epochs are those of controllers, brokers and leaders.
 
-Rule 1: a request is stale if its receiver had accepted a newer epoch or generation, as an earlier response shows. The
-        order of two requests that are handled at once decides between them. An order that was decided on an older
+Rule 1: a request is stale if its receiver had accepted a newer epoch or generation, as an earlier response shows. If a
+        node handles two requests in one step, their order decides. A LeaderAndIsr request that was decided on an older
         version of the state znode gets a response without an error, and is ignored.
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
 Rule 3: a group member is silent from its last request or response on, while none of its requests waits. This holds only
@@ -162,7 +162,7 @@ class _Arrival:
 def accepted_markers(
     request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
 ) -> Iterator[tuple[TopicPartition, WritableTxnMarker]]:
-    """The markers that were written, with their partitions. As Kafka's, a response has no row for an empty marker."""
+    """Yield the written markers with their partitions. As in Kafka, the response has no row for an empty marker."""
     results = {result.producer_id: result.partitions for result in response.markers}
     for marker in request.markers:
         for each in results.get(marker.producer_id, ()):

@@ -32,9 +32,9 @@ def explore(
 
     Args:
         items: The arguments of `play`, in order; possibly without an end.
-        play: Runs one item, such as `actors.simulation.run.run`; other processes import it by its name.
+        play: The function that runs one item, such as `actors.simulation.run.run`; worker processes import it by name.
         workers: Number of processes, by default one per core.
-        is_over: Whether no further item is begun.
+        is_over: Returns True when no further item should be started.
         fresh: Whether each item runs in its own process.
     """
     count = workers or cores()

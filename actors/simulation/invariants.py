@@ -103,10 +103,10 @@ def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterat
 
 
 def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
-    """Check an ISR as it is written.
+    """Check that each ISR in a written state has only assigned replicas.
 
-    A leader learns of a replaced reassignment after ZooKeeper has it, and may add a replica until then. The controller
-    removes that replica again.
+    When a reassignment is replaced by another, ZooKeeper has the change before the leader. Until the leader has it, it
+    may add a replica that is no longer assigned; the controller removes the replica again.
     """
     replicas = law.assigned.get(change.partition, Assigned(())).replicas
     if any(replica not in replicas and not law.was_assigned(replica, change.partition) for replica in change.after.isr):
@@ -361,7 +361,7 @@ def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[st
 
 
 def _waits_for_absent(law: Checker, topic: str) -> bool:
-    """Return whether a replica of the topic is on a broker that does not exist, or has a lasting fault."""
+    """Return whether a replica of the topic is on a broker that does not exist or that has a lasting fault."""
     up = set(controlled(law))
     assigned = (law.assigned[tp] for tp in law.topics.get(topic, {}).values() if tp in law.assigned)
     return any(not set(each.replicas) <= up for each in assigned)
@@ -381,7 +381,7 @@ def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) 
 
 
 def _waits_for_fault(law: Checker, partition: TopicPartition, able: Collection[int]) -> bool:
-    """Return whether a lasting fault keeps a reassignment from its end; `able` are the nodes without a fault."""
+    """Return whether a lasting fault prevents the end of a reassignment; `able` are the nodes without a fault."""
     replicas = law.assigned[partition].replicas
     state = law.states.get(partition)
     leader = replicas[0] if state is None else state.leader
@@ -474,7 +474,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
 
 
 def _directories_in_use_have_no_clean_shutdown_marker(law: Checker, change: Ticked) -> Iterator[str]:
-    """Check that a broker that is killed now recovers the logs that it has opened."""
+    """Check that a broker would recover its open logs if it were killed now."""
     for machine in law.cluster.machines.values():
         for name in machine.disks.names if machine.state == UP else ():
             is_open = law.opened.get((machine.id, name)) == machine.starts
@@ -552,10 +552,11 @@ def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterat
 
 
 def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartition) -> bool:
-    """Return whether a lasting fault keeps a member with a former coordinator.
+    """Return whether a member cannot leave its former coordinator, because of a lasting fault.
 
-    A broker that the controller does not reach remains the leader as it knows it. It cannot store a generation, and
-    responds REBALANCE_IN_PROGRESS after the timeout, so that the member joins it again, as Kafka's clients do.
+    A broker that the controller cannot reach does not know that it has lost the group's partition. It cannot store a
+    generation, and responds REBALANCE_IN_PROGRESS after the timeout. The member then joins at this broker again, as
+    Kafka's clients do.
     """
     node = law.cluster.machines[member.coordinator].node if member.coordinator in law.cluster.machines else None
     hosted = () if node is None or member.coordinator in controlled(law) else node.base.actors(PartitionActor)
@@ -587,11 +588,11 @@ def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried
 
 
 def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    """Check the logs of replicas that nothing separates, from their last log start offset on.
+    """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
-    Each replica applies the retention by itself, so that one may have deleted records that another still has.
-    A leader whose power failed, and which is registered again before a controller notices, leads on in the same leader
-    epoch: it gives the offsets that it lost to other records, and nothing shows its followers the difference.
+    Each replica applies the retention by itself, so one replica may have deleted records that another still has.
+    A leader may lose power and register again before a controller notices. It remains the leader in the same leader
+    epoch and appends other records at the offsets that it lost, which its followers cannot detect.
     """
     up = set(controlled(law))
     for partition, state in _remaining(law).items():

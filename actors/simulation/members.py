@@ -115,7 +115,7 @@ class SimulatedGroup:
     described: DescribedGroup | None = None
 
     def begin(self, leader: str) -> None:
-        """Forget an earlier group of this name, which was removed because it was empty. This one is in generation 1."""
+        """Record that the group is in generation 1 with this leader; discard an earlier, removed group of its name."""
         if self.leaders.get(1) != leader:
             self.owners.clear()
             self.leaders = {1: leader}
@@ -270,7 +270,7 @@ class SimulatedMember:
             self._refused(NO_ANSWER if response is None else response.error_code)
 
     def _fetch(self) -> None:
-        """Fetch the committed offsets of the parts before the next step, as a consumer does."""
+        """Fetch the committed offsets of the assigned partitions before the next step, as a consumer does."""
         topics = (OffsetFetchTopic(GROUP_METADATA, self.parts),)
         self._ask(OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat))
 

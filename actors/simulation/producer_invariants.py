@@ -37,7 +37,7 @@ def streams_are_whole(law: Checker, change: ClusterQueried) -> Iterator[str]:
 
 
 def responses_to_streams_agree(law: Checker, change: StreamBroken) -> Iterator[str]:
-    """A producer that sends its batches in order is not refused, and each has one offset."""
+    """A producer that sends its batches in order is not refused, and all responses to a batch have the same offset."""
     yield change.text
 
 
@@ -45,7 +45,7 @@ def responses_to_streams_agree(law: Checker, change: StreamBroken) -> Iterator[s
 
 
 def _is_judged(law: Checker, partition: TopicPartition, born: int) -> bool:
-    """Return whether all committed records of a partition must be present since its topic was created."""
+    """Return whether a partition must have all its committed records. `born` identifies its topic's creation."""
     return (
         partition in law.read_committed
         and law.born.get(partition.topic) == born
@@ -83,7 +83,8 @@ def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iter
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
-    Unless a log lost the marker, or that of the coordinator the transaction, by a power failure or an unclean election.
+    The exceptions are logs that a power failure or an unclean election may have damaged: those of the partition, which
+    has the marker, and of the coordinator, which has the transaction.
     """
     if any(law.is_lossy(log) for log in law.states if log.topic == TRANSACTION_STATE):
         return
@@ -129,9 +130,9 @@ def stable_offsets_never_decrease(law: Checker, change: StableOffsetSeen) -> Ite
 
 
 def zombies_are_fenced(law: Checker, change: TransactionBroken) -> Iterator[str]:
-    """A coordinator refuses requests of a producer after the next one of its transactional id has begun.
+    """A coordinator refuses requests of a producer after its successor with the same transactional id has begun.
 
-    Unless its log lost the next one's epoch, by a power failure or an unclean election.
+    The exception is a coordinator whose log lost the successor's epoch by a power failure or an unclean election.
     """
     unclean = any(partition.topic in INTERNAL_TOPICS for partition in law.led_uncleanly)
     if not law.power_failed and not unclean:
@@ -161,7 +162,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether the log has an offset for each partition in memory, the same one or one of a later record."""
+    """Return whether `loaded`, read from the log, has for each partition in memory the same commit or a later one."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

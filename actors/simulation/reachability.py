@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def connected(law: Checker) -> list[int]:
-    """Return the nodes that run and reach ZooKeeper: all of an idle cluster, unless a fault lasts."""
+    """Return the nodes that run and reach ZooKeeper. In an idle cluster, only a lasting fault excludes a node."""
     machines = law.cluster.machines.values()
     return [machine.id for machine in machines if machine.state == UP and linked(law, machine.id, ZOOKEEPER)]
 
 
 def up_nodes(law: Checker) -> list[int]:
-    """Return the nodes without a fault: all of an idle cluster, unless a fault lasts."""
+    """Return the nodes of `connected` whose disks work. In an idle cluster, only a lasting fault excludes a node."""
     return [node for node in connected(law) if not law.cluster.machines[node].disks.faults]
 
 

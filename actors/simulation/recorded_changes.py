@@ -1,6 +1,7 @@
 """Record the state changes of partitions and replicas that the controllers of a simulated cluster make.
 
-Rule 1: the table of valid changes is independent of the product's, which it checks (controller.md 3.1 and 3.3).
+Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the product's table, so that it can
+        check the product.
 Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
         an active controller is idle.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.
@@ -55,7 +56,7 @@ class StateChanges:
         self._terms: dict[int, _Term] = {}
 
     def made(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[StateChanged]:
-        """Return the changes of a node's controller since the last call; `born` has each topic's transaction."""
+        """Yield the changes of a node's controller since the last call. `born` has each topic's czxid."""
         context: ControllerContext = controller.context
         term = self._terms.get(node)
         if not context.active:

@@ -39,7 +39,7 @@ class LogView:
     """Changes of the log end offset: (time, offset)."""
 
     def end_at(self, moment: float) -> int:
-        """Return the log end offset at an earlier time, or the oldest one that is kept."""
+        """Return the log end offset at an earlier time; if that is not kept, the oldest kept offset."""
         found = self.end
         for at, end in reversed(self.ends):
             found = end

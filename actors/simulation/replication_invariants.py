@@ -85,10 +85,10 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 
 
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
-    """A replica that lacks what its leader had one and a half lag times ago is not in the ISR.
+    """A replica is not in the ISR if it lacks records that its leader had 1.5 replica.lag.time.max.ms ago.
 
-    Unless it has entered the ISR since: that needs the log up to the high watermark only, which an ISR below
-    min.insync.replicas keeps back.
+    The exception is a replica that has entered the ISR since. It needs the log up to the high watermark only, which
+    does not advance while the ISR is smaller than min.insync.replicas.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
@@ -121,7 +121,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
 def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
     """A leader commits only what min.insync.replicas logs have, and nothing with a smaller ISR.
 
-    While a topic is being deleted, followers may have deleted logs whose last fetches the leader still handles.
+    While a topic is being deleted, a follower may have deleted its log before the leader handles its last fetch.
     """
     partition = change.partition
     required = law.least_insync(partition)
@@ -150,12 +150,12 @@ def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermark
 
 
 def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
-    """A leader commits only what each member of the ISR has, also of an ISR that it is just writing."""
+    """A leader commits only what each member of the ISR has, including replicas that it is just adding to the ISR."""
     yield from _beyond_the_isr(law, change.node, change.partition, change.after)
 
 
 def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
-    """Each ISR member that lacks committed records of a leader, as a violation.
+    """Yield a violation for each ISR member that lacks committed records of a leader.
 
     A leader does not wait for replicas that a reassignment removes: it knows the target before ZooKeeper has it.
     """
@@ -275,9 +275,10 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
 def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A broker that may stop shares no ISR with another replica.
 
-    An exception is a leader that adds it while the controller handles the request. The controller reads the states once
-    and writes only those with the broker in the ISR (Kafka 2.6 `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch
-    in flight can bring the broker back. KIP-841 rules this out in later versions.
+    The exception: a leader adds the broker to an ISR while the controller handles the request. The controller reads the
+    states once and writes only those with the broker in the ISR (Kafka 2.6
+    `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch in flight can bring the broker back. KIP-841 rules this out
+    in later versions.
     """
     request, response = change.request, change.response
     if not isinstance(request, ControlledShutdownRequest):

@@ -1,4 +1,4 @@
-"""Simulated producers, which write with acks=all during a run, and a consumer, which reads all records at its end.
+"""Simulated producers that write with acks=all during a run, and a consumer that reads all records at the run's end.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost
@@ -88,7 +88,7 @@ class Clients:
             law.cluster.ask(state.leader, request, done, 10.0)
 
     def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
-        """Note deleted records; if the topic was created again meanwhile, the new one may have lost them."""
+        """If the topic was created again before the response, note that the new topic may have lost these records."""
         law = self._law
         if born != law.born.get(partition.topic) and partition in law.states:
             law.delete_up_to(partition, offset)

@@ -279,7 +279,7 @@ class Cluster:
             self.scheduler.set_pace(machine.node.base, machine.pace)
 
     def _node_received(self, machine: Machine, message: Message) -> None:
-        """Handle a message of a node to its process."""
+        """Handle a message that a node sends to the process in which it runs."""
         if isinstance(message, NodeStopped | NodeFailed):
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 

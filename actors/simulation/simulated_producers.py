@@ -1,8 +1,8 @@
 """Simulated idempotent producers, which send numbered batches and retry each until it is acknowledged.
 
-Rule 1: a producer keeps up to WINDOW batches in flight. When all of a round have a response or have timed out, it sends
-        the unacknowledged ones again, in order, as Kafka's producers do. It sends no batch that is WINDOW or more after
-        the oldest unacknowledged one, because a leader stores a producer's last five batches.
+Rule 1: a producer keeps up to WINDOW batches in flight. When all batches of a round have a response or have timed out,
+        it sends the unacknowledged batches again, in order, as Kafka's producers do. It sends no batch that is WINDOW
+        or more after the oldest unacknowledged one, because a leader stores a producer's last five batches.
 Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch must
         agree.
 Rule 3: a stream ends when its outcome is no longer defined: its topic was deleted, records may be lost, or a broker

@@ -1,8 +1,8 @@
 """Simulated transactions: the records of each, and its outcome as its producer knows it.
 
 Rule 1: a transaction without a requested commit, or with an acknowledged abort, is never visible to readers of
-        committed data. One with an acknowledged commit is visible as a whole. If a requested commit got no response,
-        both are valid, but the same in all partitions.
+        committed data. A transaction with an acknowledged commit is visible as a whole. If a requested commit got no
+        response, both outcomes are valid, but all partitions must have the same outcome.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KnownOutcome(enum.Enum):
 class SimulatedTransaction:
     """A transaction and its records; `born` maps each topic to the ZooKeeper transaction that created it.
 
-    `offset` is the offset of its input that a worker commits in it, -1 without one.
+    `offset` is the input offset that a worker commits in the transaction; -1 if it commits none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SimulatedTransaction:
 
     @property
     def may_be_visible(self) -> bool:
-        """Whether a reader of committed data may see it."""
+        """Whether a reader of committed data may see the transaction."""
         return self.fate in (KnownOutcome.COMMITTING, KnownOutcome.COMMITTED)
 
 

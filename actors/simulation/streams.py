@@ -30,7 +30,7 @@ class SentBatch:
 class ProducerStream:
     """The batches that one producer id has written to one partition.
 
-    `born` is the transaction that created the topic.
+    `born` is the ZooKeeper transaction id (czxid) of the topic's creation.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ProducerStream:
         return f"{self.name}:{number}".encode()
 
     def numbers(self, read: dict[int, bytes]) -> list[int]:
-        """Return the numbers of the stream's records among these values by offset, in the order of the log."""
+        """Return the numbers of the stream's records in a log, in log order. `read` maps each offset to its value."""
         prefix = f"{self.name}:".encode()
         return [int(value.removeprefix(prefix)) for _, value in sorted(read.items()) if value.startswith(prefix)]
 

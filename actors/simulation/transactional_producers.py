@@ -159,7 +159,7 @@ class Incarnation:
     # ---------------------------------------------------------------------------------------------- coordinators
 
     def _initialise(self) -> Generator[Any, Any, bool]:
-        """Get a producer id; False if another incarnation came first."""
+        """Get a producer id; return False if another incarnation came first."""
         request = InitProducerIdRequest(3, self.id, TIMEOUT_MS)
         while self._producers.newest[self.id] == self.number:
             response = yield from self._coordinate(request)
@@ -198,7 +198,7 @@ class Incarnation:
     # ---------------------------------------------------------------------------------------------- transactions
 
     def _transaction(self) -> Generator[Any, Any, bool]:
-        """Run one transaction; False if the incarnation is over."""
+        """Run one transaction; return False if the incarnation is over."""
         led = sorted(
             partition
             for partition in self._law.states
@@ -230,7 +230,7 @@ class Incarnation:
     def _write(
         self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
     ) -> Generator[Any, Any, bool]:
-        """Write a batch of `count` values until it is acknowledged; False if it cannot be."""
+        """Send a batch of `count` values until it is acknowledged; return False if it cannot be acknowledged."""
         law = self._law
         there = running.values.setdefault(partition, [])
         values = [f"{running.name}:{len(there) + place}".encode() for place in range(count)]
@@ -256,7 +256,7 @@ class Incarnation:
         return False
 
     def _end(self, running: SimulatedTransaction, commit: bool) -> Generator[Any, Any, bool]:
-        """Commit or abort; False if the incarnation is over."""
+        """Commit or abort; return False if the incarnation is over."""
         running.fate = KnownOutcome.COMMITTING if commit else KnownOutcome.ABORTED
         request = EndTxnRequest(1, self.id, self.producer_id, self.epoch, commit)
         response = yield from self._coordinate(request)

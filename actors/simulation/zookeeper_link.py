@@ -2,7 +2,8 @@
 
 Rule 1: requests and responses travel on one stream each way, and take effect on arrival. When the connection breaks,
         pending requests fail with CONNECTION_LOSS, though the server may have executed them. Later requests wait for
-        the next connection, as in the client library. `loses` decides whether it breaks before a write's response.
+        the next connection, as in the client library. `loses` decides whether the connection breaks before a write's
+        response.
 Rule 2: the server expires a session without requests or pings for its timeout: the connection is cut, or the process is
         paused or gone. The client closes a connection after two thirds of that time without a response, and connects
         again as soon as possible (zookeeper.md).
@@ -226,7 +227,7 @@ class ZooKeeperLink:
         self._break(left)
 
     def _missed(self) -> None:
-        """Close the connection at the server after the session timeout of a paused process, which does not notice."""
+        """Close a paused process's connection at the server after the session timeout; the process does not notice."""
         self._silent = None
         self._session.disconnect(0.0)
 

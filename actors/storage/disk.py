@@ -78,10 +78,11 @@ class DiskAdapter:
         """Lock a file for this process, as Apache's brokers do. The file is created if missing.
 
         The lock is released by `unlock` or with the process. It is the record lock that Java uses, so the two
-        implementations exclude each other. Within the process the table of locked paths has the role of Java's table.
+        implementations exclude each other. Within this process a table of locked paths excludes a second lock, as in
+        Java.
 
         Returns:
-            False if another process, or another adapter of this one, holds the lock.
+            False if another process, or another adapter of this process, holds the lock.
         """
         name = os.path.realpath(path)
         if name in self._locked:

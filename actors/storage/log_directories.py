@@ -1,6 +1,6 @@
 """The log directories of log.dirs (broker.md 5.1).
 
-They are checked, the directory of each log is found, and one is chosen for a new log.
+The module checks the directories, finds the directory of each log, and chooses a directory for a new log.
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). It contains
         only `<topic>-<partition>` directories, also in their renamed forms. Other contents are another broker's data,
@@ -10,8 +10,8 @@ Rule 1: a log directory belongs to one process (`.lock`), one broker and one clu
 Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
 Rule 3: while a directory is offline, a partition that is not new and has no log may have its log there. No other log is
         created for it (broker.md 9.1 row 20).
-Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free, and the delay bounds the
-        load. Renamed logs that a stop left are removed after the next start (broker.md 2.2).
+Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free at once, and the removals
+        are spread over time. Renamed logs that a stopped process left are removed after the next start (broker.md 2.2).
 Rule 5: logs are never moved between directories. An unfinished move by another program is logged and kept. It is not
         served and never removed.
 """
@@ -110,7 +110,7 @@ def parse_name(name: str) -> tuple[str, int, str]:
     """Return (topic, partition, "" | "delete" | "future" | "stray") of a directory's name.
 
     Raises:
-        ValueError: It is invalid.
+        ValueError: The name is invalid.
     """
     match = _NAME.fullmatch(name)
     if match is None or int(match["partition"]) > MAX_PARTITION:

@@ -154,9 +154,9 @@ class _CheckpointFile:
             self._changed = self.lists_forgotten = True
 
     def write(self, durable: bool = False) -> None:
-        """Write the file if it changed or must be `durable`.
+        """Write the file if it changed or `durable` is set.
 
-        Otherwise it survives only a kill: after a crash of the machine it counts as missing.
+        A file that is not durable survives a kill only: after a crash of the machine it counts as missing.
         """
         if self._changed or durable:
             offsets, lines = self._offsets, self._lines
@@ -796,6 +796,6 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
 
 
 def _served(directory: str) -> list[str]:
-    """Return the paths of the logs in a directory that are not renamed."""
+    """Return the paths of a directory's logs, without those that were renamed (deleted, future and stray logs)."""
     with opening(lambda: os.scandir(directory)) as entries:
         return [entry.path for entry in entries if _is_log(entry) and not parse_name(entry.name)[2]]

@@ -31,7 +31,7 @@ class ActorRegistry:
         return (ref for page in self._pages.values() for ref in page.values())
 
     def add(self, ref: ActorRef, number: int = 0) -> None:
-        """Add an actor, and count it as a child of its parent. `number` is the number in its text, if known."""
+        """Add an actor, and count it as a child of its parent. `number` is the number in its address; 0 if unknown."""
         number = number or _number_of(ref.actorAddressString)
         if number > self.created:
             self.created = number
@@ -60,11 +60,11 @@ class ActorRegistry:
         return ref if ref is not None and ref.actorAddressString == text else None
 
     def children(self, parent: ActorRef) -> list[ActorRef]:
-        """Return the live children of an actor, oldest first. The search goes through all actors if there are any."""
+        """Return the live children of an actor, oldest first. An actor with children costs a search of all actors."""
         return [ref for ref in self if ref.parent is parent] if parent.children else []
 
 
 def _number_of(text: str) -> int:
-    """Return the number at the end of an address's text; 0, an unused number, if it has none."""
+    """Return the number at the end of an address's text, or 0, which no actor has, if there is none."""
     number = text.rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < LONGEST else 0

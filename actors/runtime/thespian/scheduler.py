@@ -1,6 +1,6 @@
 """Schedulers run the actor systems of a process on an asyncio loop, or in virtual time.
 
-Rule 1: a scheduler is the only driver of every base that was added to it.
+Rule 1: a base (`LocalBase`) is one actor system. Only its scheduler drives it, that is, lets it deliver due messages.
 Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
 base has any. Then the clock jumps to the next timer of any base or the next call, whichever is first; at equal times
 calls come before timers. Runs with the same start are identical.
@@ -61,9 +61,10 @@ class LoopScheduler:
         base.detach()
 
     def hold(self, base: LocalBase, seconds: float) -> None:
-        """Do not drive this base for `seconds`, from now or from the end of an earlier hold, as for a slow disk.
+        """Stop driving this base for `seconds`, as if a slow disk blocked it.
 
-        The running delivery ends first; a base that is not driven stays so.
+        The time begins now, or at the end of an earlier hold. A delivery in progress ends first. The call has no effect
+        on a base that this scheduler does not drive.
         """
         if base.loop.attached or base in self._held:
             now = self._loop.time()
@@ -137,17 +138,17 @@ class VirtualScheduler:
         base.on_wake = _nothing
 
     def hold(self, base: LocalBase, seconds: float) -> None:
-        """Do not drive this base for `seconds`, from now or from the end of an earlier hold: it is busy."""
+        """Stop driving this base for `seconds`, as if it were busy, from now or from the end of an earlier hold."""
         place, now = self._place(base), self.clock.now()
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))
 
     def pace(self, base: LocalBase) -> float:
-        """Return the seconds that each message of this base takes."""
+        """Return the virtual time in seconds that this base needs to handle one message."""
         return self._paces.get(self._place(base), 0.0)
 
     def set_pace(self, base: LocalBase, seconds: float) -> None:
-        """Set the time that each message of this base takes: 0 by default."""
+        """Set the virtual time in seconds that this base needs to handle one message; it is 0 by default."""
         place = self._place(base)
         self._paces[place] = seconds
         if not seconds:
@@ -182,10 +183,10 @@ class VirtualScheduler:
             self._settle()
 
     def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that does not wait in virtual time, and return its result.
+        """Run a coroutine to its end at the present virtual time, and return its result.
 
         Raises:
-            RuntimeError: It waits.
+            RuntimeError: The coroutine waits for something.
         """
         try:
             coroutine.send(None)
@@ -217,21 +218,21 @@ class VirtualScheduler:
         return due if due is None or not isinstance(clock, DriftingClock) else clock.source_time(due)
 
     def _note(self, place: int) -> None:
-        """Store the time of a base's next timer."""
+        """Store the time of the next timer of the base at index `place`."""
         due = self._next_timer(self._bases[place])
         if due is not None and due != self._noted.get(place):
             self._noted[place] = due
             heappush(self._timers, (due, place))
 
     def _take(self) -> int:
-        """Remove the first of the timers, and return its place."""
+        """Remove the earliest timer, and return the index of its base."""
         due, place = heappop(self._timers)
         if self._noted.get(place) == due:
             del self._noted[place]
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Return whether the base's next timer is due at `due`. A later time is stored."""
+        """Return whether the next timer of the base at index `place` is due by `due`; store a later time."""
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)
         if armed is not None and armed > due:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 class Sources:
     """The actor source code (zip files) that an actor system has loaded.
 
-    It also has the actor that approves the code (Thespian's source authority), and the subscribers to changes.
+    It also stores the actor that approves the code (Thespian's source authority), and the subscribers to changes.
     """
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
@@ -81,7 +81,7 @@ class Sources:
             self.unload(source_hash)
 
     def notify(self, ref: ActorRef, enable: bool) -> None:
-        """Notify `ref` of sources, including those already loaded, or stop notifying it."""
+        """Subscribe `ref` to changes of sources, and send it one LoadedSource each; unsubscribe it if not `enable`."""
         if not enable and not self._subscribers:
             return
         self._subscribers = [subscriber for subscriber in self._subscribers if subscriber is not ref]

@@ -20,7 +20,7 @@ _PACKAGES = ("actors", "messages", "zk_bridge")
 
 @cache
 def code_version() -> str:
-    """Return "VERSION+DIGEST": the package's version, and 12 hexadecimal digits over the sources of what acts."""
+    """Return "VERSION+DIGEST": the package's version, and 12 hexadecimal digits of a hash of its sources."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
         for path in sorted((_ROOT / package).rglob("*.py")):

@@ -32,7 +32,7 @@ class Diverged(Exception):
 def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> None:
     """Compare a sent message or a timer of the replayed actors with the record. Raises Diverged.
 
-    Without `content` the record has no payload, and the message's class name as its type.
+    `content` is whether the record has a payload. Otherwise its type is the class name of the message.
     """
     type_, payload = encoded(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
     way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)
@@ -128,7 +128,7 @@ def encoded(message: object) -> tuple[str, bytes]:
 
 
 def recorded_effect(effect: RecordedEffect) -> AdapterCall:
-    """Return the recorded call with tuples in place of JSON's lists."""
+    """Return the recorded I/O call with tuples in place of JSON's lists."""
     return AdapterCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
 
 

@@ -4,13 +4,13 @@ It writes them to a trace after a failure or on request.
 
 Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
         replayed. After the configured number of deliveries since the last snapshot, another is taken as soon as all
-        actors are at rest. Messages before the last snapshot but one are discarded.
+        actors are at rest. Messages before the second-last snapshot are discarded.
 Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
         user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
 Rule 3: a dump is a run of its own with full detail, whose end record has the reason. With an event loop, a forked child
         process writes it from its copy of the memory.
-Rule 4: a failure here does not affect the node. A dump that cannot be written is logged, and `reason` describes the
-        error.
+Rule 4: a failure of the flight recorder does not affect the node. A dump that cannot be written is logged, and `reason`
+        describes the error.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class FlightRecorder(DeliveryKeeper):
     # -------------------------------------------------------------------------------------------- the beginning
 
     def _take_snapshot(self) -> None:
-        """Take a snapshot if all actors are at rest; it starts another segment."""
+        """Take a snapshot if all actors are at rest; the snapshot starts another segment."""
         base = self._base
         if self._reading is not None or base is None or self._now() < self._rest_at:
             return
@@ -187,7 +187,7 @@ class FlightRecorder(DeliveryKeeper):
     # -------------------------------------------------------------------------------------------- dumps
 
     def dump(self, reason: str = ASKED) -> None:
-        """Write the kept messages to a trace, without waiting for the end.
+        """Start to write the kept messages to a trace; with an event loop, return before all are written.
 
         Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last one unless a user
         requested it.
@@ -225,7 +225,7 @@ class FlightRecorder(DeliveryKeeper):
         """Do nothing: no data is waiting."""
 
     def close(self) -> None:
-        """End; wait for a dump in progress, and discard the kept messages."""
+        """End the recording: wait for a dump in progress, and discard the kept messages."""
         if self._reading is not None:
             self._reading.close()
         if self._writing is not None:
@@ -234,7 +234,7 @@ class FlightRecorder(DeliveryKeeper):
         self._kept.clear()
 
     def abandon(self) -> None:
-        """End as after a kill: discard the kept messages."""
+        """End the recording as a killed process does: discard the kept messages."""
         self.close()
 
 
@@ -267,6 +267,6 @@ def _write(
 
 
 def _number(taken: tuple[Any, ...] | TraceRecord) -> int:
-    """Return the number of a delivery, or of the one after which an actor was created."""
+    """Return the number of a kept delivery; for the creation of an actor, the number of the delivery before it."""
     number: int = taken.n if taken.__class__ is TraceRecord else taken[0]  # type: ignore[union-attr, index]
     return number

@@ -34,10 +34,10 @@ class ForkedWork:
     """A forked child process that runs `work` and sends its output to the event loop.
 
     Args:
-        work: Runs in the child, with a function that sends a piece.
+        work: Called in the child, with a function that sends one piece of output.
         loop: The event loop of the node.
-        heard: Called for each piece.
-        done: Called at the end with the error, "" if none.
+        heard: Called in the parent with each piece.
+        done: Called in the parent at the end with the error text, or "" without an error.
 
     Raises:
         OSError: The process cannot be forked.

@@ -1,8 +1,8 @@
 """The recorder writes to a node's trace each message that the node's actors handle.
 
 Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. Waiting messages
-        are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once. A slice yields
-        once to waiting messages of the actors.
+        are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once. A slice is put
+        off once while messages of the actors wait for delivery.
 Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), when it is large enough, and at the end. A kill only loses
         messages that are in no frame yet; the earlier trace stays readable.
 Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
@@ -10,7 +10,7 @@ Rule 3: a failure of the trace does not affect the node. An error in writing end
         message that cannot be encoded is recorded with the reason in place of its payload.
 Rule 4: a snapshot of the whole system is written every `snapshot_segments` segments, so that a run can be replayed
         after its first segments were removed. It is taken between two deliveries while no event handler is suspended. A
-        clean stop also writes a snapshot, which a replay is compared with.
+        clean stop also writes a snapshot; a replay compares its final state with it.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class DeliveryKeeper:
         self.look()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """Record a top-level actor created after delivery `n`; its system is the one in the snapshots."""
+        """Record a top-level actor created after delivery `n`. The snapshots show this actor's system."""
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
         where = class_name(actor_class)
@@ -235,7 +235,7 @@ class Recorder(DeliveryKeeper):
     # -------------------------------------------------------------------------------------------- the base's observer
 
     def look(self) -> None:
-        """Write when enough wait or the last flush was long ago."""
+        """Write the waiting messages if there are enough of them, or if the last flush was long ago."""
         waiting = len(self._kept)
         enough = FLUSH_DELIVERIES if self._loop is None else SLICE_DELIVERIES
         if waiting >= enough or (waiting and self._now() >= self._flush_at):
@@ -304,7 +304,7 @@ class Recorder(DeliveryKeeper):
         self._close()
 
     def abandon(self) -> None:
-        """Close the files without an end, as after a kill; all deliveries so far are written."""
+        """Write all deliveries so far, and close the files without an end record, as after a kill."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop = None

@@ -15,7 +15,7 @@ NOT_REPLAYED = "not replayed"
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference between a trace and its replay; `recorded` and `replayed` have one line each.
+    """The first difference between a trace and its replay; `recorded` and `replayed` are its two sides.
 
     `n` is the delivery at which it was found. `chain` lists that delivery and its causes, back to the external input.
     """
@@ -41,16 +41,16 @@ class RunReplay:
         node: The node's id.
         ending: How the recording ended: "stopped", "disk full", "given up", "killed", "still running" or "damaged"
             (`messages.trace`).
-        why: The detail in its last record.
+        why: The reason in the trace's last record.
         deliveries: Number of replayed deliveries.
-        inputs: Number of messages from outside.
+        inputs: Number of messages from outside the actor system.
         timers: Number of timers.
         messages: Number of compared messages of actors.
         effects: Number of compared I/O calls.
         errors: Number of compared errors of handlers.
         snapshots: Number of snapshots that equal the state of the replayed actors.
         began: The delivery after which the replay began (0: at the beginning, else at a snapshot).
-        undelivered: Number of messages that were sent but not delivered when the record ends.
+        undelivered: Number of messages that were sent but not delivered when the trace ends.
         seconds: Seconds of the node's time that were replayed.
         warnings: Warnings for the user.
         divergence: The first difference, or None.
@@ -77,12 +77,12 @@ class RunReplay:
 
     @property
     def ok(self) -> bool:
-        """Whether the whole record was replayed without a difference."""
+        """Whether the whole trace was replayed without a difference."""
         return self.divergence is None and not self.problem
 
     @property
     def complete(self) -> bool:
-        """Whether the record ends with a clean stop of the node."""
+        """Whether the trace ends with a clean stop of the node."""
         return self.ending == STOPPED
 
     @property

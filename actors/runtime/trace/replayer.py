@@ -1,11 +1,12 @@
 """Replay a recorded node: run its actors again, and compare all messages and I/O calls with the trace.
 
 Rule 1: input is taken from the record and given to the same actors at the same times: messages from outside, timers,
-        and results of adapters. There is no other input and no output: external endpoints are mute.
+        and results of adapters. There is no other input and no output: external endpoints send nothing.
 Rule 2: the actors' behaviour is compared with the record: every message (sender, receiver, cause, type, payload), every
-        adapter call (adapter, method, arguments), every error, and every timer. Sends are one FIFO, so the next sent
-        message of the replayed actors *is* the next recorded one, or they behaved differently. For input the queue's
-        order limits the time of arrival: not before earlier deliveries, and not after messages that were sent later.
+        adapter call (adapter, method, arguments), every error, and every timer. All sent messages
+        pass through one FIFO queue, so the next message that the replayed actors send must be the next recorded one. A
+        message from outside must have entered the queue after the messages delivered before it, and before those
+        delivered after it.
 Rule 3: the first difference ends the replay of that run, because later ones only follow from it. The report has the
         recorded and the replayed value, and the chain of causes.
 Rule 4: a run that broke off ends without a difference, even if sent messages were not delivered. `RunReplay.ending`
@@ -125,13 +126,13 @@ class ReplayListener(Protocol):
     """The interface of an observer that gets each delivered message of a replay."""
 
     def begins(self, base: LocalBase) -> None:
-        """Called when the replay begins at a snapshot, with this system."""
+        """Receive the restored actor system when the replay begins at a snapshot."""
 
     def lived(self, record: TraceRecord) -> None:
-        """Called with each record after its comparison, complete with a payload that the trace omits."""
+        """Receive each record after its comparison, with its payload restored if the trace omits it."""
 
     def holds(self, base: LocalBase) -> None:
-        """Called at each snapshot that equals the state of this system."""
+        """Receive the actor system at each snapshot in the trace that equals its state."""
 
 
 class Replay:
@@ -144,7 +145,7 @@ class Replay:
         until: Stop after this delivery.
         break_at: Stop before the first delivery of a message of this type.
         listener: Receives every record that equals the replay.
-        kept: Snapshots of an earlier replay of this run, at which this one may begin as well.
+        kept: Snapshots of an earlier replay of this run; this replay may also begin at one of them.
 
     Attributes:
         base: The actor system.
@@ -320,10 +321,10 @@ class Replay:
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
         """Replay records from `start` on that are plain: messages between actors whose handlers only send.
 
-        Return the next index.
+        Return the index of the first record that was not replayed.
 
-        Nearly all records are plain, and this loop is the fastest. Others, and differences, are left to `_live`, which
-        describes the difference.
+        Nearly all records are plain, and this loop is fast. `_live` replays the other records, and describes a
+        difference if there is one.
         """
         base, marks, times, encoded_last = self.base, self._marks, self._times, self._encoded_last
         queue, heap, hand_out, encode_it = base.queue, base.timers.heap, base.hand_out, encoded_last.encode
@@ -477,7 +478,7 @@ class Replay:
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
         """Check that this message entered the queue after the previous one, as in a FIFO.
 
-        `moment` is (delivery, 1 if after it).
+        `moment` is (number of a delivery, 0 during it or 1 after it).
         """
         if moment < self._entered:
             raise Diverged(
@@ -490,7 +491,7 @@ class Replay:
         self._forget_times()
 
     def _forget_times(self) -> None:
-        """Discard times before the last delivered message's entry, once they are more than half of the list."""
+        """Discard delivery times from before the last delivered message was queued, once they fill half of the list."""
         gone = min(self._entered[0] - self._times_from, len(self._times) - 1)
         if gone > len(self._times) // 2:
             del self._times[:gone]

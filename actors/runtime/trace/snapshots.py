@@ -38,7 +38,7 @@ def system_pieces(base: LocalBase) -> Iterator[Piece]:
 
 
 def read_out(base: LocalBase, tell: Tell) -> None:
-    """Send all pieces, in a child process."""
+    """Pass all pieces of a snapshot to `tell`, which sends them from a child process to its parent."""
     for piece in system_pieces(base):
         tell(piece)
 

@@ -4,7 +4,7 @@ Rule 1: the state of an actor is all of its attributes, found by walking them, s
         cannot be stored is an error that names its path. Supported are: values that traces encode, Python's containers,
         NamedTuples, objects and enumerations of this project, addresses, and the actor's own methods and adapters.
 Rule 2: sharing is kept: two references to one list are two references to one list in the restored actor.
-Rule 3: a suspended event handler is stored as its name. An actor with one cannot be restored.
+Rule 3: a suspended event handler is stored as its name. An actor with a suspended handler cannot be restored.
 Rule 4: no code of actors runs while restoring. Names are only looked up in the modules of this project.
 """
 
@@ -102,7 +102,7 @@ class _Encoder:
         """Numbered objects, kept alive because a freed id could be reused."""
 
     def frozen(self, value: Any, where: Where) -> Any:
-        """Return the stored form of a value; plain values, the majority, need no call."""
+        """Return the stored form of a value. A plain value, such as an int, is its own stored form."""
         cls: Any = type(value)
         if cls in _ITSELF or _is_message(cls) or isinstance(value, ActorAddress):
             return value
@@ -277,7 +277,7 @@ class _Decoder:
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
-        """Return the address in the actor's own system."""
+        """Return the address with the same text in the actor's own actor system."""
         base = getattr(getattr(self._actor, _SHELL, None), "base", None)
         known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
         return known
@@ -326,7 +326,7 @@ def _name_of(thing: Any, where: str = "") -> str:
 def _is_message(cls: type) -> bool:
     """Return whether the trace's codec encodes values of this class.
 
-    These are this project's messages, and Thespian's delivered ones.
+    The codec encodes this project's messages, and the messages that Thespian delivers.
     """
     return VOCABULARY.get(cls.__name__) is cls or cls in THESPIAN
 

@@ -1,7 +1,8 @@
 """The open files of all logs of a process; at the limit, the least recently used file is closed.
 
 Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
-        file is closed here. While both kinds of open files reach `limit`, no further file is lent.
+        file is closed here. While the open files here and those held by fetches number
+        `limit` or more, no further fetch may hold a file.
 Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`). The files here are closed, fewer
         are kept open from then on, and the failed open is repeated once (`opening`).
 """

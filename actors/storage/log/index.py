@@ -59,7 +59,7 @@ class OffsetIndex:
             _append(self._handles, self.path, OFFSET_ENTRY.pack(offset, position), place)
 
     def position_before(self, offset: int) -> int:
-        """Return the position to search the relative `offset` from: that of a batch that begins at or before it."""
+        """Return the position of a batch that begins at or before the relative `offset`; the search starts there."""
         at = bisect_right(self._offsets, offset)
         return self._positions[at - 1] if at else 0
 
@@ -115,7 +115,7 @@ class TimeIndex:
             _append(self._handles, self.path, TIME_ENTRY.pack(timestamp, offset), place)
 
     def offset_before(self, timestamp: int) -> int:
-        """Return the relative offset to search from for the first record of `timestamp` or later."""
+        """Return the relative offset at which a search for the first record of `timestamp` or later starts."""
         at = bisect_right(self._entries, timestamp - 1, key=lambda entry: entry.timestamp)
         return self._entries[at - 1].offset if at else 0
 

@@ -46,7 +46,7 @@ def clear_leftovers(folder: str) -> None:
 
 
 def _complete(folder: str, swaps: Iterable[str], names: Iterable[str]) -> None:
-    """Remove the segments that the `.swap` files replace, then rename these. Each segment's log is renamed first."""
+    """Remove the segments that the `.swap` files replace, then rename the `.swap` files, each segment's log first."""
     logs = [name for name in swaps if name.endswith(f".log{SWAP}")]
     if logs:
         first, end = _base(logs[0]), max(_end(f"{folder}/{name}") for name in logs)

@@ -143,14 +143,14 @@ class Log:
 
     @property
     def active(self) -> Segment:
-        """The segment that is appended to, created if the log has none: a log may stay empty for long."""
+        """The segment for appends. It is created when first needed, because a log may stay empty for long."""
         if not self._segments:
             self._segments.append(self._segment(self.end))
         return self._segments[-1]
 
     @property
     def first_base(self) -> int:
-        """The base offset of the first segment; the end of an empty log."""
+        """The base offset of the first segment; `end` if the log has no segment."""
         return self._segments[0].base_offset if self._segments else self.end
 
     @property
@@ -246,7 +246,7 @@ class Log:
     def _recover_segments(self, recovery_point: int) -> int:
         """Recover the segments from the recovery point on.
 
-        The producers are rebuilt from the newest snapshot before them.
+        The producers are rebuilt from the newest snapshot before these segments.
         """
         end = self._segments[0].base_offset if self._segments else 0
         doubtful = 0
@@ -277,7 +277,8 @@ class Log:
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
         """Rebuild the producers as of `offset` from the newest usable snapshot and the batches after it.
 
-        Batches are read from the first segment on that lost its aborted transactions, which are added again.
+        If segments lost their transaction indexes, reading begins at the first of them at the latest, to rebuild the
+        indexes.
         """
         self.producers.clear()
         lacking = [segment for segment in self._segments if segment.lacks_aborted]
@@ -335,14 +336,14 @@ class Log:
         """Append checked batches of clients or of a coordinator (rule 2).
 
         Args:
-            batches: One batch in each.
+            batches: The batches, one per element.
             leader_epoch: Leader epoch of the batches.
             now_ms: The current time in ms.
             append_time: Whether the topic's records have the time of their append.
             from_client: Whether the batches are from clients: coordinators' batches have weaker checks.
 
         Returns:
-            For each batch what was appended, or why it was refused.
+            For each batch the result of its append, or the reason why it was refused.
         """
         headers = [read_header(batch) for batch in batches]
         if append_time:
@@ -490,7 +491,7 @@ class Log:
     def _span(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool
     ) -> tuple[Segment, BatchPosition, int] | None:
-        """Return the segment, position and number of bytes to read `offset` from; None without data."""
+        """Return where `read` begins: the segment, the first batch and the number of bytes; None without data."""
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
         place_in = self._find(offset) if offset < limit else None
@@ -535,7 +536,7 @@ class Log:
     def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
         """Return the first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes.
 
-        It is None if absent.
+        Return None if there is no such batch.
         """
         for segment in self._segments:
             place = segment.find_time(timestamp, from_offset)

@@ -4,15 +4,16 @@ Rule 1: the epoch and the last five batches of each producer id are kept.
 Rule 2: a batch is a duplicate if a kept batch of the same epoch has its first and last sequence. It is not appended,
         and the response has the offsets of the kept one.
 Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
-        and the first has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer known.
+        and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
+        known.
 Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. For a log
         without such producers the check is one comparison.
 Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
-Rule 6: a snapshot has an entry for each kept batch, in order. Apache's has one for each producer, its last batch, and
-        Apache's brokers use only the last of ours. After a restart of its leader, a producer that retries several
-        batches is refused by Apache's broker (45, fatal in librdkafka) and accepted as a duplicate here. Of a
-        transactional producer the batches of the open transaction are kept, and at least the last batch: a client never
-        retries batches of an ended transaction.
+Rule 6: a snapshot has an entry for each kept batch, in order. Apache's snapshots have only the last batch of each
+        producer; in our snapshots, Apache's brokers use only each producer's last entry. If a producer retries several
+        batches after a restart of its leader, Apache's broker refuses them (45, fatal in librdkafka), but this log
+        accepts them as duplicates. A snapshot has the batches of a transactional producer's open transaction, and at
+        least its last batch: a client never retries batches of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
         Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
         only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever
@@ -198,9 +199,9 @@ class Producers:
             The earlier batch if this one is a duplicate; None if it must be appended.
 
         Raises:
-            InvalidProducerEpoch: Its epoch is old, or is new while a transaction is open.
-            OutOfOrderSequence: Its sequence does not follow the last one.
-            InvalidTxnState: It is not transactional, although a transaction is open.
+            InvalidProducerEpoch: The batch's epoch is old, or is new while a transaction is open.
+            OutOfOrderSequence: The batch's sequence does not follow the last one.
+            InvalidTxnState: The batch is not transactional, although a transaction is open.
         """
         known = self._producers.get(header.producer_id)
         if known is None:
@@ -275,7 +276,7 @@ class Producers:
         return None if self.transactions is None else self.transactions.end(header.producer_id, header.base_offset)
 
     def _entered(self, header: BatchHeader) -> _Producer:
-        """Return the producer of a batch or marker, in its epoch. A newer epoch has no batches yet."""
+        """Return the state of a batch's or marker's producer; for a new epoch, set it and remove the batches."""
         known = self._producers.get(header.producer_id)
         if known is None:
             known = self._producers[header.producer_id] = _Producer(header.producer_epoch)

@@ -2,10 +2,11 @@
 
 Rule 1: batches are contiguous, in the order of appends. The segment's size is the end of the valid bytes. Bytes behind
         it belong to an unfinished write, and the next write replaces them.
-Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an entry
-        before it is counted.
-Rule 3: an index only gives the position to begin a search. If it has no batch at its position, or a later one, the
-        search begins at the segment's start. A segment whose end is not found from the last entry is recovered.
+Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an
+        entry. Its own bytes count for the entry after that.
+Rule 3: an index only gives the position to begin a search. If no batch, or a batch after the searched offset, is at
+        this position, the search begins at the segment's start. A segment whose end is not found from the last entry is
+        recovered.
 Rule 4: recovery reads batch by batch and checks each checksum. The first incomplete or damaged batch ends the segment,
         and the indexes are rebuilt.
 Rule 5: a segment with messages of format 0 or 1 is not opened, and is never truncated.
@@ -102,7 +103,7 @@ class Segment:
             self._count(header)
 
     def _count(self, header: BatchHeader) -> None:
-        """Count a batch that was written behind the others: index it (rule 2) and cache its position."""
+        """Count a batch that was written at the segment's end: index it (rule 2) and cache its position."""
         base_offset, length, _, _, _, _, delta, _, time, _, _, _, _ = header
         size, last = length + LOG_OVERHEAD, base_offset + delta
         if self.first_timestamp == NO_TIMESTAMP:
@@ -122,13 +123,13 @@ class Segment:
         self.size += size
 
     def create(self) -> None:
-        """Create the empty file. If it is the only file, its name contains the log end offset."""
+        """Create the empty file. In a log without other segments, only this file's name has the log end offset."""
         self._handles.get(self.path, create=True)
 
     def close_for_writing(self) -> None:
         """End writing: add the largest timestamp to the time index.
 
-        Both indexes then have a file, even if it is empty: Kafka recovers a segment without one.
+        Both indexes then have a file, even if it is empty: Kafka recovers a segment without an index file.
         """
         if self.max_timestamp_offset >= 0:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
