@@ -154,7 +154,7 @@ class NodeActor(FlowActor):
         )
 
     def flow(self, message: AnyMessage) -> Flow[None] | None:
-        """Return the flow of each event of a node."""
+        """Return the flow (a generator) that handles an event of the node; None if the event is already handled."""
         match message:
             case SessionExpired():
                 return None
@@ -187,9 +187,10 @@ class NodeActor(FlowActor):
         self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
 
     def preempts(self, message: Message) -> bool:
-        """Return whether an event drops the current ones.
+        """Return whether this event ends the event in progress and drops all waiting events.
 
-        An expired session does, because its requests fail and SessionEstablished follows. So does a stop.
+        SessionExpired does, because the requests of the session fail and SessionEstablished follows. StopNode does,
+        unless a controlled shutdown is in progress.
         """
         return isinstance(message, SessionExpired) or (
             isinstance(message, StopNode) and self._state is not NodeState.LEAVING
@@ -206,7 +207,8 @@ class NodeActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Handle a failed event.
 
-        A failed stop continues, a lost session waits for the next one, other failures end the node.
+        A failed StopNode continues without a controlled shutdown. If the session was lost, the node waits for the next
+        session. Any other failure ends the node.
         """
         if isinstance(event, StopNode):
             self._stopped()
@@ -423,7 +425,11 @@ class NodeActor(FlowActor):
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
 
     def _apply(self, said: str | None) -> None:
-        """Change the advertised listeners. An invalid value is logged and ignored, as in Kafka."""
+        """Store the advertised listeners. An invalid value is logged and ignored, as in Kafka.
+
+        Args:
+            said: The override of advertised.listeners; None if there is none.
+        """
         settings = self._settings
         try:
             self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
@@ -431,7 +437,10 @@ class NodeActor(FlowActor):
             _log.error("[Broker id=%d] Ignoring %s=%s: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
 
     def _advertise(self, said: str | None) -> Flow[None]:
-        """Apply changed advertised listeners: update the registration; the controller notifies all brokers."""
+        """Store the advertised listeners; if they changed, update the registration.
+
+        The controller then notifies all brokers.
+        """
         before = self._advertised
         self._apply(said)
         if self._advertised != before:

@@ -161,7 +161,7 @@ class NodeFaults:
         )
 
     async def passage(self, sender: int, receiver: int) -> None:
-        """Return when a message may arrive (rule 2)."""
+        """Wait until no fault delays messages from the sender to the receiver (rule 2)."""
         while (fault := self.silences(sender, receiver)) is not None:
             self.hit(fault)
             await fault.removed.wait()

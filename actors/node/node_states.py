@@ -54,7 +54,12 @@ class NodeAction(enum.Enum):
 
 
 def _cells(starting: NodeAction, serving: NodeAction) -> dict[NodeState, NodeAction]:
-    """Return the handling by state of an event that depends only on whether the node serves."""
+    """Return a table row (state -> action) for an event whose handling depends only on whether the node serves.
+
+    Args:
+        starting: The action before the node serves clients.
+        serving: The action while the node serves clients.
+    """
     return {
         **dict.fromkeys((STARTING, LOADING, REGISTERING), starting),
         **dict.fromkeys((RUNNING, RETRYING), serving),

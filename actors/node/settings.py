@@ -98,7 +98,7 @@ def load_settings(
     Args:
         path: The file.
         overrides: Settings that replace those of the file.
-        insecure: As in `settings_of`.
+        insecure: Whether unsupported security settings are only a warning.
 
     Raises:
         SettingsError: With all errors of the file.
@@ -352,7 +352,10 @@ class _PropertiesReader:
         return tuple(log_dirs)
 
     def _trace_dir(self, log_dirs: tuple[str, ...]) -> str:
-        """Return trace.dir, by default next to the first log directory. Inside one it would be taken for a log."""
+        """Return trace.dir, by default next to the first log directory.
+
+        It must not lie in a log directory, where it would be mistaken for a partition's log.
+        """
         said = self._values["trace.dir"]
         if not log_dirs:
             return ""

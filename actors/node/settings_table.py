@@ -109,7 +109,7 @@ def _text(text: str) -> str:
 
 
 def items(text: str) -> list[str]:
-    """Return the items of a comma-separated list, trimmed and without empty ones."""
+    """Return the items of a comma-separated list, trimmed and without empty items."""
     return [item.strip() for item in text.split(",") if item.strip()]
 
 

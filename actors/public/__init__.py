@@ -8,8 +8,8 @@
         cluster.kill(cluster.leader_of("orders", 0))
 
 This is all of the project that other people's programs import, under the name `kafka_actors`. Nothing here imports the
-internal packages: they run in another process, so that a user's own `messages`, `actors` or `spark` mean what they
-mean to the user.
+internal packages, which run in another process: a user's program can have packages of its own with the names
+`messages`, `actors` or `spark`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -18,17 +18,17 @@ __all__ = ["AsyncFaultInjection", "AsyncInjectedFault"]
 
 
 class AsyncInjectedFault:
-    """An injected fault; `async with` removes it at the end of its block."""
+    """An injected fault; as an async context manager it is removed when the `async with` block ends."""
 
     def __init__(self, fault: InjectedFault) -> None:
         self._fault = fault
 
     async def hits(self) -> int:
-        """The number of requests that met the fault; for a fault of a broker, of its operations."""
+        """The number of affected requests; for a fault of a broker, the number of its affected operations."""
         return await asyncio.to_thread(lambda: self._fault.hits)
 
     async def calls(self) -> int:
-        """The number of requests that matched the API and the filters; for a fault of a broker, as `hits`."""
+        """The number of requests that matched the API and the filters; for a fault of a broker, equal to `hits`."""
         return await asyncio.to_thread(lambda: self._fault.calls)
 
     async def remove(self) -> None:
@@ -62,5 +62,5 @@ class AsyncFaultInjection(FaultKinds[Coroutine[Any, Any, AsyncInjectedFault]]):
         await asyncio.to_thread(self._faults.clear)
 
     async def never_met(self) -> list[str]:
-        """The faults that no request or operation has met, as texts."""
+        """The descriptions of the faults that have not affected any request or operation."""
         return await asyncio.to_thread(self._faults.never_met)

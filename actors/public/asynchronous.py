@@ -166,7 +166,7 @@ class AsyncKafkaCluster:
         return await asyncio.to_thread(self.cluster.move_controller)
 
     async def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one."""
+        """Expire a broker's ZooKeeper session, and wait until it has registered in a new session."""
         await asyncio.to_thread(self.cluster.expire_session, broker_id)
 
     @asynccontextmanager

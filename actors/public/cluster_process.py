@@ -73,11 +73,11 @@ class ClusterProcess:
         return cls()
 
     def give_back(self) -> None:
-        """Release the process for another cluster; its own has stopped."""
+        """Release the process for another cluster, after its cluster was stopped."""
         self._free.append(self)
 
     def ask(self, do: str, **options: object) -> Any:
-        """Return the result of an operation.
+        """Make the process execute the operation `do` with these options, and return the result.
 
         Raises:
             ClusterError: The operation failed; the text has the reason.

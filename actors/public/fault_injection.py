@@ -38,12 +38,12 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """The number of requests that met the fault; for a fault of a broker, of its operations."""
+        """The number of affected requests; for a fault of a broker, the number of its affected operations."""
         return int(self._ask("fault", number=self._number)["hits"])
 
     @property
     def calls(self) -> int:
-        """The number of requests that matched the API and the filters; for a fault of a broker, as `hits`."""
+        """The number of requests that matched the API and the filters; for a fault of a broker, equal to `hits`."""
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:
@@ -101,8 +101,8 @@ class FaultKinds(Generic[_T]):
 
     A fault of requests names an API as Kafka does ("Produce", "Fetch", "JoinGroup"). Its method returns a `Trigger`,
     whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic,
-    partition, broker, client_id) choose requests. A fetch session names a partition only when it is new or has changed.
-    If several faults match, the first one whose trigger fires is met.
+    partition, broker, client_id) choose requests. A Fetch request of a fetch session contains only new or changed
+    partitions. If several faults match, the first one whose trigger fires is applied.
 
     A fault of a broker is injected at once, lasts until it is removed, and is an `InjectedFault` too. Disks and clocks
     keep their faults when the broker is started again.
@@ -126,11 +126,11 @@ class FaultKinds(Generic[_T]):
         return self._trigger("disconnect", api, None, filters)
 
     def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Handle the request without a response, also later requests on this connection, which stays open."""
+        """Handle the request without a response. Later requests on this connection get none either; it stays open."""
         return self._trigger("lose_response", api, None, filters)
 
     def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Ignore the request and all later ones on this connection, which stays open."""
+        """Ignore the request and all later requests on this connection, which stays open."""
         return self._trigger("blackhole", api, None, filters)
 
     def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger[_T]:
@@ -165,7 +165,7 @@ class FaultKinds(Generic[_T]):
         return self._injected("broken_disk", broker)
 
     def clock_jump(self, broker: int, seconds: float) -> _T:
-        """Set a broker's wall clock forward by `seconds`, or back if they are negative; `remove` corrects it.
+        """Set a broker's wall clock forward by `seconds`, or back if negative; `remove` corrects the clock.
 
         Timers are not affected.
         """
@@ -197,7 +197,7 @@ class FaultInjection(FaultKinds[InjectedFault]):
         self._ask = ask
 
     def inject(self, fault: Mapping[str, object]) -> InjectedFault:
-        """Inject a fault in the form that `kafka-actors fixture` takes."""
+        """Inject a fault, given by the fields of an `inject_fault` request of `kafka-actors fixture`."""
         number = self._ask("inject_fault", **fault)
         return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
 
@@ -206,5 +206,5 @@ class FaultInjection(FaultKinds[InjectedFault]):
         self._ask("clear_faults")
 
     def never_met(self) -> list[str]:
-        """The faults that no request or operation has met, as texts."""
+        """The descriptions of the faults that have not affected any request or operation."""
         return [str(each) for each in self._ask("faults_never_met")]

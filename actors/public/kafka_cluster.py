@@ -391,7 +391,7 @@ class KafkaCluster:
         return int(self._ask("move_controller"))
 
     def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one, with a new broker epoch.
+        """Expire a broker's ZooKeeper session, and wait until it has registered with a new session and broker epoch.
 
         Raises:
             ClusterError: The broker does not exist or is not running.

@@ -71,8 +71,8 @@ def kafka_cluster_session(kafka_cluster_options: Mapping[str, Any]) -> Iterator[
 def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     """Create topics that are deleted after the test.
 
-    `kafka_topics(cluster, partitions=3)` takes the arguments of `create_topic`, and returns the topic's name: by
-    default that of the test with a number.
+    `kafka_topics(cluster, partitions=3)` takes the arguments of `create_topic`, and returns the topic's name. The
+    default name is the name of the test with a number.
     """
     made: list[tuple[KafkaCluster, str]] = []
 
@@ -88,7 +88,7 @@ def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]
 
 
 def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
-    """Return a function that creates the cluster of the closest marker, or the default one."""
+    """Return a function that creates the cluster that the closest marker describes, or the default cluster."""
     marker = request.node.get_closest_marker("kafka_cluster")
     return KafkaCluster if marker is None else lambda: _marked(marker)
 

@@ -108,7 +108,8 @@ class SimulatedCluster:
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
         """Let virtual time pass, event by event, until the result of `condition()` is true; return the result.
 
-        A partition that does not exist yet counts as false. So does broker 0: `wait_for_leader` waits for a leader.
+        A partition that does not exist yet counts as false. The number 0 is false too, also as a broker id: use
+        `wait_for_leader` to wait for a leader.
 
         Raises:
             TimeoutError: After `timeout` seconds of virtual time.
@@ -186,7 +187,7 @@ class SimulatedCluster:
         self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
 
     def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered in a new one."""
+        """Expire a broker's ZooKeeper session, and wait until it has registered in a new session."""
         self._live(broker_id)
         self._cluster.expire(broker_id)
         self._until(

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A logger that writes at most `lines` lines in `seconds`; the next line has the number of suppressed ones.
+    """A logger that writes at most `lines` lines in `seconds`; the next line has the number of suppressed lines.
 
     Args:
         logger: The logger that writes the lines.

@@ -1,1 +1,1 @@
-"""Base classes of actors that ask and answer: each event handler is a generator."""
+"""Base classes of actors that send requests and wait for the replies: each event handler is a generator."""

@@ -1,8 +1,8 @@
 """Run event handlers that are generators: each yields requests to other actors and gets their results back.
 
 Each yielded value is passed to the driver's `perform`. Its result is sent into the generator, or its exception is
-thrown into it. After WAITING the generator stays suspended until the driver calls `advance` with the answer. The
-drivers have these policies:
+thrown into the generator. If `perform` returns WAITING, the generator stays suspended until the driver calls `advance`
+with the answer. The drivers have these policies:
 
 * serial, one conversation at a time, other events are stashed: `actors.runtime.flow.flow`;
 * concurrent, many at once, each with one request in flight: `zk_bridge.core`;
@@ -38,7 +38,17 @@ def advance(
     value: object = None,
     error: Exception | None = None,
 ) -> Returned[T] | Raised | None:
-    """Resume with `value`, or by raising `error`, and run until the generator waits (None), returns or raises."""
+    """Resume a generator, and run it until it waits, returns or raises.
+
+    Args:
+        conversation: The generator.
+        perform: Executes each yielded value; returns its result, or WAITING.
+        value: Sent into the generator.
+        error: If given, thrown into the generator instead.
+
+    Returns:
+        None if the generator waits.
+    """
     while True:
         try:
             step = conversation.send(value) if error is None else conversation.throw(error)

@@ -6,27 +6,27 @@ It handles one event at a time, and a flow can wait for replies of other actors.
 
 * a *question* (its class has `asks`, the name of a peer): it is sent as Ask(id, question). The flow is resumed with the
   result of Answer(id), or a Failure is thrown into it as the exception that FAILURES names;
-* AskAll(pairs): the questions are sent to the given addresses. The flow is resumed with the results in that order after
-  the last one. A Failure is returned as a value, so that the other results are not lost;
-* Begin(question): the question is sent, and the flow continues at once with a ticket. Await(ticket) resumes it as the
-  question itself would have, as soon as its answer has arrived;
-* Pause(): the actor sends Continue(id) to itself. The flow is resumed when that is delivered, after all queued
+* AskAll(pairs): the questions are sent to the given addresses. When all results have arrived, the flow is resumed with
+  them, in the order of the questions. A Failure is returned as a value, so that the other results are not lost;
+* Begin(question): the question is sent, and the flow continues at once with a ticket. When the flow yields
+  Await(ticket), it waits for the answer, and is resumed as if it had yielded the question;
+* Pause(): the actor sends Continue(id) to itself. The flow is resumed when this message is delivered, after all queued
   messages;
 * Worked(share): this share of a turn's work was done. The flow pauses if the shares of this turn amount to 1;
 * any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
   of `perform` is thrown into the flow.
 
 Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
-which the class has a `receiveMsg_X` is not an event: it is handled at once, also meanwhile.
+which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits.
 Rule 2 (no recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events.
 Rule 3 (failure): an event whose flow raises is logged, recorded on the delivery and dropped. The exception is not
-passed to the system, which could deliver the message again, with every send of the first attempt. `event_failed` may
-return a flow, which runs before stashed events; if that raises too, it is only logged.
+passed to the system, which could deliver the message again, so that every send of the first attempt is repeated.
+`event_failed` may return a flow, which runs before stashed events; if this flow raises too, the error is only logged.
 Rule 4 (preemption): a message that `preempts` is handled before all others: the suspended flow is closed, the stash is
 cleared, `preempted` gets the dropped events, and then the message is handled.
 Rule 5 (answers): each question has an id of this actor. Answers to other ids are dropped. If a question has no answer
-after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question of Begin the time starts at its
-Await.
+after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question of Begin the time starts when the
+flow yields its Await.
 Rule 6 (event ids): messages of a flow have the event id that `event_id_of` returned when its event was delivered, also
 after the flow was stashed or suspended.
 """
@@ -97,7 +97,7 @@ class FlowActor(Dispatcher):
     # ----------------------------------------------------------------------------------------- for subclasses to define
 
     def flow(self, message: Any) -> Flow[None] | None:
-        """Return the flow of an event; None if it is already handled."""
+        """Return the flow (a generator) that handles an event; None if the event is already handled."""
         raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
 
     def perform(self, instruction: Any) -> None:
@@ -105,20 +105,20 @@ class FlowActor(Dispatcher):
         raise NotImplementedError(f"{type(self).__name__}.perform cannot execute {type(instruction).__name__}")
 
     def preempts(self, message: Any) -> bool:
-        """Return whether this event drops all earlier ones."""
+        """Return whether this event drops all earlier events: the event in progress and the stashed events (rule 4)."""
         return False
 
     def preempted(self, dropped: list[Event]) -> None:
-        """Handle the loss of these events, the suspended one first."""
+        """Handle the loss of these (event, sender) pairs; the event whose flow was suspended is first."""
 
     def event_failed(self, event: Any, error: Exception) -> Flow[None] | None:
         """Return a flow to run before any other event, after the flow of `event` raised `error`."""
         return None
 
     def event_id_of(self, message: Any) -> int:
-        """Return the event id of the flow of `message`, which is being delivered.
+        """Return the event id for the flow of `message`, which is being delivered.
 
-        By default it is that of the sender's event.
+        By default it is the event id with which the message was sent.
         """
         return self.event_id
 
@@ -301,14 +301,14 @@ class FlowActor(Dispatcher):
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
     def _taken(self, ticket: int) -> Any:
-        """Return the result of a question of Begin. Raises the exception for a Failure."""
+        """Return the result of the question that Begin sent with this ticket, or raise the error of a Failure."""
         result = self._begun.pop(ticket)
         if isinstance(result, Failure):
             raise error_of(result)
         return result
 
     def _begun_answered(self, ticket: int, result: Any) -> None:
-        """Store a result until its Await, or resume the flow with it."""
+        """Resume the flow with a result if it waits for this ticket; otherwise store the result until its Await."""
         self._begun[ticket] = result
         if ticket != self._awaited:
             return
@@ -340,9 +340,9 @@ class FlowActor(Dispatcher):
             self._resume(result)
 
     def _lost(self, first: int) -> None:
-        """Handle the deadline of the questions from `first` on.
+        """Handle the deadline of open questions; `first` is the lowest id of these questions.
 
-        On Thespian's bases it may be the deadline of earlier ones.
+        If they were answered, nothing happens: on Thespian's bases the deadline's timer cannot be cancelled.
         """
         if self._awaited == first:
             self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))

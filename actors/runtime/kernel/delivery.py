@@ -20,9 +20,9 @@ DEAD_LETTER = "dead letter"
 
 
 class AdapterCall(NamedTuple):
-    """A recorded call of an I/O adapter, with its arguments and its result.
+    """A recorded call of an I/O adapter.
 
-    They contain only str, int, bool, None and tuples.
+    Its arguments and its result contain only str, int, bool, None and tuples.
 
     `error` is "" or "errno text" of the OSError that was raised.
     """
@@ -37,7 +37,7 @@ class AdapterCall(NamedTuple):
 class Envelope(NamedTuple):
     """A message in the queue, with its sender and its receiver.
 
-    `event_id` is 0 for a message from outside and for a timer: its delivery begins an event.
+    `event_id` is 0 for a message from outside and for a timer, because the delivery of such a message begins an event.
     """
 
     receiver: ActorAddress

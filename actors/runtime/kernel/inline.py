@@ -34,7 +34,8 @@ class InlineDriver:
 
     It has an external endpoint, which receives the replies for these threads.
 
-    `loop` may drive in its place. `newPrimaryActor` is the system's method (used by Thespian's `private()`).
+    While `loop` is attached to an event loop, that loop runs the actors instead. `newPrimaryActor` is the system's
+    method (used by Thespian's `private()`).
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class InlineDriver:
         self._kernel.dismiss(self.address)
 
     def tell(self, to: ActorAddress, message: Any) -> None:
-        """Send; deliver until nothing is due, unless another driver is active."""
+        """Send a message; then deliver messages until none is due, unless another driver is active."""
         self._kernel.inject(to, message, self.address)
         self.drive()
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None) -> Any:
-        """Send, and return the next message for this endpoint."""
+        """Send a message, and return the next message for this endpoint; None after `timeout`."""
         self._kernel.inject(to, message, self.address)
         return self.listen(timeout)
 
@@ -102,18 +103,19 @@ class InlineDriver:
                 self._wait(heard, _sooner(due, left))
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless another driver is active."""
+        """Deliver messages until none is due, unless another driver is active."""
         while self._slice(None)[0] == 0.0:
             pass
 
     def hold(self) -> None:
-        """Take the turn for another driver, after its current holder."""
+        """Wait until no thread delivers messages, and reserve the turn (the right to deliver) for another driver."""
         self._turn.acquire()
 
     def let_go(self, news: bool = True) -> int:
-        """Release the turn; wake waiting threads if there is `news` or the turn is wanted.
+        """Release the turn, which is the right to deliver messages; return the number of notifications so far.
 
-        Return the notification count.
+        Args:
+            news: Whether waiting threads are notified. They are also notified if one of them wants the turn.
         """
         origin = self._origin
         with self._bell:
@@ -138,11 +140,11 @@ class InlineDriver:
             self.ring()
 
     def _slice(self, limit: int | None = SLICE) -> tuple[float | None, int]:
-        """Take the turn if it is free, and deliver some messages.
+        """Deliver at most `limit` messages, if no other thread holds the turn (the right to deliver).
 
         Returns:
-            The result of Kernel.run (also None if the turn is taken), and the notification count at that time. Later
-            notifications are new; a turn without a delivery does not notify.
+            The result of Kernel.run, or None if another thread holds the turn, and the number of notifications so far.
+            The caller can wait for a higher number; a turn without a delivery does not notify.
         """
         kernel, origin = self._kernel, self._origin
         with self._bell:

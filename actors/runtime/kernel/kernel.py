@@ -82,7 +82,7 @@ class Kernel(ABC):
     Attributes:
         n: The number of the running or last delivery.
         now: Its time.
-        event_id: The event id of its handler at the moment.
+        event_id: The current event id of its handler.
         delivered_event_id: The event id under which the delivery is recorded.
         queued: The number of waiting messages.
         pending_timers: The number of armed timers.
@@ -158,7 +158,7 @@ class Kernel(ABC):
         """Notify the driver that there may be work."""
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless another driver is active."""
+        """Deliver messages until none is due, unless another driver is active."""
         self.run()
 
     # ---------------------------------------------------------------------------------------------------- public
@@ -234,7 +234,8 @@ class Kernel(ABC):
     def address_of(self, text: str) -> ActorRef:
         """Return the address with this text.
 
-        An unknown external endpoint is mute, an unknown actor has been removed.
+        If it is unknown, a new address is returned: of an external endpoint that ignores messages, or of a removed
+        actor.
         """
         ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
@@ -281,10 +282,10 @@ class Kernel(ABC):
     # ------------------------------------------------------------------------------------------------------ driving
 
     def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
-        """Deliver until nothing is due, or a limit is reached.
+        """Deliver messages until none is due, or a limit is reached.
 
-        The limits are `limit` messages, and the first delivery that ends after `seconds`. Without a limit it does not
-        return while actors keep sending messages.
+        The limits are `limit` messages, and the first delivery that ends after `seconds`. Without a limit, the call
+        does not return while actors keep sending messages.
 
         Returns:
             The seconds until the next timer, None without a timer, 0.0 if a limit was reached and more messages wait.
@@ -384,7 +385,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
-        """Send to an address that is no ActorRef of this system: a decoded text, or another system's actor."""
+        """Send to an address that is no ActorRef of this system, but another system's actor or just an address text."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
             to.base.inject(to, message, sender)
@@ -408,7 +409,7 @@ class Kernel(ABC):
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of the running handler from now on; the delivery is recorded under the first one."""
+        """Set the event id of the running handler from now on; the first call also sets the id of the delivery."""
         self.event_id = event_id
         if self._served_in != self.n:
             self._served, self._served_in = event_id, self.n

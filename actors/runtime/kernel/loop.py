@@ -112,7 +112,7 @@ class LoopDriver:
             self._kernel.dismiss(sender)
 
     def _turn(self) -> None:
-        """Run one turn. The flag is cleared first, so that messages during the turn schedule the next one."""
+        """Run one turn. Messages that arrive during the turn schedule the next turn."""
         self._awake = False
         self._thread = threading.get_ident()
         if self._loop is None:

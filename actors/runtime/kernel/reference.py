@@ -38,7 +38,7 @@ class System(Protocol):
         """Send from outside."""
 
     def drive(self) -> None:
-        """Deliver what is due, unless another driver is active."""
+        """Deliver messages until none is due, unless another driver is active."""
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
         """Send to an address that is not one of this system's references."""

@@ -69,7 +69,7 @@ class Timers:
         heappush(self.heap, (due, self._armed, timer))
 
     def cancel(self, receiver: ActorRef, name: str) -> Any:
-        """Cancel the timer of this name, if it exists; return its message if that is in the queue."""
+        """Cancel the timer of this name, if it exists; return its message if the message is already in the queue."""
         timer = self._named.pop((id(receiver), name), None)
         if timer is None:
             return None

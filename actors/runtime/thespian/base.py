@@ -114,7 +114,7 @@ class LocalBase(Kernel):
             self.inline.ring()
 
     def drive(self) -> None:
-        """Deliver until nothing is due, unless another driver is active."""
+        """Deliver messages until none is due, unless another driver is active."""
         self.inline.drive()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -252,11 +252,11 @@ class LocalBase(Kernel):
         return ref
 
     def tell(self, to: ActorAddress, message: Any) -> None:
-        """Send from outside; unless another driver is active, deliver until nothing is due."""
+        """Send a message from outside; then deliver messages until none is due, unless another driver is active."""
         self.inline.tell(to, message)
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None = None) -> Any:
-        """Send from outside, and return the first message to the outside."""
+        """Send a message from outside, and return the next message to the outside; None after `timeout`."""
         return self.inline.ask(to, message, timeout)
 
     def listen(self, timeout: timedelta | float | None = None) -> Any:
@@ -268,7 +268,7 @@ class LocalBase(Kernel):
         return self.inline.clone()
 
     async def wind_down(self) -> None:
-        """Shut down; an attached loop runs other work meanwhile, because there may be many actors."""
+        """Shut down the system. If a loop is attached, it runs its other work meanwhile: there may be many actors."""
         if self.loop.runs_here():
             self._ask_all_to_go()
             self.wake()
@@ -279,7 +279,8 @@ class LocalBase(Kernel):
     def shutdown(self) -> None:
         """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
 
-        In a handler it only sends the requests. Messages to the base afterwards are dropped.
+        If a handler calls this, it returns after sending the requests. Messages to the base after the shutdown are
+        dropped.
         """
         self._ask_all_to_go()
         if self._running == threading.get_ident():
@@ -323,7 +324,7 @@ class LocalBase(Kernel):
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
         """Handle a message to the system: a validated source or the next children to stop.
 
-        Others, such as exits of top-level actors, are ignored.
+        Other messages, such as exits of top-level actors, are ignored.
         """
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)
@@ -389,7 +390,7 @@ class LocalBase(Kernel):
             self.send_as_system(parent, ChildActorExited(ref))
 
     def _let_children_go(self, parent: ActorAddress) -> None:
-        """Send exit requests to the first children of a removed actor; the next ones follow after these.
+        """Send exit requests to the next CHILDREN_AT_ONCE children of a removed actor, and schedule the rest.
 
         Parents are compared by text, not found with `register.children`: in a snapshot a removed actor has another
         address object.

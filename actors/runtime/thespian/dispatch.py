@@ -1,8 +1,9 @@
 """Dispatcher is an actor that handles each message in a method named after its class, `receiveMsg_<ClassName>`.
 
 It is like Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per
-actor class (4x faster over 12 classes) along the message's base classes, the most special first. `super().receiveMsg_X`
-passes a message on. A message without a handler is an error, recorded as a failed delivery, and not silently dropped.
+actor class (4x faster over 12 classes), for the message's class and then its base classes. A handler passes a message
+on by `super().receiveMsg_X`. A message without a handler is an error, recorded as a failed delivery, and not silently
+dropped.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.n if isinstance(ref, ActorRef) else 0
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of messages sent from now on to that of the work which the handler continues."""
+        """Set the event id of messages sent from now on: the id of the earlier work that the handler continues."""
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.base.serve(event_id)
@@ -121,9 +122,12 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.ports.port(name)
 
     def call_adapter(self, name: str, method: str, arguments: tuple[Any, ...]) -> Any:
-        """As `port(name).method(*arguments)`, for where the method's name is data.
+        """Call the method `method` of the adapter `name`, and return the result.
 
-        It costs half as much: no attribute is looked up by name. Raises LookupError as `port` does.
+        This costs half as much as `getattr(port(name), method)(*arguments)`, because no attribute is looked up by name.
+
+        Raises:
+            LookupError: The base has no such adapter, or is not a LocalBase.
         """
         ref = self._myRef
         if not isinstance(ref, ActorRef):
@@ -131,10 +135,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.ports.call(name, method, arguments)
 
     def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:
-        """Send a WakeupMessage when the clock shows `moment`, never before; with a `name`, as `set_timer`.
+        """Send this actor a WakeupMessage when the clock shows `moment`, never before.
 
-        Periods are rounded up: an actor that wakes a fraction too early sets the next timer for the same moment, in
-        virtual time for ever.
+        With a `name`, it replaces the timer of this name, as in `set_timer`. Periods are rounded up: an actor that woke
+        a fraction too early would set its next timer for the same moment, in virtual time for ever.
         """
         microseconds = max(math.ceil((moment - self.now) * 1e6), 0)
         if self.now + microseconds / 1e6 < moment:
@@ -145,9 +149,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
             self.wakeupAfter(timedelta(microseconds=microseconds), payload)
 
     def set_timer(self, name: str, seconds: float, payload: Any = None) -> None:
-        """Send a WakeupMessage after a period; an earlier one of this name that is not yet delivered is cancelled.
+        """Send this actor a WakeupMessage after `seconds`; cancel an undelivered WakeupMessage of the same name.
 
-        Thespian's own bases cannot cancel a timer: there, the actor must detect a late one by its payload.
+        Thespian's own bases cannot cancel a timer. On them, the actor must recognise an outdated WakeupMessage by its
+        payload.
         """
         ref = self._myRef
         if isinstance(ref, ActorRef):
