@@ -58,7 +58,10 @@ def prepare(say: Callable[[str], None] = print) -> Path:
 
 
 def _lay_out(laid_out: Path) -> None:
-    """Run the default questions on the smallest possible failover, so that the JVM loads all needed classes."""
+    """Create the folder `laid_out` and its archive of Spark's classes.
+
+    The JVM that writes the archive computes a summary of a small failover, so that it has loaded all needed classes.
+    """
     link(laid_out)
     part = laid_out / "classes.part"
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
@@ -75,7 +78,7 @@ def _lay_out(laid_out: Path) -> None:
 
 
 def _smallest(folder: Path) -> None:
-    """Write packed traces, as of `spark.pack`, in which a broker dies and another leads its partition."""
+    """Write packed traces, as `spark.pack` does, in which a broker dies and another broker then leads its partition."""
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]

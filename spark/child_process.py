@@ -86,7 +86,7 @@ def _die_with_the_parent(lifeline: Connection) -> None:
 
 
 def _kill(child: int) -> None:
-    """End the child's group, and wait for the child, without an interruption."""
+    """Kill the child's process group and wait for the child; signals are blocked until then."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     with suppress(ProcessLookupError, PermissionError):  # not yet a group, or no longer one
         os.killpg(child, signal.SIGKILL)
@@ -98,7 +98,7 @@ def _kill(child: int) -> None:
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """Make the signals that end a process raise SystemExit meanwhile, as a Ctrl-C raises KeyboardInterrupt."""
+    """Inside the `with` block, let signals that end a process raise SystemExit, as Ctrl-C raises KeyboardInterrupt."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         sys.exit(128 + number)

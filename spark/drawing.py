@@ -44,7 +44,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Area:
-    """A stepped area of a lane: its values from each point of the axis on, which are at most `most`."""
+    """A stepped area of a lane: `points` are (place on the axis, value from there on); `most` is the maximum value."""
 
     points: Sequence[tuple[float, float]]
     most: float
@@ -80,7 +80,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lanes above one axis; `legend` has colours with their meaning, and `words` tells what the chart shows."""
+    """Lanes above one axis; `legend` has colours with their meaning, and `words` describes the chart."""
 
     words: str
     lanes: Sequence[Lane]
@@ -113,7 +113,10 @@ def number_axis(most: float) -> Axis:
 
 
 def stepped(changes: Iterable[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:
-    """Return the running total of changes, (place, change) each, in at most STEPS columns; of each also its maximum."""
+    """Return the running total of `changes`, which are (place, change) each, as (place, total) points.
+
+    The axis is divided into STEPS columns. A column has at most two points: its maximum and the total at its end.
+    """
     width = (end - begin) / STEPS or 1.0
     points = [(begin, 0.0)]
     total, column, most = 0.0, 0, 0.0

@@ -45,57 +45,57 @@ class Facts:
 
     @cached_property
     def lives(self) -> DataFrame:
-        """`failovers.registered`: nothing is recorded of its process after `last_at`."""
+        """The runs of brokers (`failovers.registered`); nothing is recorded of the process of a run after `last_at`."""
         return failovers.registered(self.runs, self.delivered)
 
     @cached_property
     def leaderships(self) -> DataFrame:
-        """`failovers.sent_states`."""
+        """The leaderships sent to brokers, as `failovers.sent_states` returns them."""
         return failovers.sent_states(self.delivered)
 
     @cached_property
     def changes(self) -> DataFrame:
-        """`failovers.changes`, cached."""
+        """The changes of leadership, as `failovers.changes` returns them; cached."""
         return self._keep(failovers.changes(self.leaderships))
 
     @cached_property
     def states(self) -> DataFrame:
-        """`failovers.replaced`, cached."""
+        """The partition states that controllers read or wrote, as `failovers.replaced` returns them; cached."""
         return self._keep(failovers.replaced(failovers.known(self.delivered)))
 
     @cached_property
     def deaths(self) -> DataFrame:
-        """`failovers.deaths`, cached: they are few."""
+        """The brokers that were gone, as `failovers.deaths` returns them; cached, because the rows are few."""
         return self._keep(f.broadcast(failovers.deaths(self.delivered, self.lives)))
 
     @cached_property
     def outages(self) -> DataFrame:
-        """`failovers.outages`."""
+        """The partitions that had no leader, as `failovers.outages` returns them."""
         return failovers.outages(self.deaths, self.changes)
 
     @cached_property
     def handled(self) -> DataFrame:
-        """`controller.handled`."""
+        """The controller events, as `controller.handled` returns them."""
         return controller.handled(self.delivered)
 
     @cached_property
     def answers(self) -> DataFrame:
-        """`controller.answers`."""
+        """The requests that nodes answered, as `controller.answers` returns them."""
         return controller.answers(self.delivered)
 
     @cached_property
     def flights(self) -> DataFrame:
-        """`controller.flights`."""
+        """The controllers' requests that brokers answered, as `controller.flights` returns them."""
         return controller.flights(self.delivered)
 
     @cached_property
     def replies(self) -> DataFrame:
-        """`traffic.replies`."""
+        """The requests to ZooKeeper, as `traffic.replies` returns them."""
         return traffic.replies(self.delivered)
 
     @cached_property
     def samples(self) -> DataFrame:
-        """`comparison.samples`."""
+        """The measured times, as `comparison.samples` returns them."""
         without = (f.col("over_at") - f.col("died_at")) * 1000
         kinds = {
             "controller events": (self.handled, "event"),
@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """`comparison.compared` with the earlier folder, or with this one if there is none."""
+        """The comparison of the times (`comparison.compared`) with the earlier folder, or with this folder if none."""
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:
@@ -120,6 +120,6 @@ class Facts:
 
 
 def _found(name: str, by_run: dict[str, str]) -> Column:
-    """Return a column with the value of each run."""
+    """Return a column `name` with the value that `by_run` has for the row's run."""
     pairs = [f.lit(word) for pair in by_run.items() for word in pair]
     return (f.create_map(*pairs)[f.col("run")] if pairs else f.lit(None)).alias(name)

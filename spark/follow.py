@@ -4,7 +4,7 @@
     KEPT/_spark_metadata     Spark's list of the complete files
     KEPT/_checkpoint         Spark's offsets: the read part of the traces (`spark.trace_stream`)
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
-    KEPT/_follower           locked by the follower: one at a time
+    KEPT/_follower           locked by the following process, so that there is only one
 
 Rule: only the storing of records continues where it stopped; every question is computed from all stored records. Each
         figure therefore has one definition, and is exact while the traces grow.
@@ -76,9 +76,9 @@ def follow(
     master: str = MASTER,
     java: Java | None = None,
 ) -> Iterator[Summary]:
-    """Yield a summary of all records below `folder`, and another one after each addition, without an end.
+    """Yield a summary of all records below `folder`, and a new summary after each addition, without an end.
 
-    `kept` is a folder of its own, where another process may have stored the beginning. For `java`, see
+    `kept` is the folder for the stored records; an earlier process may have stored some already. For `java`, see
     `spark.summary.summarise`.
 
     Raises:
@@ -100,7 +100,7 @@ def follow(
 
 
 def _seen(folder: Path) -> object:
-    """Return a value that changes with new records: the sizes of the segments, and the ends of the runs."""
+    """Return a value that changes when records are added: the sizes of the segments, and the ends of the runs."""
     runs = find_runs(folder).runs
     return [(run.header.run, ending(run), run.faults, [_size(path) for path in run.paths]) for run in runs]
 

@@ -2,8 +2,8 @@
 
 Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
         broker that left an ISR, or a controller that was replaced though its broker was not gone.
-Rule 2: "now" is the end of the traces. The stop of a whole cluster at their end is one incident, and leaves nothing
-        open.
+Rule 2: "now" is the end of the traces. The stop of a whole cluster at the end of the traces is one incident. Partitions
+        without a leader and replicas out of the ISR that this stop causes do not count as open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEVER = float("inf")
 
 
 class IncidentFact(NamedTuple):
-    """One line of an incident: what it answers, and the answer."""
+    """One line of an incident's description: "Affected", "How long", "Why" or "Now", and the text for it."""
 
     question: str
     answer: str
@@ -35,7 +35,7 @@ class IncidentFact(NamedTuple):
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that broke: when it began, when it was over (None: not over), and its story."""
+    """Something that broke: its begin and end (seconds since 1970; None: not over), a title (`what`), and its facts."""
 
     at: float
     until: float | None
@@ -45,7 +45,7 @@ class Incident:
 
     @property
     def text(self) -> str:
-        """Return the story in one paragraph."""
+        """Return the title and the facts in one paragraph."""
         return " ".join([f"{self.what}.", *(answer for _, answer in self.facts)])
 
 
@@ -65,12 +65,12 @@ class Story:
 
     @property
     def gravest_first(self) -> list[Incident]:
-        """Return the incidents; those that are not over and those that cost most come first."""
+        """Return the incidents by `gravity`, the gravest first; if they are equal, the earliest first."""
         return sorted(self.incidents, key=lambda each: (each.gravity, -each.at), reverse=True)
 
 
 class _Group(NamedTuple):
-    """Rows of one incident: their number of partitions, how many of these are still affected, begin and end."""
+    """Rows of one incident: their partitions (a count), the partitions still affected (a count), begin and end."""
 
     rows: Sequence[SimpleNamespace]
     partitions: int
@@ -80,7 +80,7 @@ class _Group(NamedTuple):
 
 
 def tell_story(summary: Summary, zone: tzinfo | None = UTC) -> Story:
-    """Find the incidents of a summary. Times in the text are those of `zone`."""
+    """Return the incidents of a summary. Their texts have times in the time zone `zone`."""
     return _Teller(summary, zone).story()
 
 
@@ -131,7 +131,7 @@ class _Teller:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the election of the controller that missed the broker ended the broker's own term."""
+        """Return whether the broker was the controller before the election that revealed that it was gone."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]
@@ -244,7 +244,7 @@ class _Teller:
     # ------------------------------------------------------------------------------------------------- at the end
 
     def _closing(self) -> list[SimpleNamespace]:
-        """Return the episodes of the stop of the whole cluster."""
+        """Return the rows of `gone` that are part of a stop of the whole cluster at the end of the traces."""
         last: dict[int, SimpleNamespace] = {}
         for run in self.runs:
             if run.node not in last or run.last_at > last[run.node].last_at:
@@ -300,7 +300,7 @@ class _Teller:
 
 
 def _holds(row: SimpleNamespace, at: float) -> bool:
-    """Return whether a broker was gone at that time."""
+    """Return whether the broker of this row of "episodes" was gone at the time `at`."""
     return bool(row.died_at <= at < (row.back_at or NEVER))
 
 

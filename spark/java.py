@@ -1,16 +1,16 @@
 """Find a Java installation for Spark, start it early, and cache Spark's classes so that it starts faster.
 
-HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has run the questions (class data sharing, JEP
+HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has computed a summary (class data sharing, JEP
 310 and 350). Another JVM with the same class path maps it instead of loading, verifying and linking the classes. This
-halves the time of a session and its first questions.
+halves the time to start a session and compute its first sections.
 
-HOME/jars and others are links to Spark itself without mllib, because with mllib in the class path each session
+HOME/jars and others are links to Spark's files without mllib, because with mllib in the class path each session
 registers its functions by reflection, which takes more than half a second.
 
 HOME/bin/spark-submit is the Java command that Spark's scripts otherwise compute for each session in a JVM of their own.
 
-The folder is in the Python environment, and its name identifies what it belongs to. Without it Spark starts as usual.
-This module does not import PySpark, which takes longer than a start of Java.
+HOME is in the Python environment. Its name contains a hash of the Java, the jars and the options that it is valid for.
+Without HOME Spark starts as usual. This module does not import PySpark, because that takes longer than to start Java.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_java() -> None:
 
 
 def options(archive_to: Path | None = None) -> str:
-    """Return Java's options for a session; with `archive_to`, it writes the archive there when it ends."""
+    """Return Java's options for a session; with `archive_to`, Java writes the archive to this path when it ends."""
     laid_out = home()
     shared = ""
     if archive_to is not None:
@@ -86,7 +86,7 @@ def home() -> Path:
 
 
 def archive(home: Path) -> Path:
-    """Return the archive's path in such a folder."""
+    """Return the path of the archive in the folder `home`."""
     return home / "classes.jsa"
 
 
@@ -112,7 +112,7 @@ def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str
 
 
 def link(home: Path) -> None:
-    """Link Spark to that folder, replacing old links.
+    """Create the folder `home` with links to Spark's files; an existing folder is replaced.
 
     Raises:
         OSError: The links cannot be written.
@@ -126,9 +126,9 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Store the command of a JVM that runs from that folder and will write the archive.
+    """Store, as bin/spark-submit in `home`, the command of the JVM `pid`, which runs from there and writes the archive.
 
-    Without /proc the Spark scripts stay, and compute the command for each session.
+    Without /proc, Spark's scripts remain there and compute the command for each session.
 
     Raises:
         OSError: The command cannot be written.
@@ -179,14 +179,14 @@ class Java:
 
     @classmethod
     def ahead(cls) -> Java | None:
-        """Start Java; None if Spark is not prepared, or SPARK_HOME names another one."""
+        """Start Java; None if the archive does not exist, or if SPARK_HOME names another Spark."""
         laid_out = home()
         if "SPARK_HOME" in os.environ or (laid_out / "bin").is_symlink() or not archive(laid_out).exists():
             return None
         return cls(laid_out)
 
     def listens(self) -> tuple[int, str]:
-        """Return its port and secret, as soon as they are known.
+        """Wait until Java listens for PySpark's connection; return its port and secret.
 
         Raises:
             SparkUnavailable: The process has ended.

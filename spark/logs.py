@@ -1,16 +1,17 @@
 """Read the logs of Apache Kafka brokers into the columns that traces have, so that `summary` works on them.
 
-    DIR/.../server.log, controller.log, state-change.log, with what Kafka renamed daily (controller.log.2024-05-01-10)
-    and compressed ones (.gz); a folder for each broker
+    DIR/.../server.log, controller.log, state-change.log    each broker has a folder of its own
+    controller.log.2024-05-01-10, ...                       older logs, which Kafka has renamed
+    controller.log.2024-05-01-10.gz, ...                    compressed logs
 
 Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). The table `LINES` has a
         pattern and columns for each kind of line, valid for 2.0 to 3.9. Other lines are ignored.
-Rule 2: a partition's state changes when the controller logs the change, just before it sends the request: the line
-        replaces the request.
-Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. It ends
-        where the log has its end. A killed broker logs no end, and a quiet log stops early: such a broker counts as
-        gone from the time when a controller noticed it.
-Rule 4: at INFO requests are not logged. From Kafka 2.7 on an ISR expand is logged as "ISR updated to" only;
+Rule 2: a partition's state changes when the controller logs the change, just before it sends the request. The line is
+        used in place of the request that a trace would have.
+Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. A run
+        ends where the broker logs its shutdown. A killed broker does not log it, and a quiet log stops early: such a
+        broker counts as gone from the time when a controller noticed it.
+Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on an ISR expand is logged as "ISR updated to" only;
         reassignments are logged at TRACE only.
 """
 
@@ -56,19 +57,22 @@ def _number(group: int) -> Take:
 
 
 def _field(name: str) -> Take:
-    """Return a number written as name=number."""
+    """Return an extractor of the number after `name=` in a line."""
     return lambda pattern: f.regexp_extract("message", rf"\b{name}=(-?\d+)", 1).try_cast("int")
 
 
 def _numbers(take: Take) -> Take:
-    """Return all numbers of a list in any of its forms: 1,2 or List(1, 2) or brokers with their epochs."""
+    """Return an extractor of the numbers in the text that `take` extracts.
+
+    The text is a list in any form: 1,2 or List(1, 2), or a list of brokers with their epochs, which are left out.
+    """
     return lambda pattern: f.regexp_extract_all(
         f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")
     ).cast("array<int>")
 
 
 def _list(name: str) -> Take:
-    """Return the numbers of a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
+    """Return an extractor of the numbers in a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
     return _numbers(lambda pattern: f.regexp_extract("message", rf"\b{name}=\[?((?:\d+(?:, ?)?)*)", 1))
 
 
@@ -81,7 +85,7 @@ _STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "ar
 
 
 def _one_state(**fields: Take) -> Take:
-    """Return the partition state in a line; missing fields are null."""
+    """Return an extractor of the partition state in a line (an array of one struct); missing fields are null."""
 
     def take(pattern: str) -> Column:
         extracted = {name: field(pattern) for name, field in fields.items()}
@@ -290,7 +294,7 @@ class LogFacts(Facts):
     def lives(self) -> DataFrame:
         """The `runs` that began to serve, with their end if it is logged.
 
-        A broker that logs its start and never serves was refused, because another one had its id.
+        A broker that logs its start and never serves was refused, because another broker had its id.
         """
         life = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
         served_at = f.max(f.when(f.col("type") == SERVING, f.col("at"))).alias("served_at")
@@ -302,9 +306,9 @@ class LogFacts(Facts):
 
     @cached_property
     def outages(self) -> DataFrame:
-        """`failovers.outages`, without topics that were deleted: their partitions lose the leader, too.
+        """The partitions that had no leader, as `failovers.outages` returns them, without those of deleted topics.
 
-        Brokers do not log the leader -2, by which traces tell a deletion.
+        In traces, the leader -2 marks a deletion. Brokers do not log it, so the deleted topics are removed here.
         """
         lines = self.records.where((f.col("type") == "StoreWrite") & f.col("topics").isNotNull())
         deleted = lines.select(f.explode("topics").alias("deleted"), f.col("at").alias("deleted_at"))
@@ -314,7 +318,7 @@ class LogFacts(Facts):
 
     @cached_property
     def states(self) -> DataFrame:
-        """The partition states in the lines of all brokers, as `failovers.replaced`, in order of time."""
+        """The partition states in all brokers' lines, in order of time, with the columns of `failovers.replaced`."""
         each = self.records.select(
             *("run", "node", "n", "at"),
             (f.col("type") == "Transmit").alias("updated"),

@@ -3,8 +3,8 @@
     TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
     TARGET/_runs.json                the end of each run, and what could not be read
 
-Rule 1: a file holds a slice of frames; its metadata has the last byte. Packing again writes only new or longer slices,
-        of a run that continues or of later traces. A file gets its name when it is complete.
+Rule 1: a file holds a slice of frames; its metadata has the last byte of the slice. Packing again writes only slices
+        that are new or longer, because a run continued or traces were added. A file gets its name when it is complete.
 Rule 2: unreadable parts of a trace are left out, and listed.
 """
 
@@ -58,7 +58,7 @@ class Packing:
 
     The constructor starts it, and `finish` waits for its end.
 
-    Raises NotATrace, and what `check` raises for their manifest.
+    The constructor raises NotATrace, and passes the manifest of the traces to `check`, which may also raise.
     """
 
     def __init__(self, folder: Path, target: Path, check: Callable[[Manifest], None] = lambda manifest: None) -> None:
@@ -110,7 +110,7 @@ def is_packed(folder: Path) -> bool:
 
 
 def keep(manifest: Manifest, folder: Path) -> None:
-    """Write the manifest."""
+    """Write the manifest into the folder."""
     part = folder / (MANIFEST + ".part")
     part.write_bytes(msgspec.json.encode(manifest))
     part.replace(folder / MANIFEST)
@@ -132,7 +132,7 @@ def manifest(folder: Path) -> Manifest:
 
 
 def _gap(file: Path) -> str:
-    """Return what a file of the folder lacks; "" if it is complete."""
+    """Return the error in a Parquet file (unreadable, missing or different columns); "" if it has none."""
     try:
         schema = pq.read_schema(file)
     except FileNotFoundError:  # packed again meanwhile
@@ -149,7 +149,7 @@ def _gap(file: Path) -> str:
 
 
 def tell(found: RunList) -> Manifest:
-    """Return the manifest of these runs; each is checked to its end."""
+    """Return the manifest of these runs, all of whose frames are checked."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)

@@ -1,6 +1,7 @@
 """Draw the figures of the HTML report; times are in UTC.
 
-Rule: A figure shows the same values as the table below it. Of many partitions or topics, the MOST extreme are drawn.
+Rule: A figure shows the same values as the table below it. A figure draws at most MOST partitions or topics, those with
+      the largest values.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Span = tuple[str, float, float, str, str]
 
 
 def figures(summary: Summary) -> dict[str, Chart]:
-    """Return the figures with data, by their question."""
+    """Return the figures that have data, by the name of their section."""
     drawn = {name: draw(summary) for name, draw in FIGURES.items() if len(summary[name])}
     return {name: chart for name, chart in drawn.items() if chart.lanes}
 
@@ -112,7 +113,7 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the seconds without a leader by partition; of more than MOST partitions the longest by topic."""
+    """Draw the longest time without a leader in seconds for each partition; for each topic if these are over MOST."""
     end, seconds = _end(summary), {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None

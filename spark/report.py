@@ -94,12 +94,12 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
 
 
 def _with_names(answer: str) -> Markup:
-    """Return the answer, whose names of partitions are not broken into lines."""
+    """Return the answer as HTML that never breaks a line inside the name of a partition."""
     return Markup(re.sub(r"\S+-\d+[.,:]?(?= |$)", r'<span class="name">\g<0></span>', str(escape(answer))))
 
 
 def _zoomed(timeline: Timeline, incident: Incident) -> Markup | None:
-    """Return the timeline around an incident; None if it would show most of the record."""
+    """Return the timeline around an incident; None if this is most of the recorded time."""
     end = timeline.end if incident.until is None else incident.until
     margin = max(1.0, MARGIN * (end - incident.at))
     begin, end = incident.at - margin, end + margin

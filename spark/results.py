@@ -52,7 +52,7 @@ class Summary:
     damage: tuple[str, ...] = ()
 
     def __getitem__(self, question: str) -> QueryResult:
-        """Return the result of a question; an empty one if the question was not asked."""
+        """Return the result of the section named `question`; it is empty if the summary lacks the section."""
         return self.answers.get(question, QueryResult())
 
     def as_dict(self) -> dict[str, Any]:

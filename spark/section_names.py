@@ -10,9 +10,10 @@ COMPARED = "compared"
 
 
 class SummaryQuestion(NamedTuple):
-    """A question of a summary: its name, and the title of its answer.
+    """A section of a summary, which answers one question: its name and its title.
 
-    `brief`: it is asked if no questions are chosen. `of_logs`: the logs of Apache's brokers answer it, too.
+    `brief`: the summary has the section if the user selects no sections. `of_logs`: the section can also be computed
+    from the logs of Apache Kafka brokers.
     """
 
     name: str
@@ -68,5 +69,5 @@ def is_local(master: str) -> bool:
 
 
 def default_master() -> str:
-    """Return the default master."""
+    """Return Spark's default master: the one of spark-submit if it started this process, else this machine."""
     return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER

@@ -26,13 +26,15 @@ _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 def open_session(master: str = MASTER, java: Java | None = None, archive_to: Path | None = None) -> SparkSession:
-    """Open a session, or return the existing one; this takes a few seconds. The caller stops it.
+    """Open a session, or return the existing session; this takes a few seconds. The caller stops it.
 
-    Workers can import the trace's schema, and nothing from the current folder; those of a cluster get our code as an
-    archive. They run this process's Python, unless PYSPARK_PYTHON names another (PySpark's own default is the first
-    `python3`). Spark's temporary files are in this process's temporary folder. A local session uses the archive of
-    `spark.java`, the waiting process `java`, or another Spark if SPARK_HOME names one. With `archive_to`, it writes the
-    archive instead.
+    Workers can import this project's code, but nothing from the current folder; the workers of a cluster get the code
+    as an archive. Workers run this process's Python, unless PYSPARK_PYTHON names another (PySpark's own default is the
+    first `python3`). Spark's temporary files are in this process's temporary folder.
+
+    A local session uses the archive of `spark.java`, unless SPARK_HOME names another Spark. If `java` is given, the
+    session runs in this waiting process. With `archive_to`, Java uses no archive, but writes one to
+    this path when it ends.
 
     Raises:
         SparkUnavailable: Spark cannot be started.
@@ -81,9 +83,9 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
 
 
 def fit(session: SparkSession, size: int) -> bool:
-    """Configure Spark for this size of Parquet data; return whether it is small.
+    """Configure Spark for Parquet data of `size` bytes; return whether this is less than SMALL_BYTES.
 
-    For few records, compiling the questions and distributing rows to tasks costs more than computing the answers.
+    For few records, compiling queries and distributing rows to tasks takes longer than computing the results.
     """
     small = size < SMALL_BYTES
     session.conf.set("spark.sql.shuffle.partitions", "1" if small else str(2 * session.sparkContext.defaultParallelism))
@@ -108,7 +110,7 @@ def _errors_to(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    """Set these variables meanwhile, unless they are set."""
+    """Set these environment variables inside the `with` block, and remove them afterwards."""
     os.environ.update(more)
     try:
         yield

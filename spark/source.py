@@ -41,11 +41,11 @@ class TraceSource(DataSource):
         return "kafka-actors-traces"
 
     def schema(self) -> StructType:
-        """See `spark.columns`."""
+        """Return the columns of a record (`spark.columns`)."""
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the folder in `load`.
+        """Return a reader of the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.
@@ -55,7 +55,7 @@ class TraceSource(DataSource):
         return kind(self._folder(), selection_of(self.options))
 
     def streamReader(self, schema: StructType) -> GrowingTraces:
-        """Return a reader of records that are appended in the folder in `load`.
+        """Return a reader of the records that are added below the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.

@@ -2,8 +2,8 @@
 
 Rule 1: a count includes deliveries only; what could not be read is counted separately.
 Rule 2: a trace that breaks off (a killed node) is valid up to its last frame; the summary shows how each run ended. If
-        a trace is damaged or unreadable, the summary fails, unless a partial one is requested: of the records before
-        the damage, with a list of what is missing.
+        a trace is damaged or unreadable, the summary fails, unless a partial summary is requested. A partial summary
+        covers the records before the damage, and lists what is missing.
 Rule 3: a column's name contains its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
         milliseconds; all others are counts, shares or names.
 """
@@ -144,7 +144,7 @@ def summarise_logs(
 ) -> Summary:
     """Summarise the logs of Apache Kafka brokers below `path` (`spark.logs`); `zone` is the time zone of the logs.
 
-    Only questions of `only` that logs can answer are asked. For `stop` and `java`, see `summarise`.
+    Sections in `only` that cannot be computed from logs are left out. For `stop` and `java`, see `summarise`.
 
     Raises:
         NotATrace: The folder does not exist.
@@ -170,7 +170,7 @@ def ask(
     partial: bool = False,
     against: Path | None = None,
 ) -> Summary:
-    """Return the answers of an existing session, from packed traces or, slower, from the traces themselves.
+    """Summarise, in an existing session, packed traces or, which is slower, the traces themselves.
 
     Raises:
         NotATrace: The folder does not exist.

@@ -216,7 +216,7 @@ def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str
 
 
 def in_pauses(steps: Generator[None, None, T]) -> Generator[Any, Any, T]:
-    """Run the steps with a Pause between two of them, and return their result."""
+    """Run a generator with a Pause after each of its steps, and return its result."""
     while True:
         try:
             next(steps)

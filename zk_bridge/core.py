@@ -13,8 +13,8 @@ Rule 4: each request is answered exactly once.
 Rule 5: a long request pauses. It resumes when the bridge receives its own Continue, which is queued behind other
         messages.
 
-Both the actor (`bridge`) and the command-line tools (`client`) drive it. The addresses of requesters, store and
-subscriber are opaque: they are only compared and passed to `send`.
+The actor (`bridge`) and the blocking client of the command-line tools (`client`) both use BridgeCore. The addresses of
+requesters, store and subscriber are opaque: they are only compared and passed to `send`.
 
 Kafka: `ZooKeeperClient`.
 """

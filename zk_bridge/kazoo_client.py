@@ -12,7 +12,8 @@ Rule 3: each attempt to connect is limited to a third of the session timeout, or
         forever. kazoo would wait for the whole session timeout, and the session would expire.
 Rule 4: each log line about connection attempts is written at most once in LINE_SECONDS, because a server may be down
         for hours.
-Rule 5: if the thread ends unexpectedly, StoreFailed is sent. Without it, the node would be a zombie.
+Rule 5: if the thread that reads the socket ends unexpectedly, StoreFailed is sent. Otherwise the node would keep
+        running without ZooKeeper.
 
 kazoo's own watch registry, retries and result objects are not used. kazoo drops watches at every disconnect. Requests
 that are lost with the connection must be reported to the bridge, which decides whether to send them again.
@@ -195,7 +196,10 @@ class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _sense_expected() -> Iterator[None]:
-    """Raise any other error as ConnectionDropped, which kazoo handles by a reconnect (rule 2)."""
+    """Turn errors that an invalid response causes into ConnectionDropped, after which kazoo reconnects (rule 2).
+
+    Errors of kazoo and of the network are raised unchanged.
+    """
     try:
         yield
     except (KazooException, KazooTimeoutError, OSError):

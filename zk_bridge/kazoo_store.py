@@ -136,7 +136,7 @@ class KazooStore:
             sink(news)
 
     def _report_connection(self, news: Any) -> None:
-        """Pass on the client's news. The session is announced after its chroot exists."""
+        """Pass messages of KazooSession to the sink. The first `connected` is passed after the chroot exists."""
         if self._announced.is_set():
             self.tell(news)
         elif isinstance(news, SessionState) and news.state == CONNECTED:
@@ -181,9 +181,9 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipeline SetWatches for nodes that exist and one exists request for each node that may not.
+        """Pipeline SetWatches for nodes that exist, and an `exists` request for each node that may be absent.
 
-        The last response completes.
+        The StoreReply is sent after the last response.
 
         If watches are set again, the nodes of `exists` are known to be absent, so SetWatches is used for them too.
         """

@@ -211,7 +211,7 @@ class MemoryZooKeeper:
         above.created -= 1
 
     def end_session(self, session: int) -> None:
-        """Delete the ephemerals of a session. Session 0 owns the persistent nodes, so nothing is deleted."""
+        """Delete the ephemerals of a session. For session 0, which owns the persistent nodes, do nothing."""
         for path in [path for path, node in self.nodes.items() if node.owner == session != 0]:
             self.write((WriteOp(DELETE, path),), 0)
 

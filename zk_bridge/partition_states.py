@@ -5,8 +5,9 @@ Most ZooKeeper requests of a controller are of this kind (controller.md 2.5, zoo
 Rule 1: entries are written one transaction at a time. Each transaction has a bounded size and begins with the fence. A
         failover of 100,000 partitions takes 139 requests; Apache needs 101,000.
 Rule 2: after a refused or lost transaction, *one* read of all its entries decides what happens to each. An entry that
-        already has our data counts as written. An entry that can no longer be written gets its error code. The other
-        entries are sent again in one transaction. Sending again without one failed entry at a time would be quadratic.
+        already has the requested data counts as written. An entry that can no longer be written gets its error code.
+        The other entries are sent again in one transaction. If each attempt left out only one failed entry instead, the
+        work would grow with the square of the number of entries.
 Rule 3: an equal state was written by this controller: its controller epoch and leader epoch are unique to this
         controller. (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md
         trap T7.)
@@ -44,7 +45,7 @@ READ_AT_ONCE = 5 * SLICE
 def get_partition_states(question: GetPartitionStates) -> Conversation:
     """Return states in the order requested.
 
-    Equal data of equal version shares one value: a cluster has few distinct states.
+    Znodes with equal data and equal version share one value, because a cluster has few distinct states.
     """
     found: list[PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}

@@ -1,4 +1,4 @@
-"""A table that maps each request to the bridge to the generator that handles it."""
+"""A table of the bridge's request classes, each with the generator function that handles its requests."""
 
 from __future__ import annotations
 

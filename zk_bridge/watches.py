@@ -2,8 +2,8 @@
 
 The rows are taken from the declarations of the events (`messages.events`), grouped by path.
 
-Rule 1: a watch on the server is one-shot. Each watcher is notified of a path once until it requests the path again. It
-        sees changes in between with that request, because the bridge sets watches before it reads.
+Rule 1: a watch on the server is one-shot. Each watcher is notified of a path once until it requests the path again. The
+        new request also returns changes since the notification, because the bridge sets the watch before it reads.
 Rule 2: a change without an event in the table ends the watch. The watcher must request the node again.
 Rule 3: after an interruption every watch is set again, and reports only what has changed meanwhile. Otherwise 10,000
         topics would cause 10,000 events at a reconnect. Exception: watches that are independent of a controller's term
@@ -37,7 +37,7 @@ class WatchRow(NamedTuple):
         kind: NODE or CHILD.
         events: Kind of change -> class of event.
         keys: Functions that convert the texts at the `*` to the first fields of the event.
-        of_term: As in `Watch`.
+        of_term: Whether the watch begins and ends with a controller's term (`messages.events.Watch`).
     """
 
     path: str
@@ -167,10 +167,10 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
-        """Return the watches to set again after an interruption, so that they report changes since.
+        """Return the watches to set again after an interruption, to be notified of the changes since.
 
-        A node in `exists` that existed at the last read is set as a data watch. A node in `exists` that was not read
-        yet is left out: its requester reads its existence from the reply.
+        A node in `exists` that existed at the last read gets a data watch. A node in `exists` that was not read yet is
+        left out, because the request that sets its watch is still in progress.
         """
         by_field: dict[str, list[str]] = {"data": [], "exists": [], "children": []}
         for (path, _), watch in self._watches.items():
@@ -183,7 +183,10 @@ class WatchTable:
         return Arm(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
     def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
-        """Yield the event of each path in `request` as if it had fired, after `looked_for` was set again."""
+        """Yield events for each path in `request` as if its watch had fired; `request` is the result of `looked_for`.
+
+        `present` is whether each path existed when the watches were set again.
+        """
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
             changes = (NODE_CHANGED, NODE_CREATED) if there else (NODE_DELETED,)
@@ -222,7 +225,7 @@ class WatchTable:
         self._watches.clear()
 
     def _places(self, events: Collection[str], keys: Iterable[str] | None) -> list[tuple[str, str]]:
-        """Return the (path, kind) of the watches that match: a lookup for given keys, otherwise a search."""
+        """Return the (path, kind) of the watches for these events and keys; `keys` None means all keys."""
         if keys is None:
             return [place for place, watch in self._watches.items() if _named(watch.row, events)]
         rows_named = [row for same in self._rows.values() for row in same if _named(row, events)]
@@ -246,7 +249,10 @@ class WatchTable:
 
 
 def start_watching(question: StartWatching) -> Conversation:
-    """Set the watches of the named events. Watches of paths with keys are set when their keys are known."""
+    """Set the watches of the named events whose paths have no keys.
+
+    Watches of paths with keys (broker ids, topics) are set by the requests that read those paths.
+    """
     chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
     yield Arm(
         exists=tuple(row.path for row in chosen if row.kind == NODE),

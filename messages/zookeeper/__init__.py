@@ -1,12 +1,12 @@
 """Requests to the ZooKeeper bridge and their results; only the bridge uses paths, JSON and ZooKeeper operations.
 
-The bridge replies to each request with `Answer(id, result)`: the result type is in the request's docstring, or it is a
-`Failure` (messages.ask). If a request sets a watch, the bridge sets it before it reads. It sends the event to
-the sender of the request after the next change. The same request sets the watch again. If the connection or the session
-may have lost watches, the bridge sets them again and sends the events.
+The bridge replies to each request with `Answer(id, result)`. The result is of the type that the request's docstring
+names, or a `Failure` (messages.ask). If a request sets a watch, the bridge sets it before it reads. After the next
+change, the bridge sends the event to the sender of the request. To be notified again, the sender repeats the request.
+If the connection or the session may have lost watches, the bridge sets them again and sends the events.
 
 `epoch_zk_version` is the version of /controller_epoch that fences a write: every transaction checks it, and the reply
-is Failure("ControllerMoved") if the check fails. None is an unfenced write, as of admin tools.
+is Failure("ControllerMoved") if the check fails. If it is None, as for admin tools, the write is not fenced.
 
 Kafka: the methods of `KafkaZkClient`.
 """

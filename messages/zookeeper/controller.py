@@ -69,7 +69,7 @@ class Elected(Message):
 
 @message
 class NotElected(Message):
-    """The reply to Elect if another node was elected; its id is -1 if /controller has been deleted since.
+    """The reply to Elect if another node was elected; the node's id is -1 if /controller has been deleted since.
 
     The deletion fires Reelect.
     """

@@ -35,7 +35,7 @@ class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
 class NotifyIsrChange(BridgeQuestion[Done]):
     """A broker's request to write an ISR change notification for the controller; the reply is Done.
 
-    The controller then reads these states.
+    The controller then reads the states of these partitions.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -71,7 +71,7 @@ class DeleteLogDirEvents(BridgeQuestion[Done]):
 
 @message
 class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
-    """A request to read the notifications in /config/changes after number `after`, and to watch it.
+    """A request to read the notifications in /config/changes after number `after`, and to watch /config/changes.
 
     The reply is ConfigChanges.
     """

@@ -52,8 +52,8 @@ class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
     """A request to write partition states if each znode still has the given version; the reply is WriteResults.
 
     The controller's request is fenced. The results are in the order of the request. After a lost reply or a BadVersion
-    the batch is read again once. A znode with our data at version + 1 counts as OK, another version as BAD_VERSION; the
-    other states are written again.
+    the batch is read again once. A znode with the requested state at version + 1 counts as OK. Any other new version
+    counts as BAD_VERSION. States whose version is unchanged are written again.
     """
 
     states: tuple[Leadership, ...]

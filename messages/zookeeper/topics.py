@@ -57,7 +57,7 @@ class Assignments(Message):
 class SetAssignments(BridgeQuestion[Done]):
     """A request to overwrite /brokers/topics/T; the reply is Done.
 
-    Any version is overwritten. An absent znode is the Failure ZooKeeperRefused (NONODE).
+    The znode is overwritten whatever its version. If it is absent, the reply is Failure("ZooKeeperRefused") (NONODE).
     """
 
     topics: tuple[TopicAssignment, ...]

@@ -11,7 +11,7 @@ from messages.zookeeper.question import BridgeQuestion
 class StartWatching(BridgeQuestion[Done]):
     """A request to watch the znodes of these event classes; the reply is Done.
 
-    Event classes whose paths have keys are ignored.
+    Event classes whose path contains a broker id or a topic are ignored.
     """
 
     events: tuple[str, ...]

@@ -34,7 +34,7 @@ class DefaultSource(DataSource):
         return self._source().schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the folder in `load`.
+        """Return a reader of the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.
@@ -43,7 +43,7 @@ class DefaultSource(DataSource):
         return self._source().reader(schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of records that are appended in the folder in `load`.
+        """Return a reader of the records that are added below the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.

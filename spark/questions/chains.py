@@ -1,8 +1,8 @@
 """Sections of a summary about causes: which messages a message causes, and the path from an event to its requests.
 
-Rule 1: a delivery has its cause in the trace: the delivery in which its message was sent.
-Rule 2: causes end at external endpoints and other nodes. From there the channel's order counts: a channel sends its
-        messages one by one, so its first answered LeaderAndIsr is the first that it received.
+Rule 1: a trace names the cause of each delivery: the delivery in which the message was sent.
+Rule 2: causes end at external endpoints and other nodes. Beyond, requests are matched by their order: a channel sends
+        its messages one by one, so its first answered LeaderAndIsr is the first that it received.
 Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
         event.
 Rule 4: a LeaderAndIsr is applied when the broker has responded.
@@ -43,7 +43,7 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 
 def given(delivered: DataFrame) -> DataFrame:
-    """Find what a controller's channels were given that makes leaders, and the event that gave it (rule 3).
+    """Find the LeaderAndIsr requests and parts that a controller passed to its channels, and their events (rule 3).
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.

@@ -22,12 +22,12 @@ REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"
 
 
 def sent(delivered: DataFrame, *requests: str) -> DataFrame:
-    """The deliveries in which these requests of a controller were handed to the network, whole or in parts."""
+    """Return the deliveries that passed these requests of a controller to the network, whole or in parts."""
     return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
 
 
 def elections(delivered: DataFrame) -> DataFrame:
-    """The elections that were won, in order of time: at, node, epoch."""
+    """List the elections that controllers won, in order of time: at, node, epoch."""
     won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
     return won.select("at", "node", "epoch").orderBy("at", "node")
 

@@ -1,10 +1,10 @@
 """Sections of a summary about failovers: failed nodes, their detection, new leaders, and the time without a leader.
 
-Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, after that controller or the one
-        before had read it, until a list has it again. It died at the last record of its process, which is the end of
-        the last run that had registered before. A process that was refused for its broker id does not count. If that
-        run continues (only its session had expired), if only its recording ended, or if no run exists, the broker
-        counts as gone from the time when it was missed.
+Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
+        controller or of the previous controller had it. It is gone until a list has it again. The broker died at the
+        last record of its process, which is the end of the last run that had registered before. A process that was
+        refused for its broker id does not count. Exceptions: that run continues (only the session had expired), only
+        its recording ended, or no run exists. Then the broker counts as gone from the time when the list lacked it.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or the
         topic's deletion. A topic that is created again has new partitions.
@@ -123,7 +123,7 @@ def known(delivered: DataFrame) -> DataFrame:
 
 
 def replaced(known: DataFrame) -> DataFrame:
-    """`known`, and what each state replaced: leader_before, isr_before (null: not known; rule 4)."""
+    """Add the values that each state of `known` replaced: leader_before, isr_before (null: not known; rule 4)."""
     partition = Window.partitionBy("run", "topic", "partition").orderBy("n", "at")
     before = {f"{name}_before": f.lag(name).over(partition) for name in ("leader", "isr")}
     return known.withColumns(before)
@@ -226,8 +226,8 @@ def leaderless(outages: DataFrame) -> DataFrame:
 def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
     """Group the times of replicas out of the ISR that began and ended together, in order of time.
 
-    Controllers see them: what leaves the ISR and returns before the next controller event is not listed, nor are
-    replicas that a reassignment removed.
+    The times are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns before
+    the next controller event is therefore not listed. Replicas that a reassignment removed are not listed either.
 
     Args:
         states: As `replaced` returns them.
@@ -272,7 +272,7 @@ def examples() -> Column:
 
 
 def _moment(column: str) -> Column:
-    """Return the tenth of a second that a time is in."""
+    """Return times in tenths of a second, rounded down, so that rows of nearly the same time are grouped."""
     return f.floor(f.col(column) * 10)
 
 

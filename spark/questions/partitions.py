@@ -14,7 +14,8 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
 
     Args:
         states: As `failovers.replaced` returns them.
-        delivered: Deliveries; of a leader they show what it set out to write, of a controller what ZooKeeper stored.
+        delivered: Deliveries of all nodes. Those of a leader show the ISRs that it requested, those of a controller the
+            ISRs that ZooKeeper stored.
 
     Returns:
         topic, partition, shrunk, grown, shrunk_by_controller (a broker died, left or was reassigned), first_at,
@@ -57,8 +58,8 @@ def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes.
 
     Returns:
-        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. A log that lacks that
-        ISR may count neither; a partition's first leader is not counted.
+        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If a log lacks
+        that ISR, the election may count as neither; a partition's first leader is not counted.
     """
     key = ["topic", "partition", "leader", "leader_epoch"]
     chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))
@@ -73,7 +74,7 @@ def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
 
 
 def _orders(delivered: DataFrame) -> DataFrame:
-    """Each leadership that a controller ordered, and the event in which it did."""
+    """List each leadership that a controller sent in LeaderAndIsr requests, and the event that caused it."""
     each = given(delivered).select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
     return each.groupBy("topic", "partition", "leader", "leader_epoch").agg(f.min_by("event", "n").alias("event"))
 

@@ -13,7 +13,7 @@ ASKED = ("StoreRead", "StoreWrite", "StoreArm")
 
 
 def replies(delivered: DataFrame) -> DataFrame:
-    """Each request to ZooKeeper: run, node, type, items, ms (from the request to its answer; null: none)."""
+    """List each request to ZooKeeper: run, node, type, items, ms (from the request to its answer; null: no answer)."""
     asked = delivered.where(f.col("type").isin(*ASKED))
     asked = asked.select("run", "node", "type", "correlation", "items", f.col("at").alias("asked_at"))
     back = delivered.where(f.col("type") == "StoreReply").groupBy("run", "correlation")

@@ -1,9 +1,10 @@
 """The section of a summary about transactions: their states, and how long they and their markers took.
 
-Rule 1: a transaction begins when the coordinator appends the first change that adds partitions. A request that it
-        rejects begins none, such as one of a fenced producer, or one that comes while markers are being written.
-Rule 2: it is decided when the coordinator sends its markers. A coordinator that loads a decided transaction sends them
-        again.
+Rule 1: a transaction begins when the coordinator appends the first change that adds partitions. A request that the
+        coordinator rejects begins no transaction, such as the request of a fenced producer, or a request while markers
+        are being written.
+Rule 2: a transaction is decided when the coordinator sends its markers. A coordinator that loads a decided transaction
+        sends the markers again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def transactions(delivered: DataFrame) -> DataFrame:
 
 
 def _each(delivered: DataFrame) -> DataFrame:
-    """Each transaction, by transactional id and number."""
+    """List the transactions, each identified by its transactional id and its number among those of the id."""
     kind = f.col("type")
     appended = delivered.where((kind == "AppendBatches") & f.col("sender").startswith(COORDINATOR))
     accepted = appended.select("run", f.col("cause").alias("n"))

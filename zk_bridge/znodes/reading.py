@@ -112,7 +112,7 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
 
 
 def decimal(text: str) -> int:
-    """Return the number of a name or a key in decimals. Raises InvalidValue."""
+    """Return the number that a name or a key contains as decimal digits. Raises InvalidValue."""
     if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
         raise InvalidValue(f"{shown(text)} is no decimal number")
     return int(text)
