@@ -219,7 +219,7 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, code: int) -> LeaderAnd
 
 
 def _refuse_stop_replica(request: StopReplicaRequest, code: int) -> StopReplicaResponse:
-    """Reject a stale request without partitions, any other with an error for each partition."""
+    """Return the response that rejects a request: with no partitions for a stale epoch, else with all partitions."""
     bare = code in (STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH)
     return StopReplicaResponse(code, () if bare else _each(request, code))
 
@@ -250,7 +250,7 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
 
 
 def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
-    """Set the code for each partition and at top level.
+    """Return a response with the error code for each partition and at top level.
 
     NOT_CONTROLLER is at top level only if the request names no partitions.
     """

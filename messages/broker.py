@@ -34,7 +34,7 @@ class Forwarded(Message):
     request: ClientRequest
 
     def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
-        """Return the receiver of the response, and the message that it receives."""
+        """Return a response to the client as (receiver, message). `rest` is passed to `ClientRequest.reply`."""
         return self.client, self.request.reply(response, rest)
 
 
@@ -87,8 +87,8 @@ class PartitionsDeleted(Message):
 class CreateMissingTopics(Message):
     """A request to AutoTopicCreationActor to create topics on their first use.
 
-    `forwarded` is the Metadata request that named them; the reply is MissingTopicsCreated. It is None if no client
-    waits.
+    `forwarded` is the Metadata request that named the topics, or None if no client waits. The reply is
+    MissingTopicsCreated.
     """
 
     topics: tuple[str, ...]
@@ -189,7 +189,7 @@ class RoleTaken(Message):
 
     Attributes:
         error_code: The error code for the partition.
-        changed: Whether the role is new, as Kafka's makeLeader and makeFollower return it.
+        changed: Whether the role is new (the result of Kafka's makeLeader and makeFollower).
         leads: Whether the partition leads now, also if there is an error.
         health_flags: The current health flags (names of `actors.core.broker.partition`), also if there is an error.
         has_log: Whether the partition has a log now, also if there is an error.
@@ -241,7 +241,8 @@ class PartitionStopped(Message):
     """The reply to StopPartition.
 
     `deleted` is the directory that will be removed, "" if there is none. `leader_epoch` is the replica's leader epoch
-    if the stop was refused because its own epoch is old. `writes_isr` is true if the result of an ISR write is unknown.
+    if the stop was refused because the request's leader epoch is old. `writes_isr` is true if the result of an ISR
+    write is unknown.
     """
 
     error_code: int

@@ -589,7 +589,7 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Lower the checkpointed start before the log ends at `offset`: a later start would hide appends (rule 7)."""
+        """Lower the checkpointed log start offset before the log is cut at `offset`, if it is larger (rule 7)."""
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)
@@ -610,8 +610,8 @@ class LogManager:
 
         An item is ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)).
 
-        Empty logs and logs in failed directories are left out, the latter as in Kafka. This is not a recorded call: it
-        is called from outside the actors, possibly on another thread.
+        Empty logs are left out, and, as in Kafka, logs in failed directories. The trace does not record this call: it
+        comes from outside the actors, possibly from another thread.
         """
         for path, log in list(self._logs.items()):
             if isinstance(log, Log) and path.rpartition("/")[0] not in self._lost:
@@ -622,11 +622,14 @@ class LogManager:
                 yield (topic, str(partition)), (*sizes, high_watermark, log.first_unstable)
 
     def producer_count(self) -> int:
-        """Return the number of producer ids in all open logs. Not recorded, as `figures`."""
+        """Return the number of producer ids in all open logs. As for `figures`, the trace does not record this call."""
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:
-        """Return the number of logs whose earliest open transaction had no batch for `longest_ms`. Not recorded."""
+        """Return the number of logs whose earliest open transaction had no batch for `longest_ms`.
+
+        As for `figures`, the trace does not record this call.
+        """
         since = self._wall_ms() - longest_ms
         logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]
         return sum(0 <= log.producers.oldest_transaction_ms < since for log in logs)

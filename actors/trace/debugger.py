@@ -1,10 +1,11 @@
 """Walk a recorded run forwards and backwards, by replay.
 
 Rule 1: the first walk stores snapshots of its own in a cache folder, at the first idle delivery after every EVERY
-        deliveries. A walk backwards begins at the last snapshot before, recorded or stored.
+        deliveries. A walk backwards begins at the last recorded or stored snapshot
+        before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores new ones. A file that
         cannot be read is ignored.
-Rule 3: the next deliveries are read from the record; the state is that of the replayed actors.
+Rule 3: the next deliveries are read from the trace; the state is that of the replayed actors.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ class KeptSnapshots:
     def keep(self, base: LocalBase) -> bool:
         """Store a snapshot of a system.
 
-        Returns:
-            False if the queue has a message that is not read as it is written, such as an integer in a float field.
+        Returns: False if a queued message would change when it is written and read, such as one with an integer in a
+            float field.
 
         Raises:
-            OSError: From the disk.
-            ValueError: A value has no stored form; also TypeError and TraceError.
+            OSError: The snapshot cannot be written.
+            ValueError, TypeError, TraceError: A value has no stored form.
         """
         head = line(base.system_state())
         if line(message_of(head, MessageDecoder())) != head:
@@ -95,7 +96,7 @@ class Debugger:
         run: The run.
         n: The delivery after which the position is; 0 before the first.
         last: The last delivery of the run.
-        notes: What could not be done on the way, as sentences.
+        notes: Sentences about steps that failed without ending the walk.
     """
 
     def __init__(self, run: TraceRun, cache: Path | None = None, every: int = EVERY) -> None:

@@ -64,7 +64,7 @@ class TraceAnswer(NamedTuple):
 class TraceExplanation(NamedTuple):
     """Why a subject is in its state: one sentence, the chain of causes, and answers in detail.
 
-    `chain` begins with what is seen and ends where it began; it is empty if nothing is wrong.
+    `chain` begins with the observed state and ends with its first cause; it is empty if nothing is wrong.
     """
 
     verdict: str

@@ -8,8 +8,8 @@ Rule 3: the cause of a ClientRequest is another node's Transmit with the same cl
         to the Transmit that began them.
 Rule 4: the cause of a WatchEvent is the last recorded write of that znode since the watch was set. If none is recorded,
         for example after a session ended, the WatchEvent has no cause.
-Rule 5: deliveries are processed in the order of time. Stored are the requests without a response, and for each znode
-        the last write and the times of watches.
+Rule 5: deliveries are processed in the order of time. The finder stores the requests without a response, and
+        for each znode the last write and the times of watches.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Remove the request on a channel; return a link to the Transmit, shared if a recorded node received it."""
+        """Remove a channel's request, and return a link to its Transmit; `shared` if a recorded node received it."""
         for polls in self._polls.values():
             polls.pop(channel, None)
         cause, key = self._channels.pop(channel, (None, None))

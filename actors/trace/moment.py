@@ -86,7 +86,7 @@ def base_after(run: Run, seq: int) -> LocalBase:
 
 
 def actor_named(base: LocalBase, actor: str) -> str:
-    """Return the address of the one actor with this address or class name, or of a class for one subject.
+    """Return the address of the only actor with this address, class name, or class and subject (`GroupActor:readers`).
 
     Raises:
         ActorNotFound: Not exactly one actor has this name.

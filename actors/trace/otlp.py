@@ -1,7 +1,8 @@
 """Export spans as OTLP JSON lines: one ExportTraceServiceRequest a line, as OpenTelemetry's file exporter writes it.
 
 Rule 1: a span is a controller's event, a request that a node received, a request that it sent to a broker, or a request
-        to ZooKeeper. Deliveries in between have no span: they continue that of their cause.
+        to ZooKeeper. Other deliveries have no span of their own: they belong to the span of their
+        cause.
 Rule 2: a request's span ends with its response. An event's span ends with the last delivery on its node that belongs to
         it; it is written when none came for QUIET seconds.
 Rule 3: a timer or a watch event begins a new trace. If a recorded write of another node caused the event, its span has
@@ -147,7 +148,10 @@ class OtlpWriter:
         return span.serial
 
     def _enter(self, delivery: TraceDelivery, run: int, link: Link | None, carried: int) -> int:
-        """Process a message from outside: a response, a request or a watch event."""
+        """Process a message from outside: a response, a request or a watch event.
+
+        `carried` is the span of the cause. Return the span to which the delivery belongs; 0 if none.
+        """
         payload, name = delivery.record.payload, delivery.message
         match name:
             case "StoreReply":
@@ -181,7 +185,7 @@ class OtlpWriter:
         return carried
 
     def _leave(self, delivery: TraceDelivery, run: int, carried: int) -> int:
-        """Process a message to an external endpoint: a request or a response."""
+        """Process a message to an external endpoint: a request or a response. The result is as for `_enter`."""
         payload, name = delivery.record.payload, delivery.message
         if name in STORE:
             stored = store_request_of(payload)
@@ -220,7 +224,7 @@ class OtlpWriter:
         return span
 
     def _close(self, span: _Span | None, delivery: TraceDelivery) -> int:
-        """End a request's span; later deliveries continue the span of its cause."""
+        """End a request's span, and return its parent, to which later deliveries belong; 0 without a span."""
         if span is None:
             return 0
         self._finish(span, delivery.at)

@@ -1,13 +1,14 @@
 """Export a trace in Perfetto's protobuf format, for ui.perfetto.dev.
 
 Rule 1: a node is a process, an actor or external endpoint a thread, the handling of a delivery a slice.
-Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. Its id is that
-        of the receiving delivery, or, of an answer from outside, that of the request.
+Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow has
+        the id of the delivery to the receiver; the flow of an answer from outside has the id of the request.
 Rule 3: a slice is written when all messages that its handler sent have been read: the queue is a FIFO, so these come
-        before any message that was sent later. What has a cause further back (timers, watch events, repeated polls)
-        has its flow begin at an instant in the slice of the cause.
-Rule 4: a counter of the node is the number of messages that wait in its queue when one is taken: those that entered it
-        before, by their causes; a timer does not wait. Facts are instants of a thread "facts".
+        before any message that was sent later. Timers, watch events and repeated polls may have a much earlier cause.
+        Their flow begins at an instant event in the slice of the cause.
+Rule 4: a counter of the node shows, whenever a message is taken from its queue, how many messages wait there. The
+        causes of messages show when they entered the queue; timers are not counted. Facts are instants of a thread
+        "facts".
 Rule 5: names are interned: written once.
 
 Field numbers are those of Perfetto's trace_packet.proto, track_event.proto and track_descriptor.proto.
@@ -204,7 +205,7 @@ class _PerfettoWriter:
             self._release(lane)
 
     def _release(self, lane: _Lane) -> None:
-        """Write the first slice of the window."""
+        """Write the oldest slice that is not yet written, and the counter of waiting messages if it changed."""
         window = lane.window
         first = window[0]
         record = first.delivery.record

@@ -10,7 +10,7 @@ _double = struct.Struct("<d").pack
 
 
 def varint(value: int) -> bytes:
-    """Return an unsigned number in 7-bit groups, the lowest first."""
+    """Return the varint encoding of an unsigned number: 7-bit groups, the lowest first."""
     if value < 0x80:
         return _ONE[value]
     made = bytearray()
@@ -25,35 +25,35 @@ _ONE = [bytes([value]) for value in range(0x80)]
 
 
 def key(field: int, kind: int) -> bytes:
-    """Return the key that precedes a field's value."""
+    """Return the encoded key that precedes a field's value; `kind` is the wire type."""
     return varint(field << 3 | kind)
 
 
 def number(field: int, value: int) -> bytes:
-    """Return an unsigned integer, enumeration or bool."""
+    """Return an encoded field with an unsigned integer, enumeration or bool."""
     return key(field, VARINT) + varint(value)
 
 
 def signed(field: int, value: int) -> bytes:
-    """Return an int64."""
+    """Return an encoded int64 field."""
     return key(field, VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def fixed(field: int, value: int) -> bytes:
-    """Return a fixed64."""
+    """Return an encoded fixed64 field."""
     return key(field, FIXED64) + _fixed64(value)
 
 
 def double(field: int, value: float) -> bytes:
-    """Return a double."""
+    """Return an encoded double field."""
     return key(field, FIXED64) + _double(value)
 
 
 def block(field: int, content: bytes) -> bytes:
-    """Return bytes, or a message."""
+    """Return an encoded field with bytes or a message."""
     return key(field, LENGTH) + varint(len(content)) + content
 
 
 def text(field: int, value: str) -> bytes:
-    """Return a string."""
+    """Return an encoded string field."""
     return block(field, value.encode("utf-8", "replace"))

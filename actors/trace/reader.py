@@ -45,7 +45,7 @@ class TraceDelivery:
 
     @property
     def node(self) -> int:
-        """The id of the node that recorded it."""
+        """The id of the node that recorded the delivery."""
         return self.run.node
 
     @property
@@ -128,7 +128,7 @@ class TraceDelivery:
 
 
 class TraceRun:
-    """The recorded life of a node's process.
+    """The recording of one process of a node, from its start to its end.
 
     Attributes:
         run: The run's files, as `messages.trace.files.runs` finds them.
@@ -329,7 +329,7 @@ class Trace:
 
 
 def time_of(delivery: TraceDelivery) -> tuple[float, int]:
-    """Return the sort key of deliveries of several nodes: the time of taking, and the node."""
+    """Return the sort key of deliveries of several nodes: when the message was taken from its queue, and the node."""
     return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
 
 

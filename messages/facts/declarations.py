@@ -18,7 +18,8 @@ from messages.trace.schema import STOPPED
 class TracePosition(NamedTuple):
     """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery.
 
-    `event_id` is the number of the delivery that began the event which this one serves (`messages.trace.schema`).
+    `event_id` is the number of the delivery that began the event to which this delivery belongs
+    (`messages.trace.schema`).
     """
 
     at: float
@@ -49,7 +50,7 @@ class ControllerEvent(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The event for readers who do not know its class."""
+        """A description of the event for readers who do not know its class."""
         known = EVENT_WORDS.get(self.kind)
         if known is not None:
             return known
@@ -70,8 +71,8 @@ class ControllerEventHandled(NamedTuple):
 class StateWrite(NamedTuple):
     """A write of a partition's state to its znode, with the controller and the controller event that caused the write.
 
-    `version` is that of its znode, -1 if unknown. `read`: `by` read the state, but did not write it. The write itself
-    is not recorded, because its writer was killed before ZooKeeper's answer, or has no trace.
+    `version` is that of its znode, -1 if unknown. `read`: `by` read the state, but did not write it. In that case the
+    write is not recorded: its writer was killed before ZooKeeper's answer, or has no trace.
     """
 
     place: TracePosition
@@ -269,7 +270,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition; 1 is not recorded at the start of a leadership."""
+    """A leader's `min.insync.replicas` for its partition. A new leader with the value 1 has no such fact."""
 
     place: TracePosition
     partition: TopicPartition

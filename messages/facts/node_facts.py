@@ -82,7 +82,7 @@ class NodeFacts:
         self.requests = OpenClientRequests()
 
     def passed(self, before: TracePosition, place: TracePosition) -> None:
-        """Read the time between two deliveries."""
+        """Note a gap in the recording if much time passed between two deliveries."""
         if place.at - before.at > SHORTEST_GAP:
             self._gap = RecordingGap(place, place.at - before.at)
 

@@ -55,7 +55,7 @@ class OpenClientRequests:
                 del self._open[next(iter(self._open))]
 
     def _append(self, key: tuple[bytes, bytes], epoch: int, sequence: int, count: int) -> None:
-        """Rule 2."""
+        """Update the next sequence number of a producer (rule 2); `key` is (partition, producer id) as encoded."""
         known = self._next.get(key)
         if known is None or (epoch, sequence) == known or (epoch > known[0] and sequence == 0):
             self._next[key] = epoch, (sequence + count) % 2**31

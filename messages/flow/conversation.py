@@ -4,9 +4,9 @@ A handler sends a request by `yield from ask(question)`. The runtime (`actors.ru
 question)` to the actor that the question's class names in `asks`, and resumes the handler with the result of the
 `Answer` with that id.
 
-A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. The runtime
-keeps the budget of a turn: it pauses the handler when the parts of this turn amount to a full one. During a pause other
-actors of the node handle messages; the handler's own actor handles no other event.
+A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. A turn is the
+time between two pauses. The runtime adds up the sizes of the parts, and pauses the handler when they make a full turn.
+During a pause other actors of the node handle messages; the handler's own actor handles no other event.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FULL_BYTES = 30
 class Instruction:
     """The base class of the instructions that an event handler yields.
 
-    Its own actor executes them at once, without a message.
+    The handler's actor executes an instruction at once, without a message.
     """
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class Pause(Instruction):
 class Worked(NamedTuple):
     """An event handler yields this after a part of a loop.
 
-    The runtime pauses it if the turn is used up: the shares of a turn add up to 1.
+    `share` is the part of a turn that it took. The runtime pauses the handler when the shares add up to 1.
     """
 
     share: float
@@ -149,12 +149,12 @@ def for_each(
     """Call `step` with parts of at most `size` items, in order. A part of that size uses up a turn.
 
     If `step` returns a flow, the flows run one after another, but the first question of the next AHEAD flows is sent
-    early. So the receiver of the questions has work while a flow waits for its answer. What a flow does before its
-    first question must not depend on what earlier flows do after theirs.
+    early. So the receiver of the questions has work while a flow waits for its answer. Code of a flow before
+    its first question must not depend on code of earlier flows after their first question.
 
     Args:
         items: They must not change during the loop.
-        where: Only the items that pass this test are passed on; None for all. All are tested before the first step.
+        where: Only the items that pass this test are passed to `step`; None for all. All items are tested first.
     """
     if where is not None:
         items = yield from select(items, where)
@@ -180,14 +180,14 @@ def select(items: Iterable[E], test: Callable[[E], bool]) -> Flow[list[E]]:
 
 
 def cut(items: Iterable[E], make: Callable[[tuple[E, ...]], R]) -> Flow[list[R]]:
-    """Return what `make` returns for each SLICE items and for the rest, in order."""
+    """Return the results of `make` for consecutive groups of SLICE items, of which the last may be smaller."""
     made: list[R] = []
     yield from for_each(items, lambda part: made.append(make(tuple(part))))
     return made
 
 
 def _first_asked(flow: Flow[None]) -> Flow[int | None]:
-    """Run a flow to its first question and send that; return its ticket, or None if the flow has ended."""
+    """Run a flow to its first question, and send the question; return its ticket, or None if the flow has ended."""
     step = _resumed(flow, None)
     while step is not None and not isinstance(step, Question):
         step = yield from _passed(flow, step)
