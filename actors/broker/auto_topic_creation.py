@@ -32,16 +32,16 @@ class AutoTopicCreationActor(FlowActor):
     """This actor creates a missing topic when a client uses it for the first time; each broker has one."""
 
     def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
-        """Set the broker's settings and the actors that answer questions."""
+        """Set the broker's settings, and the actors that this actor sends requests to."""
         self._settings = message.settings
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Create the missing topics of one message."""
+        """Create the missing topics that the message names."""
         return self._create_all(message) if isinstance(message, CreateMissingTopics) else super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Respond to the client also after a failure."""
+        """Respond to the client with UNKNOWN_SERVER_ERROR for each topic of a failed request."""
         if isinstance(event, CreateMissingTopics):
             self._tell(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
 

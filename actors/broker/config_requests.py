@@ -2,7 +2,7 @@
 
 Rule 1: any broker responds, from ZooKeeper. A topic exists if this broker's metadata cache contains it (broker.md 6.4).
 Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. A broker
-        writes its own overrides, and those of all brokers.
+        writes only its own overrides and the cluster-wide default.
 Rule 3: resources are independent: a refused resource does not affect the others. If ZooKeeper is unavailable, the
         client receives an error.
 
@@ -63,7 +63,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 class StoredOverrides:
     """The config overrides that a DescribeConfigs response needs.
 
-    They are those of topics, of this broker and of all brokers.
+    `topics` has the overrides of topics, `brokers` those of this broker and the cluster-wide default.
     """
 
     topics: Overrides
@@ -74,7 +74,7 @@ class ConfigsActor(FlowActor):
     """This actor handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs requests; each broker has one."""
 
     def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
-        """Set the broker's settings and the actors that answer questions."""
+        """Set the broker's settings, and the actors that this actor sends requests to."""
         self._settings = message.settings
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
 
@@ -83,7 +83,7 @@ class ConfigsActor(FlowActor):
         return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Respond to the client also after a failure."""
+        """Respond with UNKNOWN_SERVER_ERROR to a request whose flow failed."""
         if isinstance(event, Forwarded):
             request = event.request.request
             self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)))
@@ -124,7 +124,7 @@ class ConfigsActor(FlowActor):
         )
 
     def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
-        """Return the settings of a topic, of this broker, or (without a name) of all brokers."""
+        """Return the settings of a topic, of this broker, or (for an empty name) the cluster-wide default."""
         own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
             if not name:
@@ -159,7 +159,7 @@ class ConfigsActor(FlowActor):
     def _planned(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
     ) -> SetTopicConfig | SetBrokerConfig:
-        """Return the write for one resource. Raises Refused."""
+        """Return the ZooKeeper request that changes one resource; raise Refused if it is invalid."""
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER and name:
             self._check_broker(name, f"{self._settings.node_id}")
@@ -181,7 +181,7 @@ class ConfigsActor(FlowActor):
 
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
-    """Return the present overrides of the topic that is altered."""
+    """Return the current overrides of a topic before they are altered; refuse other resource types."""
     if kind != TOPIC:
         raise Refused(f"Unknown resource type {kind}")
     if not name:

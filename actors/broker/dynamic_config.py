@@ -1,14 +1,14 @@
 """DynamicConfigActor reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
 
-Rule 1: each configuration change creates a notification in /config/changes. Each is read once, in order. Subscribers
-        receive the configuration as it is at the time of reading.
-Rule 2: a change is processed when its configuration has been read. A reading that a lost session interrupted is
-        repeated in the next session.
-Rule 3: these overrides of brokers apply: the replication throttles (`actors.core.broker.replication_quota`) and the
-        defaults of topics (`actors.core.config.broker_config`), this broker's own before those of all brokers; and the
-        advertised listeners, this broker's own only. They are also read at the start.
-Rule 4: reading a notification deletes those that were first seen more than a quarter of an hour ago: every broker has
-        read them by then.
+Rule 1: each configuration change creates a notification in /config/changes. Notifications are read once, in order.
+        Subscribers receive the configuration as it is at the time of reading.
+Rule 2: a change is processed when its configuration has been read. A read that a lost session interrupts is repeated in
+        the next session.
+Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), defaults
+        of topics (`actors.core.config.broker_config`) and advertised listeners. This broker's overrides precede the
+        cluster-wide default; advertised listeners have no such default. Broker overrides are also read at the start.
+Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
+        by then.
 
 Kafka: `DynamicConfigManager`, `ZkNodeChangeNotificationListener`.
 """
@@ -82,11 +82,11 @@ class DynamicConfigActor(FlowActor):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Retry a failed reading after a short delay (rule 2)."""
+        """Retry a failed read after a short delay (rule 2)."""
         self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS))
 
     def preempts(self, message: Message) -> bool:
-        """Let a lost session end the reading that it interrupted (rule 2)."""
+        """Return whether the message ends the current read: a lost session does (rule 2)."""
         return isinstance(message, SessionExpired)
 
     def _listen(self) -> Flow[None]:

@@ -2,8 +2,8 @@
 
 Rule 1: a fetcher serves one leader and one fetcher id. Only the partition's name determines the fetcher id. A fetcher
         is created when it is needed, and stopped when it follows no partition.
-Rule 2: a leader with a new endpoint gets new fetchers. Partitions of the old fetchers were ordered again in the same
-        request, or the controller orders them when it processes the broker's change.
+Rule 2: a leader with a new endpoint gets new fetchers. The partitions of the old fetchers are in the same LeaderAndIsr
+        request, or the controller sends another request when it processes the broker's change.
 Rule 3: this actor counts the bytes that all fetchers read of throttled replicas. Above the quota, all fetchers back off
         from throttled replicas until the rate has fallen (`actors.core.broker.replication_quota`).
 
@@ -80,7 +80,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._end_idle()
 
     def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
-        """Stop fetching partitions that are led here now, stopped or deleted."""
+        """Stop fetching the partitions that this broker now leads, or that were stopped or deleted."""
         self._unfollow(message.partitions)
         self._end_idle()
 

@@ -92,7 +92,7 @@ class HostedPartitions:
             self._no_longer_led[partition] = None
 
     def note_leaderships(self, taken: Iterable[Taken]) -> None:
-        """Note changed roles in internal topics (rule 2)."""
+        """Record the partitions of internal topics whose role has changed, for the coordinators (rule 2)."""
         for actor, order, result in taken:
             if result.changed and order.partition.topic in INTERNAL_TOPICS:
                 self._led.pop(order.partition, None)

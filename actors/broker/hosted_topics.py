@@ -60,7 +60,7 @@ class HostedTopics:
         """Read the settings of new topics; use the defaults if they are unavailable.
 
         Args:
-            roles: Partitions by role; their topics are read.
+            roles: The partitions to lead, and the partitions to follow.
         """
         new: dict[str, tuple[ConfigEntry, ...]] = {}
         for role in roles:

@@ -7,10 +7,10 @@ Rule 2: the leader receives the outcome: the new version, or -1 if the write was
         replicas that ZooKeeper may have admitted (broker.md 3.3). A retry recognises a change that was written already.
 Rule 3: one notification informs the controller of changed ISRs, each partition once. It is sent after 5 s without a
         change, or more than 60 s after the last notification. The check runs every 2.5 s.
-Rule 4: leaders with followers behind are reminded every half lag, all at the same moments, in slices (broker.md 3.3).
-        With a timer per leader all timers would fire at once, and delay other actors.
-Rule 5: pending changes of a deleted partition are dropped. The replica manager receives its answer after the write in
-        flight, because the znode of a recreated topic has the version that an old write expects.
+Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, all at the same times, in
+        slices (broker.md 3.3). With a timer per leader, all timers would fire at once and delay other actors.
+Rule 5: pending changes of a deleted partition are dropped. The replica manager, which requests this, receives the reply
+        after the write in flight, because the znode of a recreated topic has the version that an old write expects.
 
 Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.
 """
@@ -62,7 +62,7 @@ REFUSED = -1
 
 
 def _outcome(change: ChangeIsr, written: bool) -> str:
-    """Return the counter for the outcome of a write."""
+    """Return the name of the counter to increase after a write: failed, expanded or shrunk."""
     return FAILED if not written else EXPANDS if change.grows else SHRINKS
 
 
@@ -94,7 +94,7 @@ class IsrKeeperActor(FlowActor):
             self.send(self.myAddress, WriteIsrChanges())
 
     def receiveMsg_ScheduleFollowerCheck(self, message: ScheduleFollowerCheck, sender: ActorAddress) -> None:
-        """Remind these leaders at the given time (rule 4)."""
+        """Schedule CheckFollowers to these leaders at the given time (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
             self.wake_at(message.at, CheckFollowers(message.at))
@@ -124,7 +124,7 @@ class IsrKeeperActor(FlowActor):
         self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 
     def _remind(self, reminder: CheckFollowers) -> Flow[None]:
-        """Remind the leaders of one moment, in slices (rule 4)."""
+        """Send CheckFollowers to the leaders that are due at this time, in slices (rule 4)."""
 
         def tell(leaders: Sequence[ActorAddress]) -> None:
             for leader in leaders:

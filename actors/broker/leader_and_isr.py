@@ -1,8 +1,8 @@
 """LeaderAndIsrRequests passes a controller's LeaderAndIsr requests to the partitions (broker.md 1.2 - 1.4).
 
-Rule 1: a partition checks an order before its fetcher is stopped or replaced: a refused order does not affect the
-        fetcher. The partition itself refuses records that the old fetcher still sends, because their leader epoch or
-        its role no longer fits.
+Rule 1: a partition checks an order (its part of the request) before its fetcher is stopped or replaced, so that a
+        refused order does not affect the fetcher. The partition itself refuses records that the old fetcher still
+        sends, because their leader epoch or its role no longer fits.
 Rule 2: a log that cannot be created in one directory is created in another. An order that needs an existing log fails
         with error code 56 if that log is unavailable.
 
@@ -60,11 +60,11 @@ class LeaderAndIsrRequests:
     def serve(
         self, request: LeaderAndIsrRequest, parts: Sequence[AnyMessage], origin: Origin, errors: list[PartitionError]
     ) -> Flow[None]:
-        """Send every order to its partition, leaders first, and collect the error codes (broker.md 1.2).
+        """Send each partition its new state, leaders first, and collect the error codes (broker.md 1.2).
 
         Args:
-            request: The controller's request, or the rest of it.
-            parts: Earlier parts of the same request.
+            request: The controller's request; the last part if the request was split.
+            parts: The earlier parts of a split request.
             origin: The request's sender, for logs.
             errors: Receives the error code of each partition.
         """
@@ -112,7 +112,7 @@ class LeaderAndIsrRequests:
             self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
     def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
-        """Fetch from the leaders of the partitions with a new role; return the number of these partitions.
+        """Fetch the partitions with a new role from their leaders; return the number of these partitions.
 
         A partition stops fetching from its old leader also if the new leader is unreachable. During a shutdown no
         partition fetches: a new leader would add this broker to the ISR just before it stops.
@@ -143,7 +143,7 @@ class LeaderAndIsrRequests:
         become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None], RoleOrder],
         errors: list[PartitionError],
     ) -> Flow[list[Taken]]:
-        """Send these orders to their partitions (rule 2); return those that were accepted."""
+        """Send these states to their partitions (rule 2); return the accepted states with the partitions' replies."""
         hosted, log_dirs, directories = self._hosted, self._log_dirs, self._log_dirs.directories
         taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None]] = []
@@ -205,7 +205,7 @@ class LeaderAndIsrRequests:
         return taken
 
     def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
-        """Log the reason for ignoring an order; at level INFO if the same order arrived before."""
+        """Log why a partition's new state is ignored; at level INFO if the same state arrived before."""
         level = logging.INFO if order.leader_epoch == known else logging.WARNING
         text = ignored(self._origin, order.partition, code, order.leader_epoch, known, order.replicas)
         self._hosted.log_change(level, text)

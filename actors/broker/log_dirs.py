@@ -2,7 +2,8 @@
 
 Rule 1: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
         last directory the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller. No request
-        waits for that write. If it is lost with its session, the broker's next registration informs the controller.
+        waits until this notification is written. If it is lost with the ZooKeeper session, the broker's next
+        registration informs the controller.
 Rule 2: a log that cannot be created in one directory is created in another.
 
 A move of a log to another directory (AlterReplicaLogDirs) would begin here: `LogDirectories` already lists the logs
@@ -102,10 +103,10 @@ class LogDirs:
         return self._hosted.actors.get(TopicPartition(*partition)) is not None
 
     def delete(self, partition: TopicPartition) -> tuple[str, str]:
-        """Rename the log that no partition has opened, if it exists.
+        """Rename the log of a partition without an actor, if the log exists.
 
         Returns:
-            The new path, "" without a log; and the disk's error, "" without an error.
+            (New path or "" if there is no log, error text or "").
         """
         path = self.directories.find(partition)
         if path is None:

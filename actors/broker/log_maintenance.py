@@ -1,6 +1,6 @@
 """LogMaintenance does the periodic work for logs: checkpoints, retention, and the removal of deleted logs.
 
-Rule 1: it starts with the first LeaderAndIsr request, which brings the hosted partitions (broker.md 1.2).
+Rule 1: the tasks start with the first LeaderAndIsr request, which contains the hosted partitions (broker.md 1.2).
 Rule 2: a deleted log is renamed at once, and removed after log.segment.delete.delay.ms (broker.md 2.2).
 Rule 3: a directory in which a checkpoint cannot be written goes offline.
 
@@ -97,7 +97,7 @@ class LogMaintenance:
         self._wakeup_after(timedelta(milliseconds=self._intervals()[task]), MaintainLogs(task))
 
     def _expire_logs(self) -> Flow[None]:
-        """Delete old segments in the partitions that have any. Logs opened meanwhile wait for the next run."""
+        """Delete old segments in each partition that has some. Logs opened meanwhile wait for the next run."""
         position = 0
         while position >= 0:
             position, due = self._log_dirs.logs.expirable(position, LOGS_AT_ONCE)

@@ -1,7 +1,7 @@
 """MetadataCacheActor stores the cluster metadata that the controller sends, and answers Metadata requests from it.
 
-Rule 1: the replica manager is answered at once. A response to a client is built in slices (actors.md 3) from one view,
-        which a later UpdateMetadata does not change.
+Rule 1: a request of the replica manager gets its reply at once. A response to a client is built in slices (actors.md 3)
+        from one view, which a later UpdateMetadata does not change.
 Rule 2: the response for all topics is created once per view; all clients receive the same objects.
 Rule 3: clients of this node's controller wait until their created topics are visible here, or their deleted topics are
         gone (Kafka's purgatory). A topic is checked off once; a later change does not make it wait again.
@@ -99,10 +99,10 @@ class MetadataCacheActor(FlowActor, Answerer):
             self._topic_creation = message.topic_creation
 
     def answer(self, question: Message) -> Message:
-        """Answer a question about brokers and leaders.
+        """Reply to another actor's request to change or read the metadata.
 
         Raises:
-            TypeError: For a question that has no handler here.
+            TypeError: The request has no handler here.
         """
         match question:
             case StageMetadata(part, begins):
@@ -153,7 +153,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self.send(sender, PartitionsExist(message.request, message.partitions, known))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
-        """Keep a client of the controller until its topics are as expected (rule 3)."""
+        """Delay the response to a client of the controller until its topics are as expected (rule 3)."""
         self._waits += 1
         self._waiting[self._waits] = message
         self._look(self._waits)

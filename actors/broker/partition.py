@@ -29,7 +29,7 @@ class PartitionActor(Answerer):
         """All state of this actor."""
 
     def receiveMessage(self, message: AnyMessage, sender: ActorAddress) -> None:
-        """Pass an event to the partition; the replica manager's orders come as questions."""
+        """Pass an event to the partition; `answer` handles the replica manager's orders."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
         else:
@@ -52,7 +52,8 @@ class PartitionActor(Answerer):
     def _carry_out(self, effects: Effects[Any]) -> None:
         """Carry out each effect, and return its result to the generator.
 
-        `for` ends without an exception, unlike a loop of `send` alone: that saves 0.5 us of 28 us in each append.
+        A `for` loop ends without a StopIteration, unlike a loop of `send` calls. This saves 0.5 us of 28 us in each
+        append.
         """
         try:
             for each in effects:
@@ -89,5 +90,5 @@ class PartitionActor(Answerer):
 
 
 def _kept_reply(effects: Effects[Any], replies: list[Message]) -> Effects[None]:
-    """Yield the effects of an order and append its reply to `replies`: `for` drops what a generator returns."""
+    """Yield an order's effects; append its reply to `replies`, because `for` drops a generator's return value."""
     replies.append((yield from effects))

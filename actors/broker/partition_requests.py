@@ -158,13 +158,13 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, unanswered)
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
-        """Set the live brokers by the metadata cache: only they may join an ISR."""
+        """Set the live brokers, which the metadata cache sends; only a live broker may join an ISR."""
         self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
 
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
-        """Handle a request with records that comes directly from the listener: Produce or Fetch."""
+        """Handle a Produce or Fetch request, which the listener sends directly to this actor."""
         self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
     def receiveMsg_ClientRequests(self, message: ClientRequests, sender: ActorAddress) -> None:
@@ -277,7 +277,7 @@ class PartitionRequestsActor(Dispatcher):
         )
 
     def _ask(self, forwarded: Forwarded, question: Callable[[int, int], Message]) -> None:
-        """Send a question to every partition of the request (rules 1, 2)."""
+        """Send a message to the actor of every partition in the request (rules 1, 2)."""
         partitions = [each.partition for each in forwarded.request.request.partitions]
         number, pending = self._pending.begin(forwarded, len(partitions))
         unhosted = []
@@ -308,7 +308,7 @@ class PartitionRequestsActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ results
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Refuse partitions that are not hosted here, by whether they exist elsewhere (rule 2)."""
+        """Refuse partitions that are not hosted here: error code 6 if they exist in the cluster, else 3 (rule 2)."""
         pending = self._pending.get(message.request)
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
@@ -322,7 +322,7 @@ class PartitionRequestsActor(Dispatcher):
             self._answered(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
-        """Note appended batches; responses that are now complete are sent to their listener together."""
+        """Record the results of appended batches; send the complete responses of a listener together."""
         done = []
         for number, index, result in message.results:
             pending = self._noted(number, index, result)
@@ -339,19 +339,19 @@ class PartitionRequestsActor(Dispatcher):
                 self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
-        """Note an offset that a partition has found."""
+        """Record the offset that a partition has found as its result."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
-        """Note an epoch's end offset that a partition has found."""
+        """Record the end offset of an epoch that a partition has found as its result."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
-        """Note the producers that a partition has described."""
+        """Record the producers that a partition has described as its result."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
-        """Note that a partition has raised its log start offset."""
+        """Record the result of a partition that has raised its log start offset."""
         self._answered(message.request, message.index, message.result)
 
     def _answered(self, number: int, index: int, result: Any) -> None:
@@ -360,7 +360,7 @@ class PartitionRequestsActor(Dispatcher):
             self._complete(pending)
 
     def _noted(self, number: int, index: int, result: Any) -> PendingRequest | None:
-        """Note the result of a partition; return the request if this was its last result."""
+        """Record a partition's result; return the request if no further result is awaited."""
         pending = self._pending.get(number)
         if pending is None or not pending.note(index, result):
             return None
@@ -416,7 +416,7 @@ class PartitionRequestsActor(Dispatcher):
                 self._fetches.drop(number)
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
-        """Pass on what a partition has read."""
+        """Pass the records that a partition has read to the fetches that wait for them."""
         if sender != self._hosted.get(message.result.partition):
             return  # rule 6
         if message.adding and message.result.body.size:
@@ -425,7 +425,7 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_LogMoved(self, message: LogMoved, sender: ActorAddress) -> None:
-        """Pass on that a partition's offsets have changed since it was read."""
+        """Inform the waiting fetches that a partition's offsets have changed since the last read."""
         if sender != self._hosted.get(message.partition):
             return  # rule 6
         self._fetches.moved(message.partition, message.state, self.now)
@@ -436,11 +436,11 @@ class PartitionRequestsActor(Dispatcher):
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
     def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
-        """Take back a session whose polls the listener has answered."""
+        """Take over an idle fetch session from the listener, which has answered its polls until now."""
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Respond to fetches whose timeout has passed, with what they have; or publish counts."""
+        """Respond to fetches whose timeout has passed with the records found so far, or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()

@@ -37,7 +37,7 @@ class ProducerIdsActor(FlowActor):
         self.peers = {"bridge": message.bridge}
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Handle a client's InitProducerId request, or a question of the transaction coordinator."""
+        """Handle a client's InitProducerId request, or a request of the transaction coordinator."""
         match message:
             case Forwarded():
                 return self._serve(message)

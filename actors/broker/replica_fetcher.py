@@ -1,8 +1,8 @@
 """ReplicaFetcherActor fetches partitions from one leader over one connection (`actors.core.broker.fetcher`).
 
 One request is in flight at a time; the next is sent after its response was processed. If the leader has no data, the
-connection waits there: the network repeats a fetch without data until this actor interrupts it. Counts of fetched
-records are published once a second, if there are any.
+network gateway repeats the fetch until data arrives or this actor interrupts it. Counts of fetched records are
+published once a second, if there are any.
 
 Kafka: `ReplicaFetcherThread`.
 """
@@ -173,7 +173,10 @@ class ReplicaFetcherActor(Dispatcher):
                 self.send(self._start.metrics, Gauges((Gauge(MAX_LAG, lag, self._labels),)))
 
     def _is_awaited(self, correlation_id: int) -> bool:
-        """Return whether this response ends the request in flight; its number also counts the repetitions."""
+        """Return whether a response belongs to the request in flight.
+
+        Each repetition of the request by the network has increased the correlation id by 1.
+        """
         if self._awaited is None or correlation_id < self._awaited:
             return False
         self._fetcher.polled(correlation_id - self._awaited)

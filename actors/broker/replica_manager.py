@@ -3,9 +3,9 @@
 Rule 1: these requests are applied one after the other (broker.md 1, 2). Each gets its response when all its partitions
         have replied. Requests that arrive before the log directories are loaded wait. A large request is applied in
         slices (actors.md 3): other actors of the node run between them, but no other controller request.
-Rule 2: each kind of work has its own class, whose state is part of this actor's: hosted partitions, topic settings, log
-        directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop, because
-        a request, a disk error and a change of settings must see the same hosted partitions.
+Rule 2: each kind of work has its own class, whose instance belongs to this actor: hosted partitions, topic settings,
+        log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop,
+        because a request, a disk error and a change of settings must see the same hosted partitions.
 Rule 3: the coordinators receive the partitions that are deleted in the cluster (broker.md 3.9).
 
 Kafka: `ReplicaManager`.
@@ -129,7 +129,7 @@ class ReplicaManagerActor(FlowActor):
         self._ahead.setdefault(message.connection, []).append(message.part)
 
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
-        """Set the epoch of a new registration: requests for earlier ones are stale from now on."""
+        """Set the broker epoch of a new registration; requests with an earlier broker epoch are stale from now on."""
         self._epochs = self._epochs.registered(message.epoch)
 
     def receiveMsg_ShuttingDown(self, message: ShuttingDown, sender: ActorAddress) -> None:
@@ -215,9 +215,9 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the controller epoch to the one in ZooKeeper, if no controller had the higher one.
+        """Lower the controller epoch to the epoch in ZooKeeper, if no controller had the higher epoch.
 
-        While ZooKeeper is unavailable, the known epoch stays.
+        If ZooKeeper is unavailable, the epoch stays.
         """
         try:
             there = yield from ask(GetControllerEpoch())
@@ -255,7 +255,7 @@ class ReplicaManagerActor(FlowActor):
         self.send(*forwarded.reply((yield from log_dirs.describe(request))))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> Flow[None]:
-        """Pass the request to the metadata cache, which changes with the last part."""
+        """Send the request's parts to the metadata cache, which applies all of them with the last part."""
         for place, part in enumerate(self._parts):
             yield from ask(StageMetadata(part, begins=place == 0))
         merged = yield from ask(MergeMetadata(request, begins=not self._parts))

@@ -57,8 +57,8 @@ class StopReplicaRequests:
         """Stop hosted partitions, and delete logs, also of partitions that are not hosted (broker.md 2.1).
 
         Args:
-            request: The controller's request, or the rest of it.
-            parts: Earlier parts of the same request.
+            request: The controller's request; the last part if the request was split.
+            parts: The earlier parts of a split request.
             origin: The request's sender, for logs.
             errors: Receives the error code of each partition.
         """
@@ -150,7 +150,7 @@ class StopReplicaRequests:
         self._hosted.unfollow(stopped)
 
     def _delete_stray(self, partition: TopicPartition) -> str:
-        """Delete the log that no partition has opened, if it exists; return the disk's error, "" without an error."""
+        """Delete the log of a partition without an actor, if it exists; return the error text, or ""."""
         deleted, storage_error = self._log_dirs.delete(partition)
         self._maintenance.schedule_async_delete(deleted)
         return storage_error

@@ -10,7 +10,7 @@ from actors.cli.app import CommandFailed
 
 
 def in_background(log: Path) -> str | None:
-    """Fork. Return None in the child, and the first line that the child prints in the parent.
+    """Fork. In the child, return None; in the parent, return the first line that the child prints.
 
     The child has its own session and no input, and writes errors to `log`. An interrupt ends it.
 

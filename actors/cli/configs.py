@@ -144,7 +144,7 @@ def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> 
 
 
 def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
-    """Return the overrides of a topic or broker; raise CommandFailed if the topic is unknown or they are unreadable."""
+    """Return the overrides of a topic or broker; raise CommandFailed for an unknown topic or unreadable overrides."""
     assert entity.name is not None
     if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
         raise CommandFailed(f"The topic '{entity.name}' does not exist.")

@@ -159,7 +159,7 @@ def _check_use(action: str, options: dict[str, Any]) -> None:
 
 
 def _target(options: dict[str, Any]) -> Target:
-    """Return the function for the new offsets; raise click.UsageError for an invalid value."""
+    """Return the function that computes the new offsets; raise click.UsageError for an invalid value."""
     scenario = _one_of(SCENARIOS, options, "Option --reset-offsets requires one of these options")
     value = options[scenario]
     try:

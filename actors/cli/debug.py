@@ -158,7 +158,7 @@ class DebugPrompt:
         self._here()
 
     def break_at(self, argument: str) -> None:
-        """Set or list breaks."""
+        """Add a break, or clear all breaks; print the breaks."""
         if argument == "clear":
             self._breaks.clear()
         elif argument:
@@ -202,7 +202,7 @@ class DebugPrompt:
             self._print(each, node=True)
 
     def why(self, argument: str) -> None:
-        """Print the explanation of a subject."""
+        """Print the explanation of a subject, for example of a partition."""
         about, *names = shlex.split(argument) or [""]
         try:
             explanation = explain([run.run for run in self._trace.runs], about, " ".join(names) or None)

@@ -133,7 +133,7 @@ class FixtureCluster:
         return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
 
     async def faults_never_met(self) -> list[str]:
-        """Return the descriptions of the faults without hits."""
+        """Return descriptions of the injected faults that no request or operation has met."""
         return self.cluster.faults_never_met()
 
     async def flush_traces(self) -> None:

@@ -297,23 +297,23 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> str:
 
 
 def to_earliest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """Return the first offsets."""
+    """Return the earliest offsets of the partitions."""
     return admin.offsets(partitions, EARLIEST)
 
 
 def to_latest(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """Return the end offsets."""
+    """Return the end offsets of the partitions."""
     return admin.offsets(partitions, LATEST)
 
 
 def to_current(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
-    """Return the committed offsets, or the end offsets without a commit."""
+    """Return each partition's committed offset, or its end offset if there is none."""
     ends = admin.offsets([tp for tp in partitions if tp not in committed], LATEST)
     return {tp: committed.get(tp, ends.get(tp, 0)) for tp in partitions}
 
 
 def to_offsets(wanted: Offsets) -> Target:
-    """Return a target with these offsets, limited to the existing records."""
+    """Return a function that returns these offsets, limited to the existing records."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         return _within(admin, {tp: wanted[tp] for tp in partitions if tp in wanted})
@@ -322,12 +322,12 @@ def to_offsets(wanted: Offsets) -> Target:
 
 
 def to_offset(offset: int) -> Target:
-    """Return a target with this offset for all partitions, limited to the existing records."""
+    """Return a function that returns this offset for each partition, limited to the existing records."""
     return lambda admin, committed, partitions: _within(admin, dict.fromkeys(partitions, offset))
 
 
 def shift_by(count: int) -> Target:
-    """Return a target that moves the offsets by a number of records; a negative number moves backwards."""
+    """Return a function that moves the committed offsets by `count` records; a negative count moves backwards."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         missing = [str(tp) for tp in partitions if tp not in committed]
@@ -341,7 +341,7 @@ def shift_by(count: int) -> Target:
 
 
 def to_time(moment: datetime) -> Target:
-    """Return a target with the first records at or after a time, or the end offsets."""
+    """Return a function that returns the offsets of the first records at or after a time, or the end offsets."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         found = admin.offsets(partitions, int(moment.timestamp() * 1000))

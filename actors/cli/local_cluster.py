@@ -76,7 +76,7 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id while the process runs, or its guardian's id where a guardian stays."""
+        """Id of the process, or of the guardian process that runs it; None if the process does not run."""
         return self._process.pid if self._process is not None and self.ended is None else None
 
     @property
@@ -222,7 +222,7 @@ class LocalCluster:
     def _earlier_zookeeper_port(self) -> int:
         """Return the port of the embedded ZooKeeper at the last use of the directory.
 
-        If it is not free, return 0 for any port.
+        If that port is unknown or in use, return 0 (any free port).
         """
         try:
             port = int(read_cluster(self.directory)["zookeeper"].rpartition(":")[2])

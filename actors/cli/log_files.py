@@ -97,7 +97,7 @@ class LegacyRecordBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """Number of the codec."""
+        """Number of the compression codec."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -108,7 +108,7 @@ class LegacyRecordBatch(NamedTuple):
     def messages(self) -> list[LegacyRecordBatch]:
         """Return the messages in a compressed set, or this message.
 
-        They have absolute offsets (format 1 stores relative ones).
+        The returned messages have absolute offsets, although format 1 stores relative offsets.
 
         Raises:
             ValueError: The set cannot be decoded.
@@ -139,7 +139,7 @@ class TimeIndexEntry(NamedTuple):
 
 
 def batches(file: Path, start: int = 0, size: int = LIMIT) -> Iterator[DefaultRecordBatch | LegacyRecordBatch]:
-    """Yield the batches in `size` bytes of a segment from `start` on, up to a truncated one.
+    """Yield the batches in the `size` bytes of a segment from `start` on; stop at a truncated batch.
 
     Raises:
         CommandFailed: A batch is malformed.
@@ -261,7 +261,7 @@ def _whole(file: Path, size: int) -> bytes:
 
 
 def check_index(file: Path, entries: list[IndexEntry]) -> None:
-    """Check an offset index as a broker does before it rebuilds it.
+    """Check an offset index like a broker, which rebuilds an index that fails this check.
 
     Raises:
         CommandFailed: A broker would rebuild the index.
@@ -276,7 +276,7 @@ def check_index(file: Path, entries: list[IndexEntry]) -> None:
 
 
 def check_time_index(file: Path, entries: list[TimeIndexEntry]) -> None:
-    """Check a time index as a broker does before it rebuilds it.
+    """Check a time index like a broker, which rebuilds an index that fails this check.
 
     Raises:
         CommandFailed: A broker would rebuild the index.

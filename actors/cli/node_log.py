@@ -89,9 +89,10 @@ def logging_to(file: Path) -> Iterator[None]:
 
 
 def log_into(folder: Path) -> None:
-    """Also write the logs of controller, states and server to Kafka's files in `folder`.
+    """Also write controller.log, state-change.log and server.log, as Kafka does, in `folder`.
 
-    Only state-change.log has the changes of each partition: no other handler accepts DEBUG.
+    Only state-change.log contains the changes of each partition, which are logged at DEBUG: the existing handlers are
+    raised to INFO.
 
     Raises:
         OSError: The files cannot be written.

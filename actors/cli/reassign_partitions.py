@@ -1,6 +1,6 @@
 """`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions.
 
-It works through ZooKeeper.
+The command works through ZooKeeper.
 
 A table defines the options that each action requires and permits.
 """

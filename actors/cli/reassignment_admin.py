@@ -82,7 +82,7 @@ class ReassignmentAdmin:
         self._print_line = print_line
 
     def generate(self, topics_json: str, broker_list: str, rack_aware: bool) -> None:
-        """Print the current assignment of these topics, and a proposed one on these brokers."""
+        """Print the current assignment of these topics, and a proposed assignment to these brokers."""
         brokers, topics = parse_brokers(broker_list), parse_topics(topics_json)
         current = {tp: each.replicas for tp, each in self._assignments(topics).items()}
         known = {broker.id: broker.rack for broker in self._ask(GetBrokers(watch=False)).brokers}

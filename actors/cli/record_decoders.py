@@ -38,7 +38,7 @@ _MARKER_EPOCH = struct.Struct(">hi")
 
 
 def marker_of(record: Record) -> tuple[int, int]:
-    """Return the type of a control record and the coordinator epoch of a marker; -1 if it has none."""
+    """Return a control record's type, and the coordinator epoch of a marker; -1 for a value that the record lacks."""
     key, value = record.key or b"", record.value or b""
     kind = _NUMBER.unpack_from(key, 2)[0] if len(key) >= 2 * _NUMBER.size else -1
     return kind, _MARKER_EPOCH.unpack_from(value)[1] if len(value) >= _MARKER_EPOCH.size else -1
@@ -188,7 +188,7 @@ def _blob(reader: ValueReader) -> str | None:
 
 
 def decode_transactions(record: Record) -> Decoded:
-    """Decode a record of __transaction_state, version 0; others need a later inter.broker.protocol.version."""
+    """Decode a __transaction_state record of version 0; later versions need a later inter.broker.protocol.version."""
     try:
         reader = ValueReader(record.key or b"")
         if reader.version != 0:

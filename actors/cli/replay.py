@@ -1,6 +1,6 @@
 """`kafka-actors replay DIR`: run the recorded actors again and compare their messages and I/O calls with the trace.
 
-With --until or --break it stops there; --state prints an actor's state at that point.
+With --until or --break, the replay stops at the given point; --state prints an actor's state at that point.
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int
 
 
 def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
-    """Replay a run up to the requested point; print the state on standard output, everything else on standard error."""
+    """Replay a run up to the requested point, and return the exit code.
+
+    The state is printed on standard output, everything else on standard error.
+    """
     replay = Replay(run, ACTORS, begin, until, break_at)
     result = replay.result()
     out = console(stderr=True)

@@ -313,7 +313,7 @@ def _compare_runs(schedules: Sequence[Schedule], workers: int) -> str:
 
 
 def _read_report(file: Path | None) -> dict[str, Any]:
-    """Return the report of the previous run; empty without one."""
+    """Return the report of the previous run; empty if the file does not exist."""
     if file is None or not file.exists():
         return {}
     try:
@@ -335,7 +335,7 @@ def _write(file: Path | None, text: str) -> None:
 
 
 def _report_coverage(report: Report, file: Path | None, require: float | None) -> bool:
-    """Write and print the coverage; return whether it is at least the required one."""
+    """Write and print the coverage; return whether it is at least `require` percent."""
     out = console()
     if file is not None:
         _write(file, json.dumps(report.document(), indent=1) + "\n" if file.suffix == ".json" else report.text())
@@ -374,7 +374,7 @@ def _read(path: Path) -> Schedule:
 
 
 def _keep(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
-    """Shrink a violation, run it again with traces, and print how to reproduce it."""
+    """Shrink the schedule that violates an invariant, run it again with traces, and print how to reproduce it."""
     out = console()
     smallest = broken
     if shrinking:

@@ -47,7 +47,7 @@ def _process(directory: Path, node: int) -> int | None:
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
-    """Wait until `done` returns true; return whether it did within a number of seconds."""
+    """Wait at most `seconds` until `done` returns true; return whether it did."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:

@@ -149,13 +149,13 @@ def _known(zone: str) -> str:
 
 
 def _ahead(master: str) -> Java | None:
-    """Return a JVM started for a session at that master, None if that is not possible; raise SparkUnavailable."""
+    """Start a JVM for a local Spark master and return it; None for a remote master. Raise SparkUnavailable."""
     find_java()
     return Java.ahead() if is_local(master) else None
 
 
 def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
-    """Return the summary, in the child process; `options` are those of `spark.summary`."""
+    """Return the summary. This runs in the child process; `options` are passed to `spark.summary`."""
     java = _ahead(master)
     from spark.summary import summarise, summarise_logs
 
@@ -164,7 +164,7 @@ def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
 
 
 def _prepare_spark() -> None:
-    """Store Spark's class data for the next summary, unless it is stored or SPARK_HOME names another Spark.
+    """Store Spark's class data archive for later summaries, unless it exists or SPARK_HOME is set.
 
     This is optional: a failure is ignored, and Ctrl-C skips it.
     """
@@ -184,7 +184,7 @@ def _prepare() -> None:
 def _follow(
     directory: Path, keep: Path | None, publish: Callable[[Summary], None], asked: Collection[str], master: str
 ) -> None:
-    """Publish one summary after the other, in the child process."""
+    """Publish one summary after the other. This runs in the child process."""
     java = _ahead(master)
     from spark.follow import follow
 
@@ -207,9 +207,9 @@ def _publish(
 
 
 def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
-    """Return what `why` answers about the partition that was longest without a leader, and about the cluster.
+    """Return the explanations of `why` for the partition that was longest without a leader, and for the cluster.
 
-    Empty for logs, for packed traces, for traces without payloads, and for large ones.
+    The list is empty for logs, for packed traces, for traces without payloads, and for large traces.
     """
     if sum(getattr(run, "deliveries", MOST_EXPLAINED) for run in summary["runs"]) > MOST_EXPLAINED:
         return []

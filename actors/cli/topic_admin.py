@@ -61,12 +61,12 @@ class PartitionView(NamedTuple):
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """In-sync replicas; empty without a state."""
+        """In-sync replicas; empty if ZooKeeper has no state of the partition."""
         return self.state.isr if self.state is not None else ()
 
     @property
     def under_replicated(self) -> bool:
-        """Whether fewer replicas are in sync than assigned, without those being added."""
+        """Whether fewer replicas are in sync than assigned, not counting replicas that a reassignment is adding."""
         return len(self.isr) < len(self.assignment.replicas) - len(self.assignment.adding)
 
     @property
@@ -152,7 +152,10 @@ class TopicAdmin:
         only: Iterable[Callable[[PartitionView], bool]],
         with_overrides: bool,
     ) -> None:
-        """Print topics with their partitions; with `only`, only partitions for which one of its reports holds."""
+        """Print topics with their partitions.
+
+        If `only` is not empty, print only the partitions for which one of its functions returns true.
+        """
         topics = self._matching(pattern, exclude_internal)
         self._expect(topics, pattern, if_exists)
         reports = tuple(only)
@@ -229,7 +232,7 @@ class TopicAdmin:
             raise TopicCommandFailed(f"Topic 'Optional[{pattern}]' does not exist as expected")
 
     def _views(self, topics: Sequence[str]) -> list[TopicView]:
-        """Return all data for --describe, with a constant number of questions to ZooKeeper."""
+        """Return all data for --describe, with a constant number of requests to ZooKeeper."""
         assignments = self._assignments(topics)
         if not assignments:
             return []

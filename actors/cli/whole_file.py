@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Replace the text of a file atomically: a reader reads the old text or the new one.
+    """Replace the text of a file atomically: a reader reads either the old or the new text.
 
     Raises:
         OSError: The file cannot be written.

@@ -1,7 +1,8 @@
 """Open a ZooKeeper session for a command, and define the options that give its address.
 
 Rule 1: Errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
-Rule 2: Messages that the bridge logs meanwhile, above all about an invalid znode, are printed as warnings.
+Rule 2: Log messages of the ZooKeeper bridge during the session, above all about invalid znodes, are printed as
+        warnings.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def address_of(address: str | None, directory: Path | None, bootstrap_server: st
 
 @contextmanager
 def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[R]], R]]:
-    """Yield the function `ask(question)` for the ZooKeeper at host:port[,host:port]*[/chroot].
+    """Yield the function `ask(question)`, which queries the ZooKeeper at host:port[,host:port]*[/chroot].
 
     Args:
         empty: Accept a chroot without a cluster.
@@ -147,7 +148,7 @@ def _reach(address: str) -> None:
     """Return once a server of the address accepts a connection.
 
     Raises:
-        ZooKeeperUnavailable: No server does; the text has the reason of each.
+        ZooKeeperUnavailable: No server accepts a connection; the text has each server's error.
     """
     servers = zookeeper_places(address.partition("/")[0])
     if servers is None:

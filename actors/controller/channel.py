@@ -7,9 +7,9 @@ Rule 2: A request without a response is sent again unchanged after 100 ms, witho
         another endpoint, the request in flight is sent there at once.
 Rule 3: Error codes do not affect the channel: responses become controller events, and only ZooKeeper makes the
         controller resign. An event is no larger than a part (`messages.parts`). The event of a LeaderAndIsr response
-        has only the partitions that a failed log directory makes unavailable, and those available again. A StopReplica
-        request in parts causes one event per part. A large response is processed in slices, unless it only reports that
-        no partition has an error.
+        has only the partitions that became unavailable, because their log directory failed, or that became available
+        again. A StopReplica request in parts causes one event per part. A large response is processed in slices, unless
+        it only reports that no partition has an error.
 
 Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 """
@@ -77,8 +77,8 @@ def _errors(
 ) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 
-    If the response only reports that no partition has an error, return NONE for the partitions in `asked`.
-    Otherwise a response for 100,000 partitions without errors would create 100,000 objects.
+    A response may only report that no partition has an error, because a list of 100,000 partitions without errors would
+    be 100,000 objects. For such a response, return NONE for the partitions in `asked`.
     """
     if answered and isinstance(answered[0], NoErrorsPart):
         return (PartitionError(state.partition, NONE) for state in asked)
@@ -88,8 +88,8 @@ def _errors(
 class Queued(NamedTuple):
     """A request in the queue of a channel, when it was queued, and the parts in which it is sent if it is large.
 
-    `event_id` is the id of the controller event that caused the request. Its messages and its response have the same
-    id.
+    `event_id` is the id of the controller event that caused the request. The messages that send this request have the
+    same event id, and so has its response.
     """
 
     parts: list[Part]
@@ -127,7 +127,7 @@ class BrokerChannelActor(FlowActor):
         self._publish()
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
-        """Send further requests to the other endpoint, and the one in flight again."""
+        """Use the broker's new endpoint from now on, and send the request in flight again."""
         self.serve(self.event_id)  # for this delivery only; messages that are sent again have their request's event id
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
@@ -151,19 +151,19 @@ class BrokerChannelActor(FlowActor):
         self._enqueue(message)
 
     def receiveMsg_LeaderAndIsrPart(self, message: LeaderAndIsrPart, sender: ActorAddress) -> None:
-        """Keep the part for its request."""
+        """Store this part of a large request until its last part, the request itself, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_UpdateMetadataPart(self, message: UpdateMetadataPart, sender: ActorAddress) -> None:
-        """Keep the part for its request."""
+        """Store this part of a large request until its last part, the request itself, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_StopReplicaPart(self, message: StopReplicaPart, sender: ActorAddress) -> None:
-        """Keep the part for its request."""
+        """Store this part of a large request until its last part, the request itself, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:
-        """Keep the part for its response."""
+        """Store this part of a large response until its last part arrives as Received."""
         self._answer_parts.append(message.part)
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
@@ -232,7 +232,7 @@ class BrokerChannelActor(FlowActor):
     # ---------------------------------------------------------------------------------------------- responses
 
     def event_id_of(self, message: Message) -> int:
-        """Return the id of the event that caused the request, for its response."""
+        """Return the id of the controller event that caused the request, if the message is its response."""
         in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
         return self._queue[0].event_id if in_flight else self.event_id
 

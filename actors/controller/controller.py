@@ -5,9 +5,10 @@ Rule 2: An event of an expired session's watches is dropped, and so is a respons
 Rule 3: An expired session is handled before all queued events. Each queued request is refused with the error that this
         node is not the controller.
 Rule 4 (failure policy): An event that raises is logged and dropped. `actors.core.controller.failures` decides whether
-        the term ends, and the steps before the next event.
-Rule 5: Gauges are sent to the metrics gateway when they change: before an event, the controller's state; after it, all.
-        Wait time and run time are also published after it. An event that takes SLOW_SECONDS is logged.
+        this node stays the controller, and what it does before the next event.
+Rule 5: Gauges are sent to the metrics gateway when they change: the controller's state before an event, all gauges
+        after it. The event's wait time and run time are also published after it. An event that takes SLOW_SECONDS is
+        logged.
 
 Kafka: `KafkaController`. The mailbox is the queue of its `ControllerEventManager`.
 """
@@ -96,7 +97,7 @@ class ControllerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------------- events
 
     def event_id_of(self, message: Message) -> int:
-        """Return the number of the delivery, which is the id of each controller event."""
+        """Return the current delivery's number, which is used as the id of the controller event."""
         return self.delivery
 
     def flow(self, message: AnyMessage) -> Flow[None] | None:
@@ -169,7 +170,7 @@ class ControllerActor(FlowActor):
         return 0 < getattr(message, "generation", 0) <= self._dead_generation
 
     def _body(self, message: Message) -> Flow[None] | None:
-        """Return the flow of the event's handler; None if an active controller is required."""
+        """Return the flow of the event's handler; None for an event that only an active controller handles."""
         context = self.context
         match message:
             case Startup() | ControllerChange() | Reelect():

@@ -17,7 +17,7 @@ class TopicDeletionActor(FlowActor):
 
     It never waits for the controller, so the two actors cannot deadlock.
 
-    Every question is answered: an exception is answered as Failure("AskFailed").
+    Every request gets a reply; after an exception, the reply is Failure("AskFailed").
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class TopicDeletionActor(FlowActor):
         self.record = TopicDeletions()
 
     def flow(self, message: Message) -> Flow[None]:
-        """Handle a question of the controller's running flow."""
+        """Handle a request of the controller's running flow."""
         if not isinstance(message, Ask):
             raise UnknownMessage(f"TopicDeletionActor has no handler for {type(message).__name__}")
         return self._answer(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Answer the failed question."""
+        """Reply Failure("AskFailed") to a request whose handler raised an exception."""
         if isinstance(event, Ask):
             detail = f"{type(event.question).__name__}: {type(error).__name__}: {error}"
             self.send(self.sender, Answer(event.id, Failure("AskFailed", detail)))

@@ -47,7 +47,7 @@ class CoordinatorFinderActor(FlowActor):
         """Topic -> its number of partitions, if read."""
 
     def receiveMsg_StartCoordinatorFinder(self, message: StartCoordinatorFinder, sender: ActorAddress) -> None:
-        """Set the actors that receive requests, and the actor that creates topics."""
+        """Set the bridge and the metadata cache, which this actor queries, and the actor that creates topics."""
         self.peers = {"bridge": message.bridge, "metadata_cache": message.metadata_cache}
         self._topic_creation = message.topic_creation
 
@@ -65,7 +65,7 @@ class CoordinatorFinderActor(FlowActor):
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
-        """Respond to the client after an unexpected failure too."""
+        """Respond to the client with COORDINATOR_NOT_AVAILABLE after an unexpected failure."""
         if isinstance(event, Forwarded):
             self.send(*event.reply(_no_coordinator(COORDINATOR_NOT_AVAILABLE)))
 

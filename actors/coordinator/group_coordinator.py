@@ -10,7 +10,8 @@ Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`,
         client outside a group.
 Rule 4: a request about several groups is sent to each of them, and is answered when all have answered.
 Rule 5: the end of a transaction is sent to the groups of the marked partition that have offsets of its producer. While
-        they are loaded it waits, because the loader may have read the partition before the marker was appended.
+        the groups are being loaded, it waits, because the loader may have read the partition before the marker was
+        appended.
 
 Kafka: `GroupCoordinator`.
 """
@@ -85,7 +86,7 @@ EXPIRY = "expiry"
 class _Hosted:
     """A group that this broker coordinates: its actor, its partition of __consumer_offsets and its state.
 
-    `producer_ids` is as in GroupChanged.
+    `producer_ids` are the producers whose open transactions have offsets of the group.
     """
 
     actor: ActorAddress
@@ -127,7 +128,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Number of a request to a group -> the client's request, its results, and the index of the group."""
 
     def receiveMsg_StartGroupCoordinator(self, message: StartGroupCoordinator, sender: ActorAddress) -> None:
-        """Set the group settings and the actors that receive requests."""
+        """Set the group settings, the metadata cache and the coordinator finder."""
         settings = self._settings = message.settings
         self._metadata_cache = message.metadata_cache
         self._finder = message.finder
@@ -161,14 +162,14 @@ class GroupCoordinatorActor(Dispatcher):
                 self._route(message, message)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Continue a commit with the metadata cache's answer about its partitions."""
+        """Continue an offset commit, for which the metadata cache has returned which partitions exist."""
         forwarded = self._asked.pop(message.request)
         partitions = forwarded.request.request.partitions
         unknown = [each.partition for each, known in zip(partitions, message.known, strict=True) if not known]
         self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
 
     def _route(self, forwarded: Forwarded, mail: Message) -> None:
-        """Send a message to its group, or respond without it (rule 3)."""
+        """Send a message to the request's group, or respond if there is no group or an error (rule 3)."""
         request = forwarded.request.request
         code: int | None = INCONSISTENT_GROUP_PROTOCOL
         if not is_nameless_sync(request):
@@ -251,7 +252,7 @@ class GroupCoordinatorActor(Dispatcher):
 
     @property
     def is_loading(self) -> bool:
-        """Whether it loads a partition."""
+        """Whether this actor is loading a partition."""
         return bool(self._places.loading)
 
     def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
@@ -286,7 +287,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.count = message.count
 
     def _is_loading(self, partition: int, loader: ActorAddress) -> bool:
-        """Return whether this loader is the current one of the partition."""
+        """Return whether the partition is being loaded by this loader, not by an earlier loader."""
         return partition in self._loaders and self._loaders[partition].actor == loader
 
     def receiveMsg_GroupsLoaded(self, message: GroupsLoaded, sender: ActorAddress) -> None:

@@ -1,9 +1,9 @@
 """GroupLoaderActor reads one partition of __consumer_offsets for the coordinator, then stops (broker.md 1.6).
 
-Rule 1: it reads the partition from its beginning to its end, READ_BYTES in a turn. `actors.core.coordinator.loading`
+Rule 1: it reads the partition from its beginning to its end, READ_BYTES per message. `actors.core.coordinator.loading`
         interprets the records.
-Rule 2: it sends GROUPS_AT_ONCE groups in a turn, and then the result. If the partition cannot be read, because another
-        broker leads it or its disk failed, it sends only the error code.
+Rule 2: it sends the groups in messages of GROUPS_AT_ONCE groups, and then the result. If the partition cannot be read,
+        because another broker leads it or its disk failed, it sends only the error code.
 
 Kafka: `GroupMetadataManager`.
 """
@@ -43,7 +43,7 @@ class GroupLoaderActor(PartitionReader):
         self.start_reading(place, message.log, message.node_id, READ_BYTES)
 
     def take_rows(self, rows: Sequence[Row]) -> None:
-        """Add records."""
+        """Add records of the partition to the loaded state."""
         self._loading.take(rows)
 
     def reading_ended(self, error_code: int) -> None:

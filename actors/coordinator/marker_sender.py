@@ -68,7 +68,7 @@ class MarkerSenderActor(RequestSender[Marker]):
         self.send(self._parent, RetryMarkers(tuple(entries)))
 
     def _carry_out(self, outcome: Outcome) -> list[Marker]:
-        """Send the results of a marker to its owner. Return the markers that must be sent again."""
+        """Send a marker's results to the TransactionsActor that owns it. Return the markers that must be sent again."""
         marker, start = outcome.marker, self._start
         who = marker.transactional_id, marker.producer_id, marker.producer_epoch
         for partition, code in outcome.failed:

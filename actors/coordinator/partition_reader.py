@@ -64,7 +64,7 @@ class PartitionReader(Dispatcher):
         self.send(self._log, ReadLog(0, part, self._node_id, READ_VERSION, 0, size, at_least_one=True))
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
-        """Pass on the records, and read on until the end."""
+        """Pass the records to `take_rows`, and read on until the end of the partition."""
         result = message.result
         if result.error_code != NONE:
             self.reading_ended(result.error_code)

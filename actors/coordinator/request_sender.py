@@ -1,6 +1,6 @@
 """RequestSender is the base of actors that send the requests of a coordinator to one broker, one at a time.
 
-Rule 1: one request is in flight. The next one has the entries that were queued meanwhile.
+Rule 1: one request is in flight. The next request contains the entries that were queued meanwhile.
 Rule 2: a request without a response fails together with the queued entries. The same happens when the sender must exit
         because its broker has another endpoint: the entries must not be lost with the actor.
 """

@@ -2,14 +2,15 @@
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
         coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
-        for its ids are answered with 14. When another broker becomes leader, the actor fails all pending requests and
-        is stopped.
-Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. A partition that it lacks (3), or that
-        clients may not write (29), refuses the whole request. The other partitions get 55. This check precedes rule 1.
+        for its ids are refused with error code 14. When another broker becomes leader, the actor fails all pending
+        requests and is stopped.
+Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it lacks a partition (error code 3), or
+        clients may not write to a partition (29), no partition is added. The other partitions of the request get error
+        code 55. This check precedes rule 1.
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions are sent to the partitions, and are answered when all have answered.
-Rule 5: since version 4 AddPartitionsToTxn is sent by brokers. It only verifies transactions, as in rule 4: clients do
-        not send this version.
+Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. Here it only verifies transactions. It
+        is split by partition as in rule 4.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -144,7 +145,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def receiveMsg_StartTransactionCoordinator(
         self, message: StartTransactionCoordinator, sender: ActorAddress
     ) -> None:
-        """Set the settings and the actors that receive requests."""
+        """Set the settings, and the actors that this actor sends requests to."""
         self._start, settings = message, message.settings
         self._transaction_settings = TransactionSettings(
             settings.node_id,
@@ -198,7 +199,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._route(forwarded, request.transactional_id, forwarded)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Continue an AddPartitionsToTxn with the metadata cache's answer about its partitions (rule 2)."""
+        """Continue an AddPartitionsToTxn, for which the metadata cache has returned which partitions exist (rule 2)."""
         forwarded = self._asked.pop(message.request)
         request: AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
@@ -331,7 +332,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
     @property
     def is_loading(self) -> bool:
-        """Whether it loads a partition."""
+        """Whether this actor is loading a partition."""
         return bool(self._places.loading)
 
     def receiveMsg_InternalTopicLeadership(self, message: InternalTopicLeadership, sender: ActorAddress) -> None:
@@ -411,7 +412,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
         """Store the number of partitions of a topic.
 
-        If __consumer_offsets does not exist, use the number of its creation.
+        If __consumer_offsets does not exist, use the number of partitions that it is created with.
         """
         self._counting.discard(message.topic)
         if message.topic == TRANSACTION_STATE:
@@ -425,7 +426,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._groups_count = 0
 
     def receiveMsg_PartitionsDeleted(self, message: PartitionsDeleted, sender: ActorAddress) -> None:
-        """Drop the numbers of partitions of deleted internal topics, because a new topic may have another number."""
+        """Drop the partition counts of deleted internal topics, because a recreated topic may have another count."""
         topics = {partition.topic for partition in message.partitions} & INTERNAL_TOPICS
         if TRANSACTION_STATE in topics:
             self._places.count = 0

@@ -4,9 +4,10 @@ Rule 1: the metadata cache returns the leaders. Each broker's markers are sent b
         created when it is first needed, and again if its broker has another endpoint.
 Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers that
         were not written wait too.
-Rule 3: a partition that the metadata cache lacks may be new to it, or deleted. ZooKeeper is read: a deleted partition
-        needs no marker, any other waits.
-Rule 4: markers of a partition of __transaction_state that this broker does not lead any more are dropped everywhere.
+Rule 3: a partition that the metadata cache lacks may be new or deleted, so its topic is read from ZooKeeper. A deleted
+        partition needs no marker; an existing partition waits.
+Rule 4: markers of a partition of __transaction_state that this broker does not lead any more are dropped here and in
+        the MarkerSenderActors.
 
 Kafka: `TransactionMarkerChannelManager`.
 """
@@ -70,7 +71,7 @@ class TransactionMarkersActor(BrokerSenders):
         """Partition of __transaction_state -> number of completions that must be appended again."""
 
     def receiveMsg_StartTransactionMarkers(self, message: StartTransactionMarkers, sender: ActorAddress) -> None:
-        """Set the actors that receive requests, and publish the metrics."""
+        """Set the actors that this actor sends requests to, and publish the metrics."""
         self._start = message
         if message.metrics is not None:
             self.send(message.metrics, Gauges(tuple([Gauge(*each) for each in self._gauges.items()])))
@@ -108,7 +109,7 @@ class TransactionMarkersActor(BrokerSenders):
         self._publish()
 
     def receiveMsg_CompletionsToRetry(self, message: CompletionsToRetry, sender: ActorAddress) -> None:
-        """Store and publish a partition's number of completions to retry."""
+        """Store and publish how many completion records a __transaction_state partition must still append again."""
         self._to_retry[message.partition] = message.count
         self._publish()
 

@@ -1,7 +1,7 @@
 """TransactionVerifierActor asks coordinators whether partitions are in open transactions.
 
 Rule 1: the metadata cache returns the coordinators. The requests to one broker are sent by its VerificationSenderActor,
-        which answers the partitions.
+        which sends the results to the actors of the partitions.
 Rule 2: a verification without a live coordinator is answered with COORDINATOR_NOT_AVAILABLE. This actor does not retry:
         the producer retries its batches.
 
@@ -52,7 +52,7 @@ class TransactionVerifierActor(BrokerSenders):
         self._questions = 0
 
     def receiveMsg_StartTransactionVerifier(self, message: StartTransactionVerifier, sender: ActorAddress) -> None:
-        """Set the actors that receive requests."""
+        """Set the actors that this actor sends requests to."""
         self._start = message
 
     def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
@@ -67,7 +67,10 @@ class TransactionVerifierActor(BrokerSenders):
             self.send(self._start.finder, CountPartitions(TRANSACTION_STATE))
 
     def receiveMsg_PartitionCount(self, message: PartitionCount, sender: ActorAddress) -> None:
-        """Request the leaders of the partitions of __transaction_state. If it has none, refuse the requests."""
+        """Request the leaders of the partitions of __transaction_state.
+
+        If the topic has no partitions, refuse the verifications.
+        """
         due, self._due = self._due, []
         if not message.count:
             self._finding = False
@@ -94,7 +97,7 @@ class TransactionVerifierActor(BrokerSenders):
         self._find()
 
     def _refuse(self, verifications: Iterable[VerificationRequest]) -> None:
-        """Answer verifications without a live coordinator (rule 2)."""
+        """Reply COORDINATOR_NOT_AVAILABLE to verifications without a live coordinator (rule 2)."""
         for each in verifications:
             refusal = TransactionVerified(each.number, each.producer_id, COORDINATOR_NOT_AVAILABLE)
             self.send(each.asker, refusal)

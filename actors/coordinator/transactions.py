@@ -2,9 +2,9 @@
 
 Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. This actor appends records with acks=all
         to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
-Rule 2: it reads its partition first. The coordinator sends it no request before the end of that.
-Rule 3: one timer for all ids checks for timed out transactions while one is open, and one checks for expired ids. A
-        completion that the log refused is appended again every RETRY_SECONDS.
+Rule 2: it reads its partition first. The coordinator sends it no request until the whole partition is read.
+Rule 3: one timer for all ids checks for timed out transactions while a transaction is open; another timer checks for
+        expired ids. A completion that the log refused is appended again every RETRY_SECONDS.
 
 Kafka: `TransactionStateManager`, `TransactionCoordinator`.
 """
@@ -84,7 +84,7 @@ class TransactionsActor(PartitionReader, Answerer):
         self.start_reading(place, message.log, message.settings.node_id, message.settings.load_bytes)
 
     def take_rows(self, rows: Sequence[Row]) -> None:
-        """Add records. An unreadable value ends the load with an error."""
+        """Add records of the partition to the loaded state. An unreadable value ends the load with an error."""
         if self._loading is None:
             return
         try:

@@ -2,9 +2,9 @@
 
 Rule 1: the first request is for the broker's API versions. A broker without version 4 of AddPartitionsToTxn cannot
         verify: its transactions count as verified, as in Kafka.
-Rule 2: after a request without a response, its verifications and the queued ones are answered with NETWORK_EXCEPTION.
-        The versions are then requested again.
-Rule 3: the metrics have the time of each verification, and the number of those with an error, as in Kafka.
+Rule 2: after a request without a response, its verifications and the queued verifications get NETWORK_EXCEPTION. The
+        API versions are then requested again.
+Rule 3: the metrics contain the duration of verifications and the number of failed verifications, as in Kafka.
 
 Kafka: `AddPartitionsToTxnManager`.
 """
@@ -53,7 +53,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         return request_of(self._in_flight)
 
     def responded(self, entries: list[VerificationRequest], response: Message) -> None:
-        """Answer the partitions."""
+        """Send the results of the verifications to the partitions' actors."""
         if isinstance(response, ApiVersionsResponse):
             self._verifies = supports_verification(response)
             if not self._verifies:
@@ -64,7 +64,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
             self._answer(entries, error_codes(response), response.error_code or UNKNOWN_SERVER_ERROR)
 
     def failed(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
-        """Answer the partitions with NETWORK_EXCEPTION (rule 2)."""
+        """Send NETWORK_EXCEPTION to the partitions' actors (rule 2)."""
         probe("a verification gets no response")
         self._verifies = False
         self._answer(entries, {}, NETWORK_EXCEPTION)

@@ -60,7 +60,7 @@ def overridden(
 
 
 def headline(kind: str, name: str | None) -> str:
-    """Return the headline of a topic's or broker's overrides. Without a name, it is about all topics or brokers."""
+    """Return the headline of the overrides of a topic or broker, or of all topics or brokers if `name` is None."""
     return (
         f"Default configs for {kind} in the cluster are:"
         if name is None
@@ -81,7 +81,7 @@ def described(
     """Return one line per override, sorted by name (rule 2).
 
     Args:
-        of_all: The overrides of all brokers, for a broker.
+        of_all: The overrides that apply to all brokers; empty for a topic.
     """
     source = {TOPICS: "DYNAMIC_TOPIC_CONFIG", BROKERS: "DYNAMIC_BROKER_CONFIG"}[kind]
     said_of_all = dict(of_all)

@@ -2,8 +2,8 @@
 
 Rule 1: A plan contains each partition once, with at least one replica and no duplicates. Each replica may have a log
         directory, but only "any": moves between a broker's log directories are not supported.
-Rule 2: A plan moves a partition from its replicas, without those that an unfinished reassignment is adding, to the
-        plan's replicas that do not have it yet. Sources and destinations can be throttled per replica.
+Rule 2: The sources of a move are the partition's replicas, except replicas that an unfinished reassignment is adding.
+        Its destinations are the plan's other replicas. Sources and destinations can be throttled per replica.
 Rule 3: All output is sorted by topic and partition, as in the tool of Kafka 3.9.1.
 """
 

@@ -3,7 +3,7 @@
 Rule 1: the internal topics have their own settings. Other topics get the node's default partition count and replication
         factor.
 Rule 2: a topic is created only if at least as many brokers are alive as the replication factor.
-Rule 3: a topic that exists or was just created has no leader yet for the client (code 5); the client retries.
+Rule 3: for a topic that exists or was just created, the client gets error code 5 (no leader yet) and retries.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def planned(
 ) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
     """Return the replicas of each partition of a new topic, and its overrides.
 
-    The replicas are spread round-robin; each topic begins one broker further.
+    The replicas are assigned round-robin. The first broker depends on the number of existing topics.
 
     Args:
         settings: The broker's settings.

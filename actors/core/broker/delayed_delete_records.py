@@ -2,7 +2,8 @@
 
 Rule 1: records are deleted up to the high watermark at most, and only of topics with `cleanup.policy=delete`.
 Rule 2: the response follows when the low watermark, which is the least log start offset of all replicas, has reached
-        the offset of the request. After its deadline, or when the leadership ends, it carries an error.
+        the offset of the request. If the request's deadline passes or the leadership ends first, the response has an
+        error code.
 
 Kafka: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """

@@ -5,13 +5,14 @@ Rule 1: a request with epoch 0 names all its partitions, and begins a session if
         the new, changed and forgotten partitions.
 Rule 2: an unknown session gets error 70, an unexpected epoch error 71. Epoch n is followed by n + 1, and the largest
         epoch by 1.
-Rule 3: the number of sessions is limited to `slots`. A new session evicts the least recently used one, if its last use
-        was more than two minutes ago. Otherwise it evicts the least valuable one, if that is worth less. Followers'
-        sessions are worth more than consumers', then large ones more than small ones. A session younger than two
-        minutes is not evicted, except a consumer's by a follower's. An idle session counts as used.
+Rule 3: the number of sessions is limited to `slots`. A new session evicts the least recently used session, if that was
+        last used more than two minutes ago. Otherwise it evicts the session with the least worth, if that is worth less
+        than the new session. Any follower's session is worth more than a consumer's. Among sessions of the same kind,
+        more partitions are worth more. A session younger than two minutes is evicted only if it is a consumer's and the
+        new session is a follower's. An idle session counts as used.
 Rule 4: a response within a session contains the partitions with records, with an error, or with a high watermark or log
         start offset that differs from the last response. A changed last stable offset alone does not add a partition: a
-        reader that waits for it gets records.
+        reader that waits for this change receives the records that it makes readable.
 Rule 5: the isolation level is that of the session's last request. When it changes, each partition is read again.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.

@@ -7,10 +7,10 @@ Rule 2: one request is in flight at a time; the next follows when every partitio
         comes before offset lookups, and these before fetches.
 Rule 3: a response counts for a partition only if it is still followed in the same epoch, at the same offset.
 Rule 4: a failure is retried after the back-off. A partition with an outdated epoch (74), or with a failed disk, is not
-        fetched until the controller's next order.
-Rule 5: a partition gets no message about a response without news. A partition that got records is the last in the next
-        request: a response has a maximum size, and no partition may always use all of it. Within a session the leader
-        rotates the partitions.
+        fetched until the controller's next LeaderAndIsr request.
+Rule 5: a partition gets no message about a response that has nothing new for it. A partition that got records is the
+        last in the next request: a response has a maximum size, and no partition may always use all of it. Within a
+        session the leader rotates the partitions.
 Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fetch then names only changed and forgotten
         partitions. A lost session (70) is begun again. A session in doubt (71, or no response) is ended and begun again
         by the next request. A poll without changes costs nothing per partition. If no back-off is running, the network
@@ -156,7 +156,7 @@ class Fetcher:
 
         Args:
             partition: The partition.
-            leader_epoch: The leader epoch of the controller's order.
+            leader_epoch: The leader epoch in the controller's LeaderAndIsr request.
             log_end_offset: The end of the replica's log.
             high_watermark: The replica's high watermark.
             epoch: The newest epoch in the log, -1 without epochs.
@@ -179,7 +179,7 @@ class Fetcher:
                 self._busy -= self.partitions.pop(partition).busy
 
     def back_off(self, until: float) -> None:
-        """Do not fetch throttled replicas until then (rule 7); the request in flight still counts."""
+        """Do not fetch throttled replicas until this time (rule 7); the request in flight still counts."""
         self._held_until = until
 
     def take_throttled_bytes(self) -> int:
@@ -191,7 +191,7 @@ class Fetcher:
 
     @property
     def settled(self) -> bool:
-        """Whether every partition has processed what it was sent."""
+        """Whether every partition has processed the messages that it was sent."""
         return not self._busy
 
     def next_time(self) -> float | None:
@@ -239,7 +239,11 @@ class Fetcher:
             self._epoch = next_epoch(self._epoch)
 
     def _fetch(self) -> FetchRequest:
-        """Return a fetch: of all partitions at a session's begin or without one, else of what has changed (rule 6)."""
+        """Return the next fetch request (rule 6).
+
+        Within a session, it names only the changed partitions; without a session or at its begin, all partitions that
+        are due.
+        """
         settings, due = self._settings, self._due[Phase.FETCHING]
         forgotten: tuple[TopicPartition, ...] = ()
         if self._epoch == INITIAL_EPOCH:
@@ -334,7 +338,7 @@ class Fetcher:
         return orders
 
     def offsets_listed(self, results: Iterable[ListedOffset], now: float) -> list[PartitionCommand]:
-        """Process the offsets at which the leader's logs begin or end (broker.md 4.4, code 1)."""
+        """Process the leader's log start or end offsets; return the messages to partitions (broker.md 4.4, code 1)."""
         orders = []
         for listed in results:
             partition, error_code, offset = listed.partition, listed.error_code, listed.offset
@@ -362,7 +366,7 @@ class Fetcher:
         return max(self._behind.values(), default=0)
 
     def replicated(self, done: Replicated, now: float) -> None:
-        """Continue with a partition that has processed what it was sent."""
+        """Continue to fetch a partition that has processed the last message that it was sent."""
         followed = self.partitions.get(done.partition)
         if followed is None or followed.leader_epoch != done.leader_epoch:
             return
@@ -402,7 +406,7 @@ class Fetcher:
             self._delay(partition, now)
 
     def _fail(self, partition: TopicPartition, error_code: int) -> None:
-        """Do not fetch the partition until the controller's next order (rule 4)."""
+        """Do not fetch the partition until the controller's next LeaderAndIsr request (rule 4)."""
         self.unfollow((partition,))
         self.failed[partition] = error_code
 
@@ -437,7 +441,7 @@ class Fetcher:
     def _order(
         self, partition: TopicPartition, message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
     ) -> PartitionCommand:
-        """Return a message to a partition, which is not in a request until it has processed the message."""
+        """Return a message to a partition, which is left out of requests until it has processed the message."""
         self._is_not_due(partition)
         self.partitions[partition].busy = True
         self._busy += 1

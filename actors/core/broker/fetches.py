@@ -1,25 +1,27 @@
 """Pending fetch requests, of which some wait for data in purgatory (Kafka's DelayedFetch; broker.md 3.7).
 
-Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response follows when enough bytes are found, when a
-        partition fails, when the request has no partition, or after its timeout with what was found until then.
-Rule 2: this module stores each log's state at its last read, and as notified since. A log notifies each value once,
-        when it first changes after the read (`LogMoved`). A value without a notification is therefore as it was read. A
-        value that was notified and sent to a reader may have changed again: the reader's next poll reads it.
+Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sent when enough bytes are found, when a
+        partition fails, or when the request has no partition. After the request's timeout, it contains the data that
+        was found until then.
+Rule 2: this module stores each log's state at its last read, and the state in the last notification since. A log
+        notifies each value once, when it first changes after the read (`LogMoved`). A value without a notification has
+        therefore not changed since the read. A value that was notified and sent to a reader may have changed again, so
+        the log is read at the reader's next poll.
 Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader has moved, its
-        log has grown beyond the reader, its role has changed, or its last read returned records or an error. All other
-        partitions cost a poll nothing.
+        log has grown beyond the reader, its role has changed, or its last read returned records or an error. A poll
+        does no work for any other partition.
 Rule 4: partitions are read in waves, each as large as may fill the rest of the response. The first partition with data
         returns at least one batch. Partitions after the response is full return only their offsets.
-Rule 5: an in-sync follower that is caught up is not announced to its partition at each poll. The session notes the time
-        of the poll, and passes it on when the log has grown, and to a partition that is about to find that the follower
-        lags.
+Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
+        of the poll. The partition receives this time with the next read, after its log has grown, or when it asks
+        before it removes a lagging follower.
 Rule 6: a consumer that names its rack is sent at once to a replica there, if the leader finds that replica equally good
         (`replica.selector.class`, broker.md 3.7).
-Rule 7: a session is idle if its reader received nothing and it has nothing left to send. Then the listener answers its
-        polls, and none arrives here. A change of a log that it reads wakes it. Until the time of its last poll arrives,
-        the present time is used.
-Rule 8: bytes that followers read of throttled replicas are counted with the response. Above the quota, reads of such
-        partitions are marked (`replication_quota`).
+Rule 7: a session is idle if its last response was empty and it has nothing left to send. The listener then answers its
+        polls without a message to this broker's actor. A change of a log that the session reads ends the idle state.
+        Until the listener sends the time of the session's last poll, the current time is used.
+Rule 8: bytes that followers read of throttled replicas are counted with the response. Above the quota,
+        `ReadLog.throttled` is set in reads of such partitions (`replication_quota`).
 
 Methods do not wait or send: they take an event and the time; `take` returns the resulting steps in order.
 
@@ -153,14 +155,15 @@ class Fetches:
     def read(
         self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
     ) -> None:
-        """Note the result of a partition's read.
+        """Store the result of a read of a partition; respond or read on.
 
         Args:
             number: The number of the fetch request.
             result: The partition's part of the response.
             state: The log's current state, None if it is not hosted.
             now: Seconds of the node's clock.
-            in_sync: False if a follower must be announced again at its next poll, because it may join the ISR.
+            in_sync: False if the partition must also be read at the follower's next poll, because the follower may join
+                the ISR.
         """
         partition = result.partition
         session = self._under_way.get(number)
@@ -187,7 +190,7 @@ class Fetches:
         self._go_on(session, fetch, now)
 
     def moved(self, partition: TopicPartition, state: LogState, now: float) -> None:
-        """Note a log's new state."""
+        """Store a log's new state from a notification, and let its readers read again if necessary."""
         known = self._logs.get(partition)
         if known is not None:
             self._logs[partition] = known[0], state
@@ -239,7 +242,7 @@ class Fetches:
                 self._leave(session, session.partitions)
 
     def expire(self, now: float) -> None:
-        """Respond to fetches whose deadline has passed, with what they have."""
+        """Respond to the fetches whose deadline has passed, with the data found so far."""
         while self._deadlines and self._deadlines[0][0] <= now:
             session = self._under_way.get(heappop(self._deadlines)[1])
             if session is not None and session.fetch is not None and not session.fetch.reading:
@@ -324,7 +327,7 @@ class Fetches:
                 self._look_again(session, partition, now)
 
     def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
-        """Read a partition again for a session; note until when a follower was caught up (rule 5)."""
+        """Read a partition again for a session; store the time until which a follower was caught up (rule 5)."""
         self._wake_session(session, now)
         fetch = session.fetch
         if partition not in session.unread:
@@ -350,7 +353,7 @@ class Fetches:
     # ---------------------------------------------------------------------------------------------- responses
 
     def _answer(self, session: Session, fetch: DelayedFetch, now: float) -> None:
-        """Respond with what was found: within a session only news, otherwise all partitions."""
+        """Respond to a fetch: within a session with new or changed partitions only, otherwise with all partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
         request, moved, session.moved = fetch.request, session.moved, {}
@@ -391,7 +394,10 @@ class Fetches:
 
 
 def _limit(session: Session, state: LogState) -> int:
-    """Return the end offset for a reader: the log end for a follower, by isolation level for a consumer."""
+    """Return the offset up to which a reader may read.
+
+    It is the log end offset for a follower; for a consumer, it is the high watermark or the last stable offset.
+    """
     if session.is_follower:
         return state.end
     return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark

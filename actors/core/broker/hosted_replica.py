@@ -1,7 +1,7 @@
 """HostedReplica holds the state of a hosted replica, and computes the effects of a change of that state.
 
-Rule 1: a disk error makes the order or request fail with code 56. The replica manager is notified, and takes the whole
-        log directory offline.
+Rule 1: a disk error makes the controller's order or the client's request fail with error code 56. The replica manager
+        is notified, and takes the whole log directory offline.
 Rule 2: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
         unchanged partition therefore needs no message.
 
@@ -84,7 +84,7 @@ class HostedReplica:
         """The next deadline of a waiting request."""
 
     def next_look(self, leader: Leader, now: float) -> float | None:
-        """Return the time of the next check of the followers, if a reminder must be scheduled now; otherwise None."""
+        """Return the time of the next check of the followers, if this check must be scheduled now; otherwise None."""
         if self.look_at is not None:
             return None
         after = leader.look_after(now)
@@ -96,7 +96,7 @@ class HostedReplica:
     def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Iterable[Effect]:
         """Return the effects that the leader's state requires.
 
-        Usually it requires none, and then no generator is created.
+        Usually the leader has no steps to carry out. Then the result is a tuple, and no generator is created.
 
         Args:
             leader: The leader's state.

@@ -1,14 +1,15 @@
 """The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
 Rule 1 (followers): the leader stores each other replica's log end offset (LEO), which is the offset of its last fetch,
-        and the time at which it was last caught up: when it had all that the leader had, now or at its previous fetch.
+        and the time at which it was last caught up. A follower that fetches from the leader's LEO is caught up now. A
+        follower that fetches from the leader's LEO at the previous fetch was caught up at that fetch.
 Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` ago. A follower that
         is not behind stays, even if it does not fetch. The leader always stays.
 Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
         epoch.
-Rule 4 (writes): the ISR in ZooKeeper is the valid one. One write is in flight at a time. Until its outcome is known,
-        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed one. A
-        response counts only for its own write, under the epoch that sent it.
+Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its outcome is known,
+        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed ISR. An
+        outcome counts only for the write with its number, in the leader epoch that sent this write.
 Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within `lag`. It
         never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7).
 Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets one
@@ -104,7 +105,7 @@ ToDo = CompleteProduce | WriteIsr
 
 
 def _ago(at: float, now: float) -> float:
-    """The seconds since then, rounded to microseconds; -1 for NEVER."""
+    """Return the seconds since `at`, rounded to microseconds; -1 if `at` is NEVER."""
     return -1.0 if at == NEVER else round(now - at, 6)
 
 
@@ -187,10 +188,10 @@ class Leader:
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
     def look_after(self, now: float) -> float | None:
-        """Return the time after which a lagging follower leaves the ISR; None if no follower lags.
+        """Return the earliest time at which to check the followers for lag; None if no follower is behind.
 
-        Every follower in question was caught up when this leadership began, or later. Nothing changes before the
-        leadership is as old as the lag.
+        A follower that can lag was caught up at the start of this leadership, or later. Therefore no follower lags
+        before the leadership has lasted `lag` seconds.
         """
         followers = self._followers
         if followers is None:
@@ -208,7 +209,10 @@ class Leader:
         return [replica for replica in self.isr if replica != self.broker_id and self._is_out_of_sync(replica, now)]
 
     def laggards(self, isr: Sequence[int], now: float) -> tuple[LaggingFollower, ...]:
-        """The followers that are in the ISR and not in this one, with how far they are behind."""
+        """Return the followers in the current ISR that are not in `isr`, with their offsets and lags.
+
+        The lags are the seconds since the follower's last fetch, and since it was last caught up.
+        """
         left = [(replica, self.followers.get(replica)) for replica in self.isr if replica not in isr]
         return tuple(
             LaggingFollower(
@@ -221,7 +225,7 @@ class Leader:
 
     @property
     def is_alone(self) -> bool:
-        """Whether appended records are committed at once, because the replica is the only one (rule 5)."""
+        """Whether appended records are committed at once, because the partition has only this replica (rule 5)."""
         return len(self.replicas) == 1 and len(self.isr) >= self.required_isr
 
     def is_settled(self, replica: int) -> bool:
@@ -243,7 +247,7 @@ class Leader:
     def renew(
         self, leader_epoch: int, replicas: Sequence[int], isr: Sequence[int], zk_version: int, now: float
     ) -> None:
-        """Begin a new epoch of the same leader; the followers' log end offsets stay known (broker.md 1.5)."""
+        """Begin a new epoch of the same leader; keep the followers' log end offsets (broker.md 1.5)."""
         self.leader_epoch = leader_epoch
         self.epoch_start = self.log.end
         self.isr, self.zk_version = tuple(isr), zk_version
@@ -293,7 +297,7 @@ class Leader:
             insort(self._waiting, waiter, key=_OFFSET)
 
     def caught_up(self, replica: int, at: float) -> None:
-        """Note that a poll of a follower found no data at this time."""
+        """Record that a poll of the follower found no data at the time `at`."""
         follower = self.followers.get(replica)
         if follower is not None:
             follower.caught_up_at = max(follower.caught_up_at, at)

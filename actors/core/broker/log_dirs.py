@@ -1,8 +1,8 @@
 """Build DescribeLogDirs responses: the log directories of a broker and the logs in them (broker.md 6.2).
 
 Rule 1: the response contains every directory of log.dirs, in that order. An offline directory has code 56 and no logs.
-Rule 2: the lag of a log is the high watermark minus its log end offset, at least 0. A hosted log has lag 0. The high
-        watermark of a log that is not hosted is unknown.
+Rule 2: Kafka defines the lag of a log as the high watermark minus its log end offset, at least 0. A hosted log has lag
+        0. The lag of any other log is NO_LAG, because its high watermark is unknown.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from messages.log_dir_requests import (
 
 
 class FoundLog(NamedTuple):
-    """A partition's log that was found on disk: its directory, its size, and whether a replica uses it.
+    """A partition's log that was found on disk.
 
-    It has its directory, its size in bytes (-1 if it was deleted meanwhile), and whether it is hosted or a future log.
+    `size` is in bytes, -1 if the log was deleted meanwhile. `hosted` is whether a replica of this broker uses the log.
     """
 
     directory: str

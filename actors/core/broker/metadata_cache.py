@@ -175,7 +175,7 @@ def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
 
 
 def timed_out(response: AnyMessage, late: Collection[ExpectedTopicState]) -> AnyMessage:
-    """Return the response, with only REQUEST_TIMED_OUT for topics that are not as expected."""
+    """Return the response, in which each late topic or partition has only the error code REQUEST_TIMED_OUT."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}

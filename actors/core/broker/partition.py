@@ -1,13 +1,13 @@
 """Partition is one hosted replica of a partition: it leads or follows, and the events that it handles change its log.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
-        an append, is sent back within the same delivery. No method waits: a request that must wait is an entry of the
-        state with a deadline, a delayed produce in `leader` or a delayed DeleteRecords in `delayed_deletes`.
+        an append, is sent back within the same delivery. No method waits: a request that must wait is stored with its
+        deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
 Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
-Rule 3: a disk error makes the order or request fail with code 56. The replica manager is notified, and takes the whole
-        log directory offline.
-Rule 4: a response shows the state before the request: a follower learns of the high watermark that its own fetch moves
-        by its next fetch (broker.md 3.5).
+Rule 3: a disk error makes the controller's order or the client's request fail with error code 56. The replica manager
+        is notified, and takes the whole log directory offline.
+Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
+        receives the new high watermark with its next fetch (broker.md 3.5).
 Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
         unchanged partition therefore needs no message.
 
@@ -294,7 +294,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
     def _caught_up(self, message: CaughtUp, sender: Address, now: float) -> Effects[None]:
-        """Note until when lagging followers were caught up, and check them finally."""
+        """Store the times until which followers were caught up; then remove those that still lag from the ISR."""
         leader = self.leader
         if leader is not None:
             for replica, at in message.idle_until:
@@ -313,7 +313,7 @@ class Partition(HostedReplica):
 
 
 def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Keep the log, but not the order, because the leader is not alive: the order can come again (broker.md 1.4)."""
+    """Return the role unchanged, because the leader is not alive: the same order can come again (broker.md 1.4)."""
     return role, False
 
 

@@ -1,8 +1,8 @@
 """Split WriteTxnMarkers requests by partition, and build the response by producer id (transactions.md 1.6).
 
-Rule 1: a marker with a negative producer epoch is not appended (-1). A partition that is not hosted here is unknown
-        (3), even if it exists elsewhere; a follower refuses with 6. After both codes the coordinator looks up the
-        leader again.
+Rule 1: a marker with a negative producer epoch is not appended (error code -1). A partition that is not hosted here is
+        unknown (error code 3), even if it exists elsewhere; a follower refuses with error code 6. After codes 3 and 6
+        the coordinator looks up the leader again.
 Rule 2: the markers of one producer id share their results. If a partition has several, the last marker's result counts.
 
 Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.

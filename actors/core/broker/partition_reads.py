@@ -80,7 +80,7 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
 
 
 def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
-    """Return the end offset for a reader (rule 1)."""
+    """Return the offset up to which a reader may read (rule 1)."""
     if replica_id != CONSUMER:
         return log.end
     return log.last_stable_offset if committed else log.high_watermark
@@ -89,7 +89,7 @@ def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
 def without_records(
     message: ReadLog, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, limit: int
 ) -> FetchedPartition | None:
-    """Return the result of a fetch that reads no log, up to `limit`; None if the log must be read."""
+    """Return the result of a fetch for which the log need not be read; None if it must be read, up to `limit`."""
     part, offset, nearer = message.part, message.part.fetch_offset, NO_REPLICA
     if message.near and leader is not None and role.broker_id not in message.near:
         nearer = leader.preferred_read_replica(message.near, offset)
@@ -154,7 +154,7 @@ def with_records(
 def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float) -> Effects[None]:
     """Read for a client or a follower; a follower's fetch also updates its state at the leader.
 
-    The local coordinator gets no later notifications.
+    A coordinator on the same broker also reads, but is not notified of later changes.
     """
     replica_id, role, leader, log = message.replica_id, partition.role, partition.leader, partition.log
     if replica_id != role.broker_id:

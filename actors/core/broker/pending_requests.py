@@ -62,7 +62,7 @@ class PendingRequest:
         return [entry.partition for entry in request.partitions]
 
     def note(self, index: int, result: AnyMessage) -> bool:
-        """Note the result of a partition; return False if it already has one (rule 1)."""
+        """Store the result of a partition; return False if the partition already has a result (rule 1)."""
         if self.results[index] is not None:
             return False
         self.results[index] = result
@@ -74,7 +74,7 @@ class PendingRequest:
         return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
 
     def found(self, partitions: Collection[TopicPartition]) -> Unanswered:
-        """Return those of these partitions that were not hosted here; they are no longer lost."""
+        """Return the request's unhosted partitions that are in `partitions`, and remove them from `lost`."""
         own = self.partitions
         found = [(index, own[index]) for index in self.lost if own[index] in partitions]
         self.lost = [index for index in self.lost if own[index] not in partitions]

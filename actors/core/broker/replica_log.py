@@ -2,8 +2,8 @@
 
 Rule 1: a partition's log start offset, log end offset and high watermark are stored only here. The high watermark never
         exceeds the log end offset.
-Rule 2: an empty log does not change before its first record, not even by a new leader epoch: all its epochs would begin
-        at its start, and only the last of them counts.
+Rule 2: an empty log stores a leader epoch only just before its first record. All earlier epochs would begin at the same
+        offset, and only the last of them counts.
 Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
         the leader or the log has no epochs.
 
@@ -64,12 +64,12 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ high watermark
 
     def move_high_watermark(self, offset: int) -> None:
-        """Set the high watermark; `note_high_watermark` passes it on."""
+        """Set the high watermark; `note_high_watermark` then passes it to the log's files."""
         if offset != self.high_watermark:
             self.high_watermark, self.moved = offset, True
 
     def note_high_watermark(self) -> Effects[None]:
-        """Pass a moved high watermark to the log's files; their result is the earliest unfinished transaction."""
+        """Pass a moved high watermark to the log's files; store the start offset of the earliest open transaction."""
         if self.moved:
             self.moved = False
             self.first_unstable = yield self.call("note_high_watermark", self.high_watermark)

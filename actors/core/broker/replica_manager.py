@@ -8,7 +8,8 @@ Rule 3: a partition whose log cannot have a name on disk (an invalid topic, a ne
         characters) is refused alone, with code 17: a name from the network must not become a path elsewhere.
 Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each of its partitions, the
         other responses name none.
-Rule 5: the orders of a LeaderAndIsr that make this broker leader are applied before those that make it follow.
+Rule 5: a LeaderAndIsr is applied first to the partitions that this broker will lead, then to the partitions that it
+        will follow.
 
 Kafka: `ReplicaManager`.
 """
@@ -42,10 +43,7 @@ INITIAL_CONTROLLER_EPOCH = 0
 
 @attrs.frozen
 class Epochs:
-    """The broker and controller epoch by which a broker rejects outdated controller requests.
-
-    They are its own broker epoch and the latest controller epoch.
-    """
+    """The epochs by which a broker rejects outdated requests: its broker epoch and the latest controller epoch."""
 
     broker: int = UNKNOWN_BROKER_EPOCH
     controller: int = INITIAL_CONTROLLER_EPOCH
@@ -59,7 +57,7 @@ class Epochs:
         return NONE
 
     def corrected(self, controller_epoch: int) -> Epochs:
-        """Return the epochs, with the controller epoch limited to the one in /controller_epoch (rule 2)."""
+        """Return the epochs, with the controller epoch lowered to `controller_epoch` if it is higher (rule 2)."""
         return attrs.evolve(self, controller=min(self.controller, controller_epoch))
 
     def registered(self, broker_epoch: int) -> Epochs:
@@ -92,7 +90,7 @@ def answer(request: ControllerRequest, error_code: int, errors: Iterable[Partiti
 
 
 def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
-    """Return these orders of a LeaderAndIsr as refused, by name (rule 4)."""
+    """Return an error for each of these partitions of a refused LeaderAndIsr (rule 4)."""
     return [PartitionError(order.partition, error_code) for order in orders]
 
 
@@ -100,7 +98,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 class PartitionsByRole:
     """The partitions of a LeaderAndIsr request, divided into those to lead and those to follow.
 
-    If a partition occurs several times, which no controller sends, its last order counts.
+    If a partition occurs several times, which no controller sends, its last state counts.
     """
 
     broker_id: int
@@ -108,12 +106,12 @@ class PartitionsByRole:
     following: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
 
     def clear(self) -> None:
-        """Remove all orders."""
+        """Remove all partitions."""
         self.leading.clear()
         self.following.clear()
 
     def take(self, orders: Iterable[LeaderAndIsrPartitionState]) -> None:
-        """Add more of the request's orders."""
+        """Add the next partition states of the request."""
         leading, following, broker_id = self.leading, self.following, self.broker_id
         for order in orders:
             role, other = (leading, following) if order.leader == broker_id else (following, leading)
@@ -139,11 +137,11 @@ class PartitionCounts:
 
     @property
     def tables(self) -> tuple[dict[TopicPartition, None], ...]:
-        """The tables that may have an entry for each partition."""
+        """The tables of partitions: those led here, and those with each health flag."""
         return (self.leading, *self.troubled.values())
 
     def count(self, partition: TopicPartition, leads: bool, health_flags: Collection[str]) -> None:
-        """Set one partition's current state."""
+        """Count a partition with its current state, instead of its previous state."""
         leading, led, topic = self.leading, self.led, partition.topic
         if leads:
             if partition not in leading:
@@ -167,7 +165,7 @@ class PartitionCounts:
     def gauges(self, hosted: int, offline: int, lost_directories: int) -> tuple[Gauge, ...]:
         """Return the metrics.
 
-        Kafka has the metrics of SUMMED for each partition, and its users add them up; here they are sums.
+        The metrics in SUMMED are totals of this broker; Kafka has these metrics for each partition.
 
         Args:
             hosted: The number of hosted partitions.

@@ -1,11 +1,12 @@
 """The state of a hosted partition, and how the controller's requests change it (broker.md 1.2, 1.5, 2.1).
 
-Rule 1: the leader epoch only grows. An order with a known or older epoch is stale (code 11).
+Rule 1: the leader epoch only grows. An order (the part of a request for one partition) with a known or older epoch is
+        stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
 Rule 3: an order that passes both rules, but has an older zkVersion than the known one, succeeds without effect: the
         znode has changed since, and its newer state will follow (Kafka 3.9). Even a missing log is not created.
-Rule 4: a StopReplica order is accepted from the known leader epoch on (Kafka >= 3.4), and always if it has no epoch or
-        the epoch of a deletion.
+Rule 4: a StopReplica order is accepted if its leader epoch is at least the known one (Kafka >= 3.4). Without an epoch,
+        or with the epoch of a deletion, it is always accepted.
 
 Kafka: `Partition`.
 """
@@ -44,8 +45,8 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 class ReplicaRole(NamedTuple):
     """The role of a hosted replica, as of the last controller request that the replica accepted.
 
-    `controller_epoch` is that of the controller that decided the leadership; it goes into the state znode when this
-    leader changes the ISR. Only a leader has an `isr`; a follower's is empty.
+    `controller_epoch` is the epoch of the controller that decided the leadership. A leader writes it to the state znode
+    with each change of the ISR. Only a leader has an `isr`; a follower's is empty.
     """
 
     partition: TopicPartition
@@ -97,7 +98,7 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
 
 
 def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
-    """Return the error code of a LeaderAndIsr order before it is applied: NONE, 11 (rule 1) or 3 (rule 2)."""
+    """Return the error code of a partition's LeaderAndIsr state before its effect: NONE, 11 (rule 1) or 3 (rule 2)."""
     if order.leader_epoch <= known.leader_epoch:
         return STALE_CONTROLLER_EPOCH
     if known.broker_id not in order.replicas:
@@ -106,7 +107,7 @@ def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
 
 
 def is_superseded(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> bool:
-    """Return whether an order was decided on an older state of the znode than the known one (rule 3)."""
+    """Return whether a LeaderAndIsr state has an older version of the state znode than the known role (rule 3)."""
     return order.zk_version < known.zk_version
 
 
@@ -152,7 +153,7 @@ def make_stopped(known: ReplicaRole) -> ReplicaRole:
 
 
 def stop_verdict(known: ReplicaRole, leader_epoch: int) -> int:
-    """Return the error code of a StopReplica order with this leader epoch: NONE or 74 (rule 4)."""
+    """Return the error code of a partition's StopReplica with this leader epoch: NONE or 74 (rule 4)."""
     if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch > known.leader_epoch:
         return NONE
     if leader_epoch == known.leader_epoch:

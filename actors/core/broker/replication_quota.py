@@ -1,13 +1,13 @@
 """Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
-Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each comes from the brokers' dynamic
-        configuration, its replicas from the topics' configuration: all, or pairs of partition and broker, of which the
-        broker uses its own.
-Rule 2: all record bytes of those replicas are counted, in samples of one second, of which the last eleven are kept. The
-        rate is their sum divided by the time since the first sample began, at least one second. The quota is exceeded
-        if this rate is above the configured one.
-Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync one gets all.
-        Bytes are counted after they were moved, so the quota limits the average, not each response.
+Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each throttle comes from the brokers'
+        dynamic configuration. Its replicas come from the topics' configuration: all replicas, or a list of pairs of
+        partition and broker id.
+Rule 2: all record bytes of throttled replicas are counted in samples of one second. The last eleven samples are kept.
+        The rate is their sum divided by the time since the first sample began, at least one second. The quota is
+        exceeded if this rate is above the configured rate.
+Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync replica gets
+        all records. Bytes are counted after they were moved, so the quota limits the average, not each response.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ThrottledReplicas:
                 self._topics[topic] = None if partitions is None else frozenset(partitions)
 
     def throttled_topics(self) -> tuple[ThrottledTopic, ...]:
-        """Return the full state, for a new receiver."""
+        """Return the throttled partitions of all topics, for a new fetcher."""
         return tuple(
             ThrottledTopic(topic, None if partitions is None else tuple(sorted(partitions)))
             for topic, partitions in self._topics.items()
@@ -118,7 +118,7 @@ class ReplicationQuota:
         return self.rate is not None and bool(self._samples) and self.moved(now) > self.rate
 
     def free_at(self, now: float) -> float:
-        """Return the time at which the quota is no longer exceeded, if nothing is moved until then."""
+        """Return the time at which the quota is no longer exceeded, if no bytes are counted until then."""
         left, moment = self._samples, now
         while left and self.rate is not None and _rate(left, moment) > self.rate:
             first, expires = left[0][0], left[0][0] + SAMPLES * SAMPLE_SECONDS

@@ -1,8 +1,9 @@
-"""The lines that a broker writes to state-change.log, worded as Kafka's.
+"""The lines that a broker writes to state-change.log, in Kafka's wording.
 
-Rule 1: a refused request or order is logged with its controller and the reason (`IGNORED`).
+Rule 1: a request that is refused, as a whole or for one partition, is logged with its controller and the reason
+        (`IGNORED`).
 Rule 2: a change of an ISR is logged before the write, with the leader's offsets and each out-of-sync replica's lag and
-        time; and again when ZooKeeper has accepted or refused it.
+        time. It is logged again when ZooKeeper has accepted or refused the write.
 """
 
 from __future__ import annotations
@@ -80,16 +81,16 @@ def ignored(
     replicas: Iterable[int] = (),
     how: str = "",
 ) -> str:
-    """Return the line for an ignored order.
+    """Return the line for a partition whose new state in a request is ignored.
 
     Args:
         origin: The request's sender.
         partition: The partition.
         code: The error code.
-        asked: The order's leader epoch.
+        asked: The leader epoch in the request.
         known: The leader epoch that is known here.
-        replicas: The assigned replicas, for an order to a broker that is not among them.
-        how: A detail of the order, such as a deletion.
+        replicas: The assigned replicas, if this broker is not among them.
+        how: A detail of the request, such as a deletion.
     """
     than = "matches" if asked == known else "is smaller than"
     reason = IGNORED.get(code, f"with error {code}").format(
@@ -102,7 +103,7 @@ def ignored(
 
 
 def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
-    """Return the line for stopped fetchers of partitions that are led here now, or follow a new leader."""
+    """Return the line for the stopped fetchers of `count` partitions that are led here now or have a new leader."""
     if leading:
         return (
             f"Stopped fetchers as part of {origin.name} request correlationId {origin.correlation_id} from controller"

@@ -1,12 +1,12 @@
 """Count produce and fetch requests, bytes and failures by topic (Kafka's BrokerTopicStats; conventions.md 7).
 
-Rule 1: counts are collected here, and published as differences since the last publication: by topic, and of all topics
-        together. Bytes between brokers are counted of all topics only; those of replicas that a reassignment adds also
-        separately, by leaders and by followers.
+Rule 1: counts are collected here. A publication contains the increases since the last publication, by topic and for all
+        topics together. Bytes between brokers are only counted for all topics together. Bytes to replicas that a
+        reassignment adds are also counted separately, by the leader and by the follower.
 Rule 2: a produce that Kafka refuses with an expected error does not count as failed. A batch that is too large adds its
-        bytes to the rejected ones.
-Rule 3: a topic that is followed but not led here has no leader counts any more. Follower counts are of all topics
-        together, and stay.
+        bytes to the rejected bytes.
+Rule 3: if this broker only follows a topic from now on, the leader metrics of the topic are dropped. Follower counts
+        are for all topics together, and stay.
 Rule 4: an unknown topic is not counted: otherwise names that clients make up would stay in the metrics.
 """
 
@@ -129,6 +129,6 @@ class TopicStats:
 
 
 def outdated(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:
-    """Return the metrics to drop of topics that are followed now and no longer in `led` (rule 3); None if none."""
+    """Return the metrics to drop: those of followed topics that are not in `led` (rule 3); None if there are none."""
     topics = tuple((("topic", topic),) for topic in dict.fromkeys(followed) if topic not in led)
     return DropMetrics(tuple(map(metric, OF_LEADERS)), topics) if topics else None

@@ -4,12 +4,12 @@ Rule 1: a producer's batches are appended while its transaction is known to be o
         appended, and no marker has come since. A new leader knows no open transactions.
 Rule 2: any other batch waits, with later batches of the same producer, until the coordinator has replied whether the
         partition belongs to the producer's transaction.
-Rule 3: a marker refuses waiting batches with INVALID_TXN_STATE, because they belong to the transaction that has ended.
-        A reply is ignored if a marker, a newer epoch or a new leader has settled its query.
-Rule 4: a higher epoch refuses waiting batches of a lower one (INVALID_PRODUCER_EPOCH); a batch with a lower epoch is
-        refused likewise.
+Rule 3: when a marker is appended, waiting batches are refused with INVALID_TXN_STATE, because they belong to the
+        transaction that has ended. A reply is ignored if a marker, a newer epoch or a new leader has settled its query.
+Rule 4: when a batch with a higher producer epoch arrives, waiting batches with a lower epoch are refused
+        (INVALID_PRODUCER_EPOCH). A new batch with a lower epoch is refused likewise.
 Rule 5: after a query without a usable reply, the lowest refused sequence number is kept: a later batch of the producer
-        must not become the first of its transaction. MOST_REFUSED producers are kept.
+        must not become the first of its transaction. The number is kept for at most MOST_REFUSED producers.
 
 Kafka: `VerificationGuard`, `VerificationStateEntry`, `ProducerStateManager`.
 """
@@ -143,12 +143,12 @@ class TransactionVerification(Generic[_T]):
         return OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else NONE
 
     def opened(self, producer_id: int, epoch: int) -> None:
-        """Note that a verified batch was appended (rule 1)."""
+        """Record that a verified batch was appended, so the transaction is open (rule 1)."""
         self._open[producer_id] = epoch
         self._guards.pop(producer_id, None)
 
     def ended(self, producer_id: int) -> RefusedBatches[_T] | None:
-        """Note that a marker was appended (rule 3); return batches to refuse."""
+        """Record that a marker was appended (rule 3); return the batches to refuse."""
         self._open.pop(producer_id, None)
         guard = self._guards.pop(producer_id, None)
         return None if guard is None else RefusedBatches(guard.waiting, INVALID_TXN_STATE)

@@ -1,7 +1,7 @@
 """The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
 
-Rule 1: Topic defaults of brokers are dynamic if this node implements them. The broker's own override has precedence
-        over the override of all brokers, and that over server.properties.
+Rule 1: Topic defaults of brokers are dynamic if this node implements them. The broker's own override precedes the
+        override of all brokers, which precedes server.properties.
 Rule 2: advertised.listeners is accepted for a single broker only, and checked by that broker, because it depends on its
         settings.
 Rule 3: Thread counts are accepted, because Kafka's brokers may share the override of all brokers, but have no effect

@@ -100,7 +100,7 @@ def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
 def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
 ) -> tuple[DescribedConfig, ...]:
-    """Return this node's own settings with its overrides and those of all brokers (rule 3)."""
+    """Return this node's settings, with its own overrides and the overrides of all brokers (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
         places[name] += _default_of(INSTEAD[name])
@@ -154,7 +154,7 @@ def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[Conf
 def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tuple[DescribedConfig, ...]:
     """Return the settings sorted by name, each with the value of its first source.
 
-    Throttle rates are read-only, as in 3.9.1, which changes them nevertheless.
+    Throttle rates are described as read-only, as in Kafka 3.9.1, although they can be changed.
     """
     return tuple(
         DescribedConfig(

@@ -33,8 +33,8 @@ class TopicSetting(NamedTuple):
 
     Attributes:
         kind: The type of its value.
-        server: The broker setting with the same meaning; "" if none has.
-        default: Kafka's default; None: that of the broker setting.
+        server: The broker setting with the same meaning; "" if there is none.
+        default: Kafka's default; None if the default of the broker setting applies.
     """
 
     kind: ConfigType

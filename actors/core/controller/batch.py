@@ -1,7 +1,7 @@
 """Collect the controller's requests to each broker and send them together (controller.md 4).
 
 Rule 1: A batch is a local variable of the step that fills it. It cannot outlive its event, so a failed step leaves no
-        requests to the next event (trap T4).
+        requests to the next event (controller.md, trap T4).
 Rule 2: Brokers receive all LeaderAndIsr requests first, then all UpdateMetadata, then all StopReplica. Only live
         brokers receive them, including those that are shutting down. Each request carries the broker epoch of its
         receiver.
@@ -124,7 +124,7 @@ class _LeaderAndIsrPart(NamedTuple):
     def next_of(
         cls, before: Iterator[_LeaderAndIsrPart], entries: tuple[LeaderAndIsrPartitionState, ...]
     ) -> _LeaderAndIsrPart:
-        """Return a part with these entries: the next part of the previous broker if that is equal."""
+        """Return the next part of the previous broker if it has these entries, otherwise a new part."""
         shared = next(before, None)
         return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
 
@@ -198,7 +198,10 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """Return the role last sent. If this batch has a new role for the broker, return it with `is_new`."""
+        """Return the cached role last sent, or a new role if the cached role is missing or marked as new.
+
+        A role that this batch already has for the broker is replaced by a new role with the same `is_new` (rule 3).
+        """
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
             leadership, assignment = self._context.leadership[partition], self._context.assignments[partition]
@@ -372,7 +375,10 @@ class RequestBatch:
         return tuple(states)
 
     def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the replicas that are not online: the same tuple for all partitions with the same replicas."""
+        """Return the replicas that are not online.
+
+        Unless a log directory has failed, partitions with the same replicas share one tuple.
+        """
         context = self._context
         if context.offline_dirs:
             return tuple(b for b in replicas if not context.is_online(b, partition))

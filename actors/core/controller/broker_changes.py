@@ -6,7 +6,7 @@ Rule 2: A broker that registers again within one watch delay has bounced. Only i
         this. It is treated as dead and then as new.
 Rule 3: If replicas go offline, leaders are elected before ISRs shrink, so a dead leader costs one leader epoch.
 Rule 4: An unreadable registration changes nothing: a live broker keeps its last registration, a new broker is not
-        added. It is watched, and handled as soon as it can be read.
+        added. The registration is watched, and handled as soon as it can be read.
 
 Kafka: `KafkaController.processBrokerChange`, `onBrokerStartup`, `onBrokerFailure`, `onReplicasBecomeOffline`.
 """
@@ -70,8 +70,8 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
 def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
     """Read /brokers/ids/N after a change of its data, and send changed endpoints to all brokers.
 
-    A changed rack alone is not sent. If the registration was unreadable before, or has a newer epoch, this is handled
-    as a BrokerChange.
+    A changed rack alone is not sent. If the registration was unreadable before, or has a newer epoch, the event is
+    handled as a BrokerChange.
     """
     answer = yield from ask(GetBroker(event.broker_id))
     old = context.brokers.get(event.broker_id)

@@ -3,9 +3,10 @@
 Rule 1: Tables that are read by broker are indexed by broker, so an event of one broker costs only its own partitions.
 Rule 2: Collections that are iterated are dicts in insertion order, never bare sets, whose order could differ between
         two runs. Sets are used for membership tests only.
-Rule 3: A removed topic leaves no entry behind, states included (trap T12: Kafka keeps the states, which a re-created
-        topic then inherits).
-Rule 4: The number of offline partitions is counted at each move. Topics whose deletion has started are not counted.
+Rule 3: A removed topic leaves no entry behind, states included (controller.md, trap T12: Kafka keeps the states, which
+        a re-created topic then inherits).
+Rule 4: The number of offline partitions is updated at each state change. Topics whose deletion has started are not
+        counted.
 Rule 5: A partition is imbalanced if another replica than the preferred one leads it. The imbalanced partitions, and
         their number by topic, are updated with leaderships and assignments. A gauge reads their number before and after
         every event.
@@ -58,18 +59,18 @@ class BrokerEndpointNotAvailable(Exception):
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Return the replicas after the ongoing reassignment; all replicas without one (controller.md 7.7)."""
+    """Return the replicas after the ongoing reassignment, or all replicas if there is none (controller.md 7.7)."""
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
 def without(assignment: ReplicaAssignment, broker_id: int) -> ReplicaAssignment:
-    """Return the assignment with one replica removed from all three of its lists."""
+    """Return the assignment without this broker in `replicas`, `adding` and `removing`."""
     parts = (assignment.replicas, assignment.adding, assignment.removing)
     return ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Return the replicas before the ongoing reassignment; all replicas without one."""
+    """Return the replicas before the ongoing reassignment, or all replicas if there is none."""
     return tuple(r for r in assignment.replicas if r not in assignment.adding)
 
 
@@ -111,9 +112,12 @@ class LastSent:
 class ControllerContext:
     """The state of the controller, set at its election and cleared by `reset`.
 
-    `active` is whether this node considers itself the controller; ZooKeeper's fence makes that safe. `reset` keeps
-    three attributes: `settings`; `holding_back`, true if the last term failed to begin, so other brokers can be elected
-    first; `unclean_elections`, their number since the process started.
+    `active` is whether this node considers itself the controller. A wrong value is safe, because each write checks the
+    version of /controller_epoch.
+
+    `reset` keeps three attributes: `settings`; `holding_back`, whether this node lets other brokers be elected first,
+    because its last term failed to begin; `unclean_elections`, the number of unclean elections since the process
+    started.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -124,7 +128,7 @@ class ControllerContext:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all state of the term (controller.md 7.3)."""
+        """Clear all state of this node's term as controller (controller.md 7.3)."""
         self.active = False
         self.unclean_by_default = self.settings.unclean_leader_election_enable
         self.epoch = self.epoch_zk_version = 0
@@ -169,11 +173,11 @@ class ControllerContext:
         self.epoch, self.epoch_zk_version = epoch, epoch_zk_version
 
     def hold_back(self, holding_back: bool) -> None:
-        """Set whether this controller leaves the next election to others."""
+        """Set whether this node lets other brokers win the next election."""
         self.holding_back = holding_back
 
     def set_unclean_default(self, override: bool | None) -> None:
-        """Set whether unclean elections are allowed by default; None: as server.properties says."""
+        """Set whether unclean elections are allowed by default; None for the value in server.properties."""
         self.unclean_by_default = self.settings.unclean_leader_election_enable if override is None else override
 
     def count_election(self, unclean: bool) -> None:
@@ -311,7 +315,7 @@ class ControllerContext:
         return added
 
     def is_news(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
-        """Return whether the partition is unknown, or known without replicas and assigned some now."""
+        """Return whether the partition is unknown, or gets its first replicas by this assignment."""
         known = self.topics.get(topic, {}).get(number)
         return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
 
@@ -413,7 +417,8 @@ class ControllerContext:
     def create_replica_tables(self) -> None:
         """Create the replica tables before they are filled.
 
-        Python's garbage collector would traverse large young tables.
+        The garbage collector only traverses young objects. A table that is created early is old before it becomes
+        large.
         """
         self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
 
@@ -440,14 +445,14 @@ class ControllerContext:
         return last_sent
 
     def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
-        """Return a part with these states: the one last sent at this index if it is equal (rule 6)."""
+        """Return the part last sent at index `number` if it has these states, otherwise a new part (rule 6)."""
         part = self.last_metadata_parts.get(number)
         if part is None or part.entries != states:
             part = self.last_metadata_parts[number] = UpdateMetadataPart(states)
         return part
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Update the imbalanced partitions (rule 5)."""
+        """Update the imbalanced partitions for a partition's new leadership or assignment (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
@@ -471,7 +476,7 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- deletions
 
     def take_deletions(self, sets: DeletionSets) -> None:
-        """Store the TopicDeletionActor's sets, as last received."""
+        """Store the sets of topics that TopicDeletionActor has sent."""
         self.deletions = sets
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)

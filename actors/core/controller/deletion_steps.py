@@ -1,8 +1,9 @@
 """Execute the steps that TopicDeletionActor plans for topic deletions (controller.md 6).
 
-Rule 1: The state tables are authoritative. The steps of a plan are executed in order. Moves that the tables or
-        ZooKeeper refuse are reported at the end, so both sides agree between events (`validation`).
-Rule 2: Without a queued topic, TopicDeletionActor is not asked.
+Rule 1: The state tables are authoritative. The steps of a plan are executed in order. State changes that the tables or
+        ZooKeeper refuse are reported to TopicDeletionActor at the end, so it agrees with the tables between events
+        (`validation`).
+Rule 2: If no topic is queued for deletion, TopicDeletionActor gets no request.
 """
 
 from __future__ import annotations
@@ -45,13 +46,16 @@ _STANDING = ("replicas", "started", "successful", "ineligible")
 
 
 def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[str] = ()) -> Flow[None]:
-    """Begin a term with these topics queued. The topics of `halted` are ineligible until they are resumed."""
+    """Begin this node's term as controller with these topics queued for deletion.
+
+    The topics of `halted` are ineligible until they are resumed.
+    """
     queued = yield from _standing(context, topics)
     yield from _follow(context, ResetDeletions(queued, ineligible=tuple(halted)))
 
 
 def end(context: ControllerContext) -> Flow[None]:
-    """End the term: no topic is queued."""
+    """End this node's term as controller, so that no topic is queued."""
     yield from _follow(context, ResetDeletions())
 
 
@@ -73,7 +77,7 @@ def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> F
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
     """Mark these replicas as ineligible for deletion now.
 
-    Replicas in a state without that move, such as Online, keep it.
+    A replica in a state that cannot change to ineligible, such as Online, keeps its state.
     """
     legal = replica_state_machine.TABLE.previous(ReplicaState.DELETION_INELIGIBLE)
     partitions = (tp for failed_there in failed.values() for tp in failed_there)
@@ -93,7 +97,7 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
 
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Report the states of these topics after moves outside of a plan."""
+    """Report the replica states of these topics to TopicDeletionActor, after state changes outside of a plan."""
     changed = yield from _standing(context, (topic for topic in topics if topic in context.queued))
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
@@ -167,7 +171,7 @@ def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbala
 
 
 def _take_new_offline(context: ControllerContext, replicas: Sequence[PartitionReplica]) -> Flow[None]:
-    """Move new replicas to Offline first: a reassignment added them to a broker that has not been alive since.
+    """Move replicas in state NewReplica to Offline first: a reassignment added them to a broker that is not alive.
 
     Kafka 3.9.1 moves them from NewReplica to ReplicaDeletionIneligible, which its own state machine refuses.
     """
@@ -204,7 +208,7 @@ _STEPS: dict[type, Callable[[ControllerContext, AnyMessage, dict[str, None]], Fl
 
 
 def forget_requests(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Remove requests to delete topics that do not exist, or while topic deletion is disabled."""
+    """Remove deletion requests from ZooKeeper: the topics do not exist, or topic deletion is disabled."""
     unwanted = tuple(topics)
     if unwanted:
         yield from ask(DeleteTopicDeletionRequests(unwanted, context.epoch_zk_version))

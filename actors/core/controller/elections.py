@@ -48,7 +48,7 @@ Strategy = Callable[[Candidates], Choice | None]
 def offline(c: Candidates) -> Choice | None:
     """Elect a leader for a partition without one: the first online replica of the ISR.
 
-    If `unclean`, the first online replica is elected where the ISR has no online replica.
+    If the ISR has no online replica and `unclean` is true, the first online replica is elected.
     """
     recipients = tuple(r for r in c.replicas if r in c.online)
     for replica in recipients:

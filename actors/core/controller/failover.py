@@ -1,7 +1,7 @@
 """Handle the election, the failover and the resignation of the controller (controller.md 7.1-7.3).
 
-Rule 1: The controller is active only after it won the election in ZooKeeper, until it resigns. A /controller with this
-        node's id from an earlier term or process does not make it active.
+Rule 1: The controller is active only after it won the election in ZooKeeper, until it resigns: this is its term. A
+        /controller with this node's id from an earlier term or process does not make it active.
 Rule 2: A term begins without any state. All state is read from ZooKeeper, and each watch is set before its data is
         read.
 Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
@@ -10,7 +10,7 @@ Rule 4: /controller belongs to its session. An inactive node that finds its own 
         end of a term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next read of
         /controller.
 Rule 5: A node that fails to begin a term backs off for one second. Kafka does not: if the cause persists, such as a
-        broker without the inter-broker listener, its candidates are elected in turn without a pause.
+        broker without the inter-broker listener, all candidates are elected in turn without a pause.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 def deposed(context: ControllerContext) -> Flow[None]:
     """Resign after a fence failed: another controller was elected, or another client raised the epoch.
 
-    If another client raised the epoch, /controller still has this node's id, and no controller would be elected. It is
-    deleted (rule 4), and its watch makes all candidates elect above the raised epoch. Apache's controllers stay without
-    a leader there.
+    If another client raised the epoch, /controller still has this node's id, and no controller would be elected. The
+    znode is therefore deleted (rule 4). Its watch starts an election, whose winner has an epoch above the raised epoch.
+    Apache's brokers stay without a controller in this case.
     """
     yield from resign(context)
     yield from _clear(context, (yield from ask(GetController())))
@@ -129,7 +129,10 @@ def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def resign(context: ControllerContext) -> Flow[None]:
-    """Clear the term (Kafka's onControllerResignation). The bridge only receives StopWatching; safe if not active."""
+    """Clear the state of the term (Kafka's onControllerResignation).
+
+    The ZooKeeper bridge only receives StopWatching. The call is also safe if this node is not active.
+    """
     was_active = context.active
     if was_active:
         log.info("%s Resigned", context.tag)
@@ -243,7 +246,8 @@ def _load(context: ControllerContext) -> Flow[None]:
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
     """Queue the topics of /admin/delete_topics. Topics with an offline replica are ineligible (controller.md 6.1).
 
-    A topic whose reassignment ends here is not: a target broker that never starts would block its deletion for ever.
+    A topic whose reassignment ends here stays eligible: otherwise a target broker that never starts would block its
+    deletion for ever.
     """
     if not context.settings.delete_topic_enable:
         probe("T15 a controller begins its term where deletion is disabled")

@@ -1,7 +1,7 @@
 """Decide what the controller does after an event handler failed.
 
-Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and what could not be read or written
-        stays as it was.
+Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and data that could not be read or
+        written stays unchanged.
 Rule 2: A write with an unknown outcome, or another controller, ends the term, because the context may be wrong. Kafka
         waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads the state that it
         left half changed.

@@ -1,4 +1,4 @@
-"""The metrics of the controller, with the names that jmx_exporter gives Kafka's (controller.md 8).
+"""The metrics of the controller, with the names that jmx_exporter gives to Kafka's metrics (controller.md 8).
 
 Kafka: `ControllerStats` and the gauges of `KafkaController`.
 """

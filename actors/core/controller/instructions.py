@@ -34,7 +34,7 @@ class RedirectChannel(Instruction):
 
 @attrs.frozen
 class CloseChannel(Instruction):
-    """An instruction to close the connection to a broker; queued requests and the one in flight are dropped."""
+    """An instruction to close the connection to a broker; queued and in-flight requests are dropped."""
 
     broker_id: int
 

@@ -2,14 +2,15 @@
 
 Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. The znode is deleted after the
         election, whatever its results, and read again, because only its creation is reported. A client of ElectLeaders
-        receives the result of each partition when this node's metadata has the leaders. It can also request an unclean
-        election.
+        receives the result of each partition when this node's metadata has the leaders. The client can also request an
+        unclean election.
 Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
         preferred replica is in the cached ISR are moved. Ongoing reassignments do not prevent this, as in 3.9.1 (in 2.6
         an endless one prevents it for ever, KAFKA-10149). The next check is scheduled before this one starts, so a
         failed check does not end the checks.
-Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch (trap T11).
-        A partition that never had a leader is logged, and does not affect the others (trap T8).
+Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch
+        (controller.md, trap T11). A partition that never had a leader is logged, and does not affect the others (trap
+        T8).
 
 Kafka: `KafkaController.processReplicaLeaderElection`, `checkAndTriggerAutoLeaderRebalance`.
 """
@@ -74,7 +75,7 @@ ELECTION_TYPES = {
 
 
 def begin(context: ControllerContext) -> Flow[None]:
-    """Begin a term: handle a request that is already in ZooKeeper, and schedule the first check."""
+    """Begin this node's term as controller: handle a request that is already in ZooKeeper; schedule the first check."""
     yield from requested(context, PreferredReplicaLeaderElection())
     if context.settings.auto_leader_rebalance_enable:
         yield Enqueue(AutoPreferredReplicaLeaderElection(), FIRST_CHECK_SECONDS)
@@ -200,7 +201,7 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
 
 
 def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], trigger: str) -> Flow[None]:
-    """Elect preferred leaders for those of these partitions that need one (rule 3)."""
+    """Elect the preferred leader of each of these partitions that needs an election (rule 3)."""
     if partitions:
         log.info(
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
