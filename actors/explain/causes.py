@@ -411,7 +411,7 @@ def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
 
 
 def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
-    """Return the request for a deletion."""
+    """Return the recorded request that led to this step of a topic deletion; without one, the controller's event."""
     asked = [each for each in facts.deletions if each.step == "asked" and set(each.topics) & set(step.topics)]
     if step.step != "asked":
         return last_before(asked, step.place) or step.event
@@ -508,7 +508,7 @@ def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
 
 
 def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePosition) -> Fact | None:
-    """Return the decision or InitProducerId that gave a producer id an epoch above this one."""
+    """Return the decision or InitProducerId that first gave this producer id an epoch above `epoch`."""
     found: list[TransactionDecision | TransactionRequest] = [
         *(each for each in facts.decisions if not each.loaded),
         *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", NONE)),

@@ -81,11 +81,11 @@ class Direct:
     """A connection that delivers each message without delay."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None]) -> None:
-        """See Wire.carry."""
+        """Call `deliver` at once."""
         deliver()
 
     def is_steady(self, one: str, other: str) -> bool:
-        """See Wire.is_steady."""
+        """Return False, because this wire never calls `disturbed`."""
         return False
 
 
@@ -118,7 +118,7 @@ class MemoryNetwork:
         """The representing polls, by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
-        """Return the gateway for outgoing connections of a node on that host."""
+        """Return the gateway for outgoing connections of a node on `host`."""
         return MemoryGateway(base, self, host)
 
     def listener(self, base: LocalBase, settings: NodeSettings) -> MemoryListener:
@@ -151,7 +151,7 @@ class MemoryNetwork:
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
-        """Let an arrived idle poll represent the following ones, if possible."""
+        """Let an arrived idle poll represent all polls that would follow it, if the wire is steady (rule 4)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             standing = self._standing.setdefault(_pair(*hosts), {})
@@ -227,7 +227,11 @@ class _InFlightRequest:
             self._part()
 
     def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
-        """Carry a message to the listener's host, or `back` to the sender's host."""
+        """Send the request to the listener's host, or with `back` a message to the requester's host.
+
+        Args:
+            deliver: Called with this request at the arrival, unless the connection was reset.
+        """
         there = self.transmit.endpoint.host
         source, target = (there, self.host) if back else (self.host, there)
         self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))

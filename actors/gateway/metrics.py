@@ -214,7 +214,7 @@ class MetricsGateway:
         return sum(sample.value for sample in samples)
 
     def serve(self, host: str, port: int) -> int:
-        """Serve /metrics on host:port (port 0: any free one), and return the port.
+        """Serve /metrics on host:port (port 0: any free port), and return the port.
 
         Raises:
             OSError: The port cannot be bound. The text names it.

@@ -62,7 +62,7 @@ class Channel:
         """Whether repeated polls must end."""
 
     async def connect(self, endpoint: Endpoint) -> None:
-        """Connect to that endpoint, unless connected. The caller closes the channel after a failure."""
+        """Connect to `endpoint`, unless already connected to it. The caller closes the channel after a failure."""
         if self.writer is None or self.endpoint != endpoint:
             self.close()
             self.endpoint = endpoint
@@ -122,7 +122,8 @@ class NetworkGateway:
         Args:
             base: The actor system.
             reachable: Returns whether an endpoint can be reached.
-            passage: `passage(endpoint, outgoing)` returns when a message to that endpoint, or from it, may arrive.
+            passage: `passage(endpoint, outgoing)` waits until a message to the endpoint (if outgoing) or from it may
+                arrive.
         """
         self._base = base
         self._reachable = reachable

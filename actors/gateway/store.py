@@ -27,7 +27,7 @@ class StoreGateway:
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
     def receive(self, message: AnyMessage, sender: ActorAddress) -> None:
-        """Handle a message of an actor: OpenStore once, then the bridge's requests."""
+        """Handle a message of an actor: first OpenStore, which opens the session, then ZkBridgeActor's requests."""
         if not isinstance(message, OpenStore):
             self._store.submit(message)
         elif self._store.waits:
@@ -36,7 +36,7 @@ class StoreGateway:
             self._open(message.bridge)
 
     async def stop(self) -> None:
-        """End the session."""
+        """End the ZooKeeper session."""
         if self._store.waits:
             await asyncio.to_thread(self._store.stop)
         else:

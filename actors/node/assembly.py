@@ -82,7 +82,7 @@ class Listener(Protocol):
 
     @property
     def region_from(self) -> int | None:
-        """Minimum number of bytes of records that are sent from their file; None if records must be passed as bytes."""
+        """Minimum size of records (bytes) that are sent directly from their file; None if they are passed as bytes."""
 
     async def bind(self) -> None:
         """Bind the listeners, so that connections queue up. Raises OSError if a port is not available."""
@@ -182,7 +182,7 @@ class Node:
     def metrics_address(self) -> tuple[str, int]:
         """Host and port of /metrics.
 
-        If it is served on all interfaces, the host is that of the first advertised listener.
+        If /metrics is served on all interfaces, the host of the first advertised listener is returned.
         """
         host, port = self.metrics.served_at
         everywhere = bool(port) and host in ("", *ANY_ADDRESS)

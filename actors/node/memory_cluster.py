@@ -333,7 +333,7 @@ class MemoryCluster:
         return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)), passage)
 
     def _by_port(self, port: int) -> int:
-        """Return the node whose listener for other nodes has that port."""
+        """Return the id of the node whose listener for other nodes has this port."""
         return next(id for id, place in enumerate(self._places) if place.internal == port)
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -363,7 +363,7 @@ class MemoryCluster:
         await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic at the controller. Return when it is deleted in ZooKeeper, which requires all replicas."""
+        """Delete a topic at the controller. Return when ZooKeeper has no znode of it; its brokers must be running."""
         controller = self.controller_id
         if controller is None:
             raise ClusterError("there is no controller")
@@ -425,7 +425,7 @@ class MemoryCluster:
     # ------------------------------------------------------------------------------------------------ faults
 
     async def inject_fault(self, kind: str, **options: Any) -> int:
-        """Inject a fault, by the fields of `RequestFault` or `NodeFault`, and return its number."""
+        """Inject a fault, given by the fields of `RequestFault` or `NodeFault`, and return its number."""
         if kind not in REQUEST_FAULTS and kind not in NODE_FAULTS:
             raise ClusterError(
                 f"unknown kind of fault {kind!r}. Use one of {', '.join((*REQUEST_FAULTS, *NODE_FAULTS))}."
@@ -508,22 +508,22 @@ class MemoryCluster:
 
     @property
     def live_brokers(self) -> list[int]:
-        """The running nodes, paused ones included."""
+        """The ids of the running nodes, including paused nodes."""
         return sorted(self._members)
 
     @property
     def _responsive(self) -> list[int]:
-        """The running nodes that are not paused."""
+        """The ids of the running nodes that are not paused."""
         return [id for id in self.live_brokers if id not in self._paused]
 
     @property
     def topics(self) -> list[str]:
-        """The topics in ZooKeeper, sorted by name, with internal ones."""
+        """The names of all topics in ZooKeeper, sorted, including internal topics."""
         return sorted(self._zookeeper.children(paths.TOPICS).names)
 
     @property
     def controller_id(self) -> int | None:
-        """The controller in ZooKeeper; None without one."""
+        """The id of the controller in ZooKeeper; None if there is none."""
         data = self._zookeeper.read(paths.CONTROLLER).data
         return None if data is None else int(json.loads(data)["brokerid"])
 

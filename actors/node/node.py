@@ -217,7 +217,7 @@ class NodeActor(FlowActor):
             self.send(self._start.process, NodeFailed(reason))
 
     def _load(self, started: ReplicaManagerStarted) -> None:
-        """Store the loaded logs: the node registers next, in this session or in a new one."""
+        """Store the loaded logs. Next the node registers: in this session, or in a new session if this one expires."""
         if self._state is NodeState.LOADING:
             self._loaded = started
             self._enter(NodeState.REGISTERING)
@@ -398,7 +398,7 @@ class NodeActor(FlowActor):
     def _register(self) -> Flow[int | None]:
         """Register this node in ZooKeeper.
 
-        Return its broker epoch (-1 without the broker role), or None if it was refused.
+        Return the broker epoch (-1 without the broker role); None if another session owns the registration.
         """
         settings = self._settings
         epoch = -1
@@ -419,7 +419,7 @@ class NodeActor(FlowActor):
         return epoch
 
     def _registration(self) -> tuple[Broker, int, str]:
-        """Return the registration of this broker, its time and its inter-broker protocol version."""
+        """Return this broker's registration, the time (ms since 1970) and the inter-broker protocol version."""
         settings = self._settings
         broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version

@@ -122,7 +122,7 @@ class NodeFaults:
         self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
 
     def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
-        """Return the wall clock of a node with these disks."""
+        """Return the wall clock of a node with these log directories; create the node's disks at the first call."""
         if id not in self._machines:
             disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))
             self._machines[id] = disks, _WallClock(lambda kind: self._meet(id, kind))
@@ -150,7 +150,7 @@ class NodeFaults:
             self._report(fault, REMOVED)
 
     def silences(self, sender: int, receiver: int) -> NodeFault | None:
-        """Return the fault that delays messages from one node to another; None without one."""
+        """Return the fault that delays messages from the sender to the receiver; None if there is none."""
         return next(
             (
                 fault

@@ -1,8 +1,8 @@
 """Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
 Rule 1: a request is one line, and so is its response. A process without a response after ANSWER_SECONDS is killed.
-Rule 2: a process whose cluster was stopped stays running for the next cluster. At the end of this program it ends too,
-        because its input ends.
+Rule 2: a process whose cluster was stopped stays running for the next cluster. When this program ends, the process ends
+        too, because its input ends.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ClusterProcess:
 
     @classmethod
     def taken(cls) -> ClusterProcess:
-        """Return a process that nothing else uses: one that was given back, or a new one."""
+        """Return a process that nothing else uses: a process that was given back, or a new process."""
         while cls._free:
             process = cls._free.pop()
             if process._owner == os.getpid() and process._process.poll() is None:

@@ -154,9 +154,9 @@ class FaultKinds(Generic[_T]):
         return self._injected("slow_disk", broker, value=seconds)
 
     def full_disk(self, broker: int) -> _T:
-        """Fail each write to a broker's disk (ENOSPC). It has no other disk, so the first failure ends the broker.
+        """Fail each write to a broker's disk (ENOSPC); the first failure ends the broker, because it has only one disk.
 
-        After `remove` it can be started again.
+        After `remove` the broker can be started again.
         """
         return self._injected("full_disk", broker)
 
@@ -172,7 +172,7 @@ class FaultKinds(Generic[_T]):
         return self._injected("clock_jump", broker, value=seconds)
 
     def session_expiry(self, broker: int) -> _T:
-        """Expire a broker's ZooKeeper session once; it has registered again when this returns."""
+        """Expire a broker's ZooKeeper session once, and wait until the broker has registered again."""
         return self._injected("session_expiry", broker)
 
     def _injected(self, kind: str, broker: int, **options: object) -> _T:

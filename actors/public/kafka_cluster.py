@@ -171,7 +171,7 @@ class KafkaCluster:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the temporary directory; with `keep`, only the brokers' data in it."""
+        """Remove the temporary directory; if `self.keep` is set, only the brokers' data in it."""
         if self._named is None:
             import shutil
 

@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Create each cluster's directory among pytest's temporary files, only if a cluster exists."""
+    """Let each cluster create its directory among pytest's temporary files, when the cluster is created."""
     before = KafkaCluster.new_directory
     KafkaCluster.new_directory = staticmethod(lambda: tmp_path_factory.mktemp("kafka-cluster-"))
     yield

@@ -44,7 +44,7 @@ def open(folder: str | Path) -> Trace:
     """Open all traces below a folder; the cluster may still be running.
 
     Args:
-        folder: A node's `trace.dir`, or a folder above several, such as `KafkaCluster.trace_dir`.
+        folder: A node's `trace.dir`, or a folder that contains several of them, such as `KafkaCluster.trace_dir`.
 
     Returns:
         The runs, with methods for deliveries, facts, states and explanations.

@@ -1,4 +1,4 @@
-"""Format values as Kafka's controller log does, so that tools for Kafka's logs can parse ours."""
+"""Format values as Kafka's controller log does, so that tools for Kafka's logs can parse this controller's log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def leader_and_isr(state: LeaderIsrAndControllerEpoch) -> str:
 
 
 def isr_left(state: LeaderIsrAndControllerEpoch, replica: int) -> str:
-    """Return the new state of a partition after a replica was removed from its ISR."""
+    """Return the text for a partition's new state after this replica was removed from its ISR, as Kafka logs it."""
     return (
         f"(Leader:{state.leader},ISR:{joined(state.isr)},LeaderRecoveryState:RECOVERED,LeaderEpoch:{state.leader_epoch},"
         f"ZkVersion:{state.zk_version},ControllerEpoch:{state.controller_epoch}) after removing replica {replica} from"

@@ -224,7 +224,7 @@ def _enter(step: PartitionStep, partition: TopicPartition) -> None:
 def _choose(
     step: PartitionStep, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[TopicPartition, Choice]]:
-    """Return the strategy's choice for each partition."""
+    """Return the strategy's choice for each partition; partitions that can have no leader are added to `failures`."""
     context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
     unclean: dict[str, bool] = {}
     if strategy is elections.offline and not allow_unclean:

@@ -157,7 +157,10 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
 
 
 def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
-    """Handle AlterPartitionReassignments: start or cancel reassignments. A request replaces one in the znode."""
+    """Handle AlterPartitionReassignments: start or cancel reassignments.
+
+    Requests for the same partitions in /admin/reassign_partitions are removed.
+    """
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     refusals: dict[TopicPartition, Refused] = {}
     for topic in request.topics:
@@ -212,7 +215,10 @@ def listed(context: ControllerContext, request: ListPartitionReassignmentsReques
 
 
 def _requested(context: ControllerContext) -> Flow[Assignments]:
-    """Start or continue the requests in /admin/reassign_partitions; return the accepted ones."""
+    """Start or continue the reassignments requested in /admin/reassign_partitions; return the valid ones.
+
+    Requests that are invalid or fail are removed from the znode.
+    """
     answer = yield from ask(GetReassignments())
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     hopeless: list[RequestedReassignment] = []
@@ -310,7 +316,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
 
 
 def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[list[TopicPartition]]:
-    """Return the partitions whose whole target is in the ISR, or that are not being reassigned; watch the others."""
+    """Return the partitions whose whole target is in the ISR, or that are not being reassigned; watch all others."""
     moving = [tp for tp in partitions if tp in context.reassigning]
     behind = frozenset(moving)
     isrs: dict[TopicPartition, tuple[int, ...]] = {}
@@ -380,9 +386,12 @@ def _raise_epochs(
 ) -> Flow[None]:
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
-    Leaders stay. ISRs stay too, without brokers that no longer host the partition: a leader can add such a broker until
-    it receives this request. Kafka 3.9.1 leaves it in the ISR. There it can become the last member, so that no leader
-    can be elected.
+    Leaders stay. ISRs stay too, but lose brokers that no longer host the partition: the leader can add such a broker to
+    the ISR until the leader receives this request. Kafka 3.9.1 leaves the broker in the ISR, where it can become the
+    last member, so that no leader can be elected.
+
+    Args:
+        hosting: Partition -> brokers that host the partition.
     """
     batch, failures = RequestBatch(context), Failures()
 
@@ -428,8 +437,8 @@ def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> 
 def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
     """Write these assignments into their topics' znodes; return the failures.
 
-    All topics are written at once. If that fails, each is written alone, so that one failure does not affect the
-    others.
+    All topics are written at once. If that fails, each topic is written alone, so that a failure of one topic does not
+    affect the others.
     """
     by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
     for (topic, number), assignment in assignments.items():

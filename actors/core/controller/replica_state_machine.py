@@ -94,7 +94,7 @@ class ReplicaStep:
     settled: Test
 
     def enter(self, partitions: Iterable[TopicPartition]) -> None:
-        """Move these replicas to the target."""
+        """Set the state of the broker's replicas of these partitions to `target`."""
         self.context.set_replica_states(self.broker_id, partitions, self.target)
 
 

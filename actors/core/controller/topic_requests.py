@@ -104,7 +104,10 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
 def _planned(
     context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
 ) -> Flow[tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]]:
-    """Return the replicas of each partition of a new topic, and its overrides.
+    """Return the replicas of each partition of a new topic, and the topic's config overrides.
+
+    Args:
+        made: Topic -> partition count, for the topics that this request has created so far.
 
     Raises:
         Refused: The topic is invalid; the checks have Kafka's order.

@@ -31,7 +31,7 @@ def validate(context: ControllerContext) -> Flow[None]:
 
 
 def inconsistencies(context: ControllerContext) -> list[str]:
-    """Return the differences between the indexes and the tables; empty if consistent."""
+    """Return the contradictions between the controller's indexes and tables; empty if there are none."""
     found = []
     partitions = {tp for known in context.topics.values() for tp in known.values()}
     if partitions != set(context.assignments):
@@ -87,7 +87,7 @@ def inconsistencies(context: ControllerContext) -> list[str]:
 
 
 def disagreements(context: ControllerContext, report: DeletionReport) -> list[str]:
-    """Return the differences between the controller's tables and the deletion record; empty if they agree."""
+    """Return the differences between the controller's tables and TopicDeletionActor's report; empty if they agree."""
     found = []
     if context.deletions != report.sets:
         found.append(f"sets: controller {context.deletions}, deletion {report.sets}")

@@ -171,7 +171,7 @@ class Group(Membership):
         self._reply(done.forwarded, _committed_response(done.forwarded, codes))
 
     def end_transaction(self, ended: TransactionEnded) -> None:
-        """End a transaction that has offsets of the group."""
+        """Commit or drop the offsets that an ended transaction has in this group."""
         self.offsets.end_transaction(ended)
 
     def fetch(self, forwarded: Forwarded) -> None:

@@ -256,7 +256,7 @@ class Membership:
     # --------------------------------------------------------------------------------------------------- join
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        """Handle a JoinGroup; `fresh_id` is the id for a member without one."""
+        """Handle a JoinGroup; `fresh_id` is the member id to assign if the request has none."""
         request: JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
         if code == GROUP_MAX_SIZE_REACHED:
@@ -297,7 +297,7 @@ class Membership:
         return request.protocol_type == self.protocol_type and any(name in common or not self.members for name in names)
 
     def _member_verdict(self, member_id: str, instance_id: str | None) -> int:
-        """Return an error code if the request's member id or instance id is invalid (rule 1)."""
+        """Return an error code if the request's member id or instance id is invalid, else NONE (rule 1)."""
         if instance_id is not None:
             current = self.static.get(instance_id)
             if current is None:

@@ -74,7 +74,7 @@ ABORTABLE_SINCE = 5
 
 
 def epoch_error(request: AnyMessage) -> int:
-    """Return the error code for a wrong epoch in the request's version."""
+    """Return the error code for a wrong producer epoch: PRODUCER_FENCED if the request's version knows this code."""
     return PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else INVALID_PRODUCER_EPOCH
 
 
@@ -157,7 +157,7 @@ def _initialized(txn: Transaction, request: InitProducerIdRequest, fresh: int, n
 
 
 def _producer_verdict(txn: Transaction | None, request: AnyMessage) -> int:
-    """Return an error code unless the request has the producer id and epoch of the transactional id."""
+    """Return NONE if the request has the producer id and epoch of the transactional id, else an error code."""
     if txn is None or txn.producer_id != request.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if txn.producer_epoch != request.producer_epoch:

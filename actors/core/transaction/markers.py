@@ -52,7 +52,7 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 
 
 class Outcome(NamedTuple):
-    """The result of sending a marker: the partitions that contain it, and those for which it is sent again.
+    """The result of sending a marker: the partitions that contain the marker, and the partitions to try again.
 
     `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with unexpected
     codes.

@@ -36,9 +36,10 @@ MAX_EPOCH = 2**15 - 1
 class Transaction:
     """The metadata of a transactional id; times are in ms since 1970.
 
-    `partitions` are sorted. `last_producer_id` and `last_producer_epoch` are the values before the last InitProducerId
-    that contained them; a repetition of that request gets the same response. `pending` is the state of the move that is
-    being appended. `failed_fence`: a fence raised the epoch but was not stored, so the next fence does not raise it.
+    `partitions` are sorted. `last_producer_id` and `last_producer_epoch` are the values that the last InitProducerId
+    replaced, if that request contained them. If the client repeats that request, it gets the same response. `pending`
+    is the state of the move that is being appended. `failed_fence`: a fence raised the epoch, but its append failed, so
+    the next fence does not raise the epoch again.
     """
 
     transactional_id: str

@@ -1,8 +1,8 @@
 """The states of a transactional id, and tables of how each state handles a request.
 
 Rule 1: A state is entered only from the states that `PREVIOUS` contains.
-Rule 2: If a request has the right producer id and epoch, and no move is pending, a table cell defines its handling: an
-        error code or an action.
+Rule 2: If a request has the right producer id and epoch, and no change of state is pending, a table cell defines the
+        handling of the request: an error code or an action.
 
 Kafka: `TransactionState`, `TransactionMetadata.validPreviousStates`, `TransactionCoordinator`.
 """

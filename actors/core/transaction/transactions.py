@@ -345,7 +345,7 @@ class TransactionalIds:
                 self._move(fenced(txn, now))
 
     def expire(self, now: int, expiration_ms: int) -> None:
-        """Delete ids without a transaction that were not used for `expiration_ms`, with tombstones."""
+        """Append tombstones for ids that have no transaction and were not used for `expiration_ms`."""
         names: list[str] = []
         size = 0
         for name, txn in list(self._ids.items()):

@@ -65,7 +65,7 @@ class FlowActor(Dispatcher):
         peers: Addresses by the names in `Question.asks`.
         sender: The sender of the current event, also after the flow was suspended.
         waited: The seconds for which the current event was stashed.
-        requests: The number of ZooKeeper requests for the answers so far.
+        requests: The number of ZooKeeper requests that the answers to the current event's questions took so far.
     """
 
     answer_deadline: ClassVar[float] = 60.0

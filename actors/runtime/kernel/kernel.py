@@ -519,7 +519,7 @@ def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str, int]:
 
 
 def _nothing() -> None:
-    """Ignore the delivery."""
+    """Do nothing: the observer has no `look`."""
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:

@@ -57,14 +57,14 @@ class LoopDriver:
         return self._loop is not None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start to drive."""
+        """Start to run the actors on this loop."""
         self._loop, self._thread = loop, None
         self._awake = False
         self._turn_ended = None
         self.wake()
 
     def detach(self) -> None:
-        """Stop driving; call it on the loop's thread, or after the loop has stopped."""
+        """Stop running the actors; call this on the loop's thread, or after the loop has stopped."""
         self._loop = None
         self._set_alarm(None)
 
@@ -148,4 +148,4 @@ class LoopDriver:
 
 
 def _nothing() -> None:
-    """No work after a turn."""
+    """Do nothing: the default of `after_turn`."""

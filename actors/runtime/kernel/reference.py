@@ -69,7 +69,7 @@ class System(Protocol):
         """Return the global name of an actor, or None."""
 
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
-        """Send dead letters to `ref`."""
+        """Send dead letters to `ref`, or stop sending them."""
 
     def register_source_authority(self, ref: ActorRef) -> None:
         """Make `ref` the source authority, which validates sources."""

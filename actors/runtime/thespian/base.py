@@ -173,7 +173,7 @@ class LocalBase(Kernel):
         return child
 
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
-        """Send dead letters to `ref`; the last actor that enabled them gets them."""
+        """Send dead letters to `ref`, or stop sending them; only the last actor that enabled them receives them."""
         if enable:
             self._dead_letter_handler = ref
         elif self._dead_letter_handler is ref:
