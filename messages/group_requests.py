@@ -170,7 +170,7 @@ class LeftMember(Message):
 
 @message
 class LeaveGroupResponse(Message):
-    """The response to LeaveGroup; before version 3 the top-level error is that of the one member."""
+    """The response to LeaveGroup; before version 3 the top-level error is the error of its only member."""
 
     error_code: int
     members: tuple[LeftMember, ...] = ()
@@ -238,7 +238,7 @@ class OffsetFetchRequest(Message):
 
 @message
 class FetchedOffset(Message):
-    """The committed offset of one partition; without one, `committed_offset` is -1 and the error code is NONE."""
+    """The committed offset of one partition; -1 with error code NONE if no offset was committed."""
 
     partition: TopicPartition
     committed_offset: int

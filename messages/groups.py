@@ -27,7 +27,8 @@ NO_TIME = -1
 class CommittedOffset(Message):
     """A committed offset; `expires_at_ms` is the expiry time that the client requested, or NO_TIME.
 
-    `log_offset` is the base offset of its batch in the log, or NO_OFFSET before the append. Records do not contain it.
+    `log_offset` is the base offset of the batch that contains the commit, or NO_OFFSET before the append. Records do
+    not contain it.
     """
 
     offset: int
@@ -254,7 +255,7 @@ class PartitionCount(Message):
 
 @message
 class LoadGroups(Message):
-    """The first message to GroupLoaderActor: the partition of __consumer_offsets to load, and its actor."""
+    """The first message to GroupLoaderActor: the partition of __consumer_offsets to load, and the partition's actor."""
 
     partition: int
     log: ActorAddress

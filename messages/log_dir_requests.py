@@ -18,7 +18,7 @@ class DescribableLogDirTopic(Message):
 
 @message
 class DescribeLogDirsRequest(Message):
-    """A client's request to describe the log directories of a broker, with all logs or those of some partitions."""
+    """A client's request to describe the log directories of a broker, with all logs or the logs of some partitions."""
 
     version: int
     topics: tuple[DescribableLogDirTopic, ...] | None

@@ -22,8 +22,8 @@ class Transmit(Question["Received | TransmitFailed"]):
     yield a Transmit as a question: the reply is then wrapped in Answer.
 
     If `again` is set, the gateway repeats an idle poll of a fetch session after each empty response, with the session's
-    next epoch and the next correlation id. The caller gets the first response with content, or the one after its
-    `Interrupt`. The correlation id of that response shows the number of polls.
+    next epoch and the next correlation id. The caller gets the first response with content, or the next response after
+    it sends `Interrupt`. The correlation id of that response shows the number of polls.
 
     Attributes:
         timeout: Maximum seconds from the connection to the response.
@@ -86,9 +86,10 @@ class Interrupt(Message):
 
 @message
 class ClientRequest(Message):
-    """A request that a listener received; its handler sends a ClientResponse with the same ids to the sender.
+    """A request that a listener received; the handler of the request sends a ClientResponse to the listener.
 
-    `client_host` is the client's address in Kafka's notation.
+    `connection` and `correlation_id` identify the request, and are repeated in the response. `client_host` is the
+    client's address in Kafka's notation.
     """
 
     connection: int
@@ -150,7 +151,7 @@ class WakeFetchSession(Message):
 
 @message
 class FetchSessionWoken(Message):
-    """A message from a listener: a fetch session is no longer idle; its next request has this epoch.
+    """A message from a listener: a fetch session is no longer idle; the session's next request has this epoch.
 
     `used_at` is the time of the last poll. A poll that the listener held follows as a ClientRequest with its remaining
     wait.

@@ -111,7 +111,7 @@ COORDINATOR_VERSION = 8
 class AppendBatch(NamedTuple):
     """A batch to append, the request that it belongs to, and its origin (FROM_CLIENT or FROM_COORDINATOR).
 
-    `transactional_id` is that of the request.
+    `transactional_id` is the transactional id in the request.
     """
 
     request: int
@@ -126,7 +126,7 @@ class AppendBatch(NamedTuple):
 
 @message
 class AppendBatches(Message):
-    """A request to a partition's actor to append batches in this order; the reply is one BatchesAppended or several.
+    """A request to a partition's actor to append batches in this order; the replies are one or more BatchesAppended.
 
     All batches have one origin. With acks -1 the result of a batch is sent after its commit or after `timeout`.
     """
@@ -153,7 +153,7 @@ class AppendMarker(NamedTuple):
 
 @message
 class AppendMarkers(Message):
-    """A request to a partition's actor to append markers in this order; the reply is one BatchesAppended or several.
+    """A request to a partition's actor to append markers in this order; the replies are one or more BatchesAppended.
 
     The result of each marker is sent after its commit or after `timeout`.
     """
@@ -171,7 +171,7 @@ class BatchAppended(NamedTuple):
 
 @message
 class BatchesAppended(Message):
-    """The reply to AppendBatches or AppendMarkers; its results may cover only some of the batches."""
+    """A reply to AppendBatches or AppendMarkers, with the results of all or some of the batches or markers."""
 
     results: tuple[BatchAppended, ...]
 
@@ -213,7 +213,7 @@ class ReadLog(Message):
     """A request to a partition's actor to read records; the reply is LogRead.
 
     Attributes:
-        replica_id: -1 for a consumer; the broker's own id for a read of the same broker.
+        replica_id: The follower's broker id; -1 for a consumer; this broker's own id for its actors that load a log.
         max_bytes: Maximum bytes of records.
         at_least_one: Whether the first batch is returned whole even if it is larger than `max_bytes`.
         alive: Whether the follower is a live broker, which may join the ISR.
@@ -428,7 +428,7 @@ class ScheduleFollowerCheck(Message):
 
 @message
 class CheckFollowers(Message):
-    """A message to a leader: check for lagging followers. IsrKeeperActor also uses it as a timer message."""
+    """A message to a leader: check for lagging followers. IsrKeeperActor also uses the class as its timer message."""
 
     at: float
 
@@ -517,9 +517,9 @@ class Replicate(Message):
 class TruncateToEpochEnd(Message):
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
 
-    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the truncation offset if
-    the log has no epochs, or if the leader knows none of the log's epochs. It is the high watermark that the follower
-    had when it started to follow.
+    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high
+    watermark that the follower had when it started to follow. The log is truncated to this offset if it has no epochs,
+    or if the leader knows none of its epochs.
     """
 
     leader_epoch: int
@@ -592,7 +592,7 @@ class FollowedPartition(NamedTuple):
 class FollowLeader(Message):
     """A message to the fetcher manager: fetch these partitions from their leader.
 
-    The fetches begin at their log end offsets.
+    The fetches begin at the log end offsets of the partitions.
     """
 
     leader_id: int

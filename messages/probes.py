@@ -2,7 +2,7 @@
 
 Rule 1: a probe is observability, like a log line: it returns nothing, and no decision depends on it. Pure modules may
         therefore have probes, and a replay is independent of them.
-Rule 2: without a collector a probe is one call without effect. Paths of records and loops over partitions have no
+Rule 2: without a collector a probe is one call without effect. Code that runs for each record or each partition has no
         unconditional probes.
 """
 

@@ -78,7 +78,7 @@ class StopReplicaPartitionState(Encoded):
 class StopReplicaRequest(Message):
     """The controller's request to a broker to stop replicas, and to delete some of them (API key 5).
 
-    Below v3 all partitions of one request must agree in `delete_partition`.
+    Below v3 all partitions of one request must have the same `delete_partition`.
     """
 
     version: int
@@ -182,7 +182,7 @@ class ApiVersionsRequest(Message):
 
 @message
 class ApiVersionsResponse(Message):
-    """The response to ApiVersions; one with error code 35 is encoded in version 0."""
+    """The response to ApiVersions; a response with error code 35 is encoded in version 0."""
 
     error_code: int
     api_keys: tuple[ApiVersionRange, ...]

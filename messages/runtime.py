@@ -42,7 +42,7 @@ class QueuedMessage(Message):
 
 @message
 class WaitingTimer(Message):
-    """A pending timer, as a snapshot stores it; `name` is "" if it cannot be cancelled."""
+    """A pending timer, as a snapshot stores it; `name` is "" if the timer cannot be cancelled."""
 
     receiver: ActorAddress
     name: str

@@ -83,7 +83,7 @@ class Znode(NamedTuple):
 
 
 class Children(NamedTuple):
-    """The result of listing a znode's children: an error code, and their names in the server's order."""
+    """The result of listing a znode's children: an error code, and the children's names in the server's order."""
 
     code: int
     names: tuple[str, ...] = ()

@@ -1,10 +1,11 @@
 """The requests of the controller to TopicDeletionActor, and the plans that it returns.
 
-Rule 1: only the controller sends requests, while its event handler runs; TopicDeletionActor never sends requests to it.
+Rule 1: only the controller sends requests, and only while its event handler runs. TopicDeletionActor never sends
+        requests to the controller.
 Rule 2: a reply is a DeletionPlan, a list of steps in order. A DeletionSets step replaces the sets of queued, started
         and ineligible topics from that step on.
-Rule 3: the controller's state machines decide whether a transition is legal. It reports invalid transitions with
-        CorrectDeletions.
+Rule 3: the controller's state machines decide whether a transition is legal. If the states of queued topics differ from
+        a plan or change outside of a plan, the controller sends these states in CorrectDeletions.
 
 `offline` in a request has the unreachable replicas of queued topics: those on dead brokers or failed disks.
 """
@@ -51,7 +52,7 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to correct its list of queued topics by the controller's state.
+    """A request to TopicDeletionActor to take over the controller's states of these queued topics.
 
     The reply is a DeletionPlan with one DeletionSets.
     """
@@ -170,7 +171,7 @@ class ChangeReplicaStates(Message):
 class AnnounceDeletion(Message):
     """A step of a deletion plan: send UpdateMetadata with leader -2 to all brokers.
 
-    It is sent for the partitions of these topics.
+    The request contains the partitions of these topics.
     """
 
     topics: tuple[str, ...]

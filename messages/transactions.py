@@ -53,7 +53,7 @@ class TransactionSettings(Message):
 class StartTransactions(Message):
     """The first message to TransactionsActor: load this partition of __transaction_state.
 
-    `coordinator_epoch` is the leader epoch with which this broker began to lead it.
+    `coordinator_epoch` is the leader epoch with which this broker began to lead the partition.
     """
 
     partition: int
@@ -276,8 +276,8 @@ class StartTransactionVerifier(Message):
 class VerificationRequest(NamedTuple):
     """A leader's request to verify that its partition is in the open transaction of a producer.
 
-    `asker` is the partition's actor, and `number` its number of the request. `since` is the time when the verifier
-    received it.
+    `asker` is the partition's actor, and `number` is the number that this actor gave the request. `since` is the time
+    when the verifier received the request.
     """
 
     number: int
@@ -304,7 +304,8 @@ class Verify(Message):
 class TransactionVerified(Message):
     """The reply to Verify.
 
-    It has the number of the verification request, the producer, and the error code for its batches (NONE if verified).
+    It has the number of the verification request, the producer, and the error code for the producer's batches (NONE if
+    verified).
     """
 
     number: int
@@ -316,7 +317,7 @@ class TransactionVerified(Message):
 class VerifyTransaction(Question["PartitionsVerified"]):
     """A request to TransactionsActor: whether partitions are in the open transaction of a transactional id.
 
-    The reply is PartitionsVerified. `version` is that of the broker's AddPartitionsToTxn request.
+    The reply is PartitionsVerified. `version` is the version of the broker's AddPartitionsToTxn request.
     """
 
     transactional_id: str

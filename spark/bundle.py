@@ -26,7 +26,7 @@ def sources_zip(file: Path) -> Path:
 def bundle(file: Path) -> Path:
     """Write our code and the libraries into a tar.gz archive (50 MB, five seconds), for `spark-submit --archives`.
 
-    Workers need this Python version, and the same kind of machine.
+    Workers need the same Python version and the same kind of machine (system and processor) as this process.
 
     Raises:
         OSError: The archive cannot be written.

@@ -29,7 +29,7 @@ class ChildEnded(Exception):
 
 
 def apart(work: Callable[[], _T]) -> _T:
-    """Run `work` in a child; return its result, or raise its exception. Both must be picklable.
+    """Run `work` in a child process; return its result, or raise its exception. Result and exception are pickled.
 
     Call this in the main thread. An interrupt, SIGTERM or SIGHUP ends the child and all that it started.
 

@@ -6,7 +6,7 @@
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the following process, so that there is only one
 
-Rule: only the storing of records continues where it stopped; every question is computed from all stored records. Each
+Rule: only the storing of records continues where it stopped; every section is computed from all stored records. Each
         figure therefore has one definition, and is exact while the traces grow.
 """
 

@@ -65,7 +65,7 @@ class Story:
 
     @property
     def gravest_first(self) -> list[Incident]:
-        """Return the incidents by `gravity`, the gravest first; if they are equal, the earliest first."""
+        """Return the incidents by `gravity`, the gravest first; of equal incidents, the earliest first."""
         return sorted(self.incidents, key=lambda each: (each.gravity, -each.at), reverse=True)
 
 

@@ -64,7 +64,7 @@ def _field(name: str) -> Take:
 def _numbers(take: Take) -> Take:
     """Return an extractor of the numbers in the text that `take` extracts.
 
-    The text is a list in any form: 1,2 or List(1, 2), or a list of brokers with their epochs, which are left out.
+    The text is a list in any form: 1,2 or List(1, 2), or a list of brokers with their epochs. Epochs are left out.
     """
     return lambda pattern: f.regexp_extract_all(
         f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")

@@ -33,9 +33,9 @@ PARALLEL = 2
 
 
 class PackedRun(msgspec.Struct, frozen=True):
-    """A run in packed traces: its node and time, its end, and its faults.
+    """A run in packed traces: its name and node, and what its header and `survey` say about it.
 
-    See `messages.trace.files.runs.survey`.
+    `ending` and `faults` are as in `messages.trace.files.runs.RunCheck`, `detail` and `events` as in the header.
     """
 
     run: str
@@ -87,7 +87,7 @@ class Packing:
 
 
 def pack_slice(slice: Slice, target: Path) -> int:
-    """Write a slice, unless it exists in full; return its number of rows."""
+    """Write a slice and return its number of rows; if the slice exists already in full, only return 0."""
     named = parse_name(slice.path.name)
     segment = 0 if named is None or named.segment is None else named.segment
     file = target / f"{slice.header.run}-{segment:06d}-{slice.start}.parquet"

@@ -93,7 +93,7 @@ def handled(summary: Summary) -> Chart:
 
 
 def leaders(summary: Summary) -> Chart:
-    """Draw the leaders of partitions over time, those with the most changes first."""
+    """Draw the leaders of partitions over time; the partitions with the most changes come first."""
     partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
     for change in summary["leadership"]:
         partitions.setdefault((change.topic, change.partition), []).append(change)

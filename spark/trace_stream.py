@@ -5,7 +5,7 @@ Rule 1: an offset has the number of bytes read of each segment, by file name: {"
 Rule 2: the records between two offsets are always the same, because written bytes never change. A restart from a
         checkpoint therefore reads the same records. Only one of two copies of a segment is read.
 Rule 3: damage ends its segment, as in `spark.source`. A segment that was removed before it was read (a node stays
-        within `trace.max.bytes`) is not in the answers.
+        within `trace.max.bytes`) is not in the results.
 """
 
 from __future__ import annotations

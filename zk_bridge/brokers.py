@@ -93,7 +93,7 @@ def get_brokers(question: GetBrokers) -> Conversation:
 
 
 def watch_brokers(question: WatchBrokers) -> Conversation:
-    """Watch registrations without reading them. Absent ones are watched too, as Kafka does."""
+    """Watch registrations without reading them. Absent registrations are watched too, as in Kafka."""
     if question.broker_ids:
         yield Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
     return Done()
@@ -115,7 +115,7 @@ def _ids(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
-    """Decode the registrations. An unreadable one is logged and its id listed; the others are returned."""
+    """Decode the registrations. An unreadable registration is logged, and its id is in `unreadable`."""
     found: list[Broker] = []
     unreadable: list[int] = []
     for broker_id, node in zip(ids, nodes, strict=True):

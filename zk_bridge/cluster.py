@@ -85,7 +85,7 @@ def take_producer_ids(question: TakeProducerIds) -> Conversation:
 
 
 def register_node(question: RegisterNode) -> Conversation:
-    """Create this node's ephemeral registration. Replace one that an earlier process with this id left."""
+    """Create this node's ephemeral registration. Replace a registration that an earlier process with this id left."""
     path = paths.our_node(question.node.id)
     create = WriteOp(CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
     yield from create_missing((paths.OUR_NODES,))
@@ -103,7 +103,7 @@ def register_node(question: RegisterNode) -> Conversation:
 def get_nodes(question: GetNodes) -> Conversation:
     """Return the live nodes of this project, sorted by id.
 
-    An unreadable registration is logged and listed; the others are returned.
+    An unreadable registration is logged, and its id is in `unreadable`.
     """
     (names,) = yield from children_of((paths.OUR_NODES,))
     node_paths = tuple(f"{paths.OUR_NODES}/{name}" for name in names or ())

@@ -56,7 +56,7 @@ def set_broker_config(question: SetBrokerConfig) -> Conversation:
 
 
 def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversation:
-    """Return (name, entries, readable) of each znode. An unreadable one is logged and has no entries."""
+    """Return (name, entries, readable) of each znode. An unreadable znode is logged and has no entries."""
     nodes = yield from data_of(node_paths)
     found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
     for name, path, node in zip(names, node_paths, nodes, strict=True):

@@ -111,8 +111,8 @@ def resign_controller(question: ResignController) -> Conversation:
     """Delete /controller if this session created it, so that all candidates start an election.
 
     The transaction is fenced by the epoch that is read together with /controller. If another controller is elected
-    meanwhile, nothing is deleted. The epoch of this controller's own election is not used: another client may have
-    raised /controller_epoch, and no other controller would resign.
+    meanwhile, nothing is deleted. The epoch of this controller's own election is not used: if another client has raised
+    /controller_epoch, that fence would fail, and /controller would stay.
     """
     session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)

@@ -31,7 +31,7 @@ def get_preferred_elections(question: GetPreferredElections) -> Conversation:
 
 
 def forget_preferred_elections(question: DeletePreferredElections) -> Conversation:
-    """Delete the request after its elections."""
+    """Delete the request for preferred leader elections, after the elections were held."""
     yield from delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
     return Done()
 

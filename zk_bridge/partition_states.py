@@ -8,9 +8,9 @@ Rule 2: after a refused or lost transaction, *one* read of all its entries decid
         already has the requested data counts as written. An entry that can no longer be written gets its error code.
         The other entries are sent again in one transaction. If each attempt left out only one failed entry instead, the
         work would grow with the square of the number of entries.
-Rule 3: an equal state was written by this controller: its controller epoch and leader epoch are unique to this
-        controller. (Kafka reports a create whose answer was lost as failed, and the partition stays New: controller.md
-        trap T7.)
+Rule 3: a znode with the requested state was written by this controller, because the controller epoch and the leader
+        epoch in it are unique to this controller. (Kafka reports a create whose answer was lost as failed, and the
+        partition stays New: controller.md trap T7.)
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def get_partition_states(question: GetPartitionStates) -> Conversation:
 
 
 def update_partition_states(question: UpdatePartitionStates) -> Conversation:
-    """Set each state, if its znode still has the version of its entry."""
+    """Set each state, if its znode still has the version that the request names."""
     check = fence(question.epoch_zk_version)
     encoded = _EncodedStates()
     every_op = (

@@ -30,7 +30,7 @@ def get_reassignments(question: GetReassignments) -> Conversation:
 def request_reassignments(question: RequestReassignments) -> Conversation:
     """Request reassignments, if the znode is absent.
 
-    Equal data means that this request was written and its answer lost.
+    If the znode has the requested data, an earlier attempt wrote it and only the answer was lost.
 
     Returns:
         Done, or Reassignments with the request that exists already.
@@ -51,7 +51,7 @@ def request_reassignments(question: RequestReassignments) -> Conversation:
 def forget_reassignments(question: RemoveReassignments) -> Conversation:
     """Remove requests from the znode.
 
-    Its version is checked: after a concurrent change by an admin tool it is read again.
+    The write checks the znode's version. After a concurrent change by an admin tool, the znode is read again.
     """
     done = frozenset(question.requests)
     while True:

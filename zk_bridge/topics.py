@@ -51,7 +51,7 @@ def get_topics(question: GetTopics) -> Conversation:
 
 
 def get_assignments(question: GetAssignments) -> Conversation:
-    """Return the assignments of topics. An unreadable one is logged and listed; the others are returned."""
+    """Return the assignments of topics. An unreadable assignment is logged, and its topic is in `unreadable`."""
     node_paths = tuple(paths.topic(name) for name in question.topics)
     if question.watch and node_paths:
         yield Arm(data=node_paths)

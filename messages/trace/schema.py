@@ -97,7 +97,7 @@ def part_of(header: Header, run: str, begins: int) -> Header:
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A call of an I/O adapter while a message was handled.
 
-    It has the call's result, or the text of its OSError ("" if it succeeded).
+    `result` is the result of the call, `error` the text of the OSError that it raised ("" if it succeeded).
     """
 
     port: str
@@ -121,10 +121,10 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     Attributes:
         n: The number of the delivery, from 1.
         kind: One of DELIVERIES, "created" or "ended".
-        cause: The number of the delivery that sent the message or armed the timer; -k: it came from outside after
-            delivery k.
-        event_id: The number of the delivery that began the event this one serves: a client's request or other input, a
-            timer, or an event of the controller.
+        cause: The number of the delivery that sent the message or armed the timer; -k: the message came from outside
+            after delivery k.
+        event_id: The number of the delivery that began the event to which this delivery belongs: a client's request or
+            other input, a timer, or an event of the controller.
         sender: The address of the sender as text.
         receiver: The address of the receiver as text.
         actor: The receiver's class; "" for an external endpoint.

@@ -221,9 +221,9 @@ _INLINE = MessageEncoder()
 
 
 class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Consecutive trace records that have no payloads, stored by column; `first` is the number of the first one.
+    """Consecutive trace records that have no payloads, stored by column; `first` is the number of the first record.
 
-    Effects and errors are stored only where there are any.
+    `effects` and `errors` have entries only for records with effects or an error: (index of the record, value).
     """
 
     first: int
@@ -352,7 +352,7 @@ def _all_of(piece: bytes) -> list[TraceRecord] | None:
 
 
 def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines in groups that are quickly decoded at once; a line of several deliveries is its own group."""
+    """Yield the lines in groups, each to be decoded by one call; a line of several deliveries is a group of its own."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:

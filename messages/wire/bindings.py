@@ -5,7 +5,7 @@ Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr resp
         Their partitions are read with the id's text as topic ("" for the zero id), and written in one group of the zero
         id.
 Rule 3: before StopReplica v3 one flag applies to all partitions, and leader epochs are not on the wire. A request with
-        different flags cannot be encoded, and the controller sends two (controller.md 4).
+        different flags cannot be encoded, so the controller sends two requests (controller.md 4).
 Rule 4: early versions of UpdateMetadata lack endpoints or listener names. v0 has one host and port per broker, which
         are those of its first PLAINTEXT endpoint. v1 and v2 have endpoints without listener names; the name of the
         security protocol is read as the listener name.

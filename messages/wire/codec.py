@@ -9,7 +9,7 @@ Rule 3: clients send ApiVersions before they know the supported versions. Only t
         version is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the layout of version
         0.
 Rule 4: all functions work in steps, so that other work can run between the steps of a large message (`compiler`, rule
-        4). `encode_...` and `decode_...` take all steps at once, and have no parts.
+        4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
 """
 
 from __future__ import annotations

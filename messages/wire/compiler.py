@@ -743,7 +743,7 @@ class _Writer(_Code):
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
         """Return the expression of an element's row, which is cached if its class is Encoded (rule 3).
 
-        After one uncached element, all following ones of its topic are treated as uncached. Looking up a missing row
+        After an uncached element, all following elements of its topic are treated as uncached. Looking up a missing row
         costs nearly as much as encoding it, and usually all values are cached or none.
         """
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))

@@ -4,10 +4,10 @@ Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are 
         with the same errors. The tests of all APIs compare every version with an independent codec, and read corrupted
         bytes.
 Rule 2: records are not copied: a reader returns views of the frame. A writer's pieces include the bytes of the bodies,
-        or the regions of their files. A caller that needs one bytes object joins the pieces; `LogManager` then provides
-        no regions.
-Rule 3: a Produce request for one partition, and its response, are processed at once, because small ones are frequent.
-        The general code handles all others, and damaged ones.
+        or the regions of their files. Callers that do not use pieces join them; their `LogManager` is
+        configured to return no regions.
+Rule 3: a Produce request for one partition, and its response, are processed at once, because small requests are
+        frequent. The general code handles all other requests and responses, and damaged ones.
 Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and these messages have no parts.
 """
 
@@ -75,7 +75,7 @@ def _text(data: Data, position: int) -> tuple[str | None, int]:
 
 
 def _topic(data: Data, position: int) -> tuple[str, int, int]:
-    """Return a topic's name, the number of its partitions, and the position of the first."""
+    """Return a topic's name, the number of its partitions, and the position of the first partition."""
     topic, position = _text(data, position)
     if topic is None:
         raise ValueError("the name of a topic must not be null")

@@ -1,6 +1,6 @@
 """Layouts list the fields of a request or response in each version, in order, from `messages.wire.schemas`.
 
-Rule 1: a schema is parsed when its first frame is read or written: a node needs about thirty of the eighty.
+Rule 1: a schema is parsed when its first frame is read or written: a node needs about thirty of the eighty schemas.
 Rule 2: tagged fields are left out: no supported version needs one, and unknown tags are ignored (broker.md 6.3).
 """
 
@@ -18,7 +18,7 @@ _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes"
 
 
 class Field(NamedTuple):
-    """A field of a request or response in one version; `fields` are those of a struct.
+    """A field of a request or response in one version; `fields` are the fields of its struct, if it is one.
 
     `default` is the value if the field is missing. `present`: whether the version has the field.
     """

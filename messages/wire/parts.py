@@ -23,7 +23,7 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 class PartRows(NamedTuple):
     """Encoded rows of a large request that is sent in parts: the rows of one part, by topic.
 
-    `message` is the class of the part (`messages.parts`), `version` the API version of the request.
+    `message` is the name of the request's class, `version` the API version of the request.
 
     `runs` is set if the entries of a topic are not consecutive: for each run, the index of the topic and the number of
     rows.

@@ -1,6 +1,6 @@
 """Requests to the ZooKeeper bridge about the whole cluster.
 
-They create Kafka's parent znodes, read the cluster id, and register nodes of kafka-actors.
+The requests create Kafka's parent znodes, read the cluster id, and register nodes of kafka-actors.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class RegisterNode(BridgeQuestion[Done]):
 class NodeRegistration(Message):
     """The content of /kafka-actors/nodes/N.
 
-    It has the address of a node's metrics, its roles, and its listener to which the controller connects. `kafka-actors
-    status` uses it; the listener is "" if unknown.
+    It has the address of a node's metrics, the node's roles, and the listener to which the controller connects ("" if
+    unknown). `kafka-actors status` reads it.
     """
 
     id: int

@@ -46,7 +46,7 @@ class TopicAssignment(NamedTuple):
 class Assignments(Message):
     """The reply to GetAssignments: the assignments of the topics that exist.
 
-    `unreadable` names those with invalid data, which the bridge logs.
+    `unreadable` has the names of topics with invalid data, which the bridge logs.
     """
 
     topics: tuple[TopicAssignment, ...]

@@ -93,7 +93,8 @@ def known(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, node, n, at, updated (written, neither read nor created), topic, partition, leader, leader_epoch, isr.
+        run, node, n, at, updated (whether the state was overwritten, not read or created), topic, partition, leader,
+        leader_epoch, isr.
     """
     mail = delivered.where((f.col("actor") == CONTROLLER) & (f.col("type") == "Answer"))
     answered = mail.select(
@@ -335,8 +336,9 @@ def unavailability(outages: DataFrame) -> DataFrame:
         outages: As `outages` returns them.
 
     Returns:
-        topic, partition, windows, seconds (in total, of those that are over), longest_s, still_leaderless (at the end
-        of the traces), since_at (it is without a leader; null: it is not).
+        topic, partition, windows (number of times without a leader), seconds (in total, of the times that are over),
+        longest_s, still_leaderless (at the end of the traces), since_at (when it lost its leader; null: it has a
+        leader).
     """
     without = f.col("over_at") - f.col("died_at")
     return (

@@ -12,14 +12,15 @@ PRECISE = 1000
 
 
 def percentile(column: str | Column, share: float) -> Column:
-    """A percentile in bounded memory."""
+    """Return an approximate percentile of a column, for example the median for `share` 0.5, in bounded memory."""
     return f.percentile_approx(column, share, PRECISE)
 
 
 def who() -> Column:
-    """The receiver's actor class; an external endpoint is named by its address.
+    """Return a column with the receiver's actor class, or the address of an external endpoint.
 
-    Each request() from outside has a numbered address; all are one endpoint.
+    Each request() from outside has an address of its own with a number. The numbers are removed, so that these
+    addresses count as one endpoint.
     """
     actor = f.when(f.col("actor") == "", f.col("receiver")).otherwise(f.col("actor"))
     return _without_number(actor)

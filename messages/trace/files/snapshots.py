@@ -4,8 +4,8 @@ Rule 1: a snapshot is lines of text in frames of their own, between the frames o
         after which the state was taken. The pieces of a snapshot are in order, but other frames may be between them,
         because recording continues meanwhile.
 Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each of its actors, in that
-        order. The last line, an End, has the number of actors, whether they were at rest (a replay can begin only
-        there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
+        order. The last line, an End, has the number of actors, whether they were at rest (otherwise no replay can
+        begin there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
 Rule 3: equal systems have equal lines. A replay of a run must have the same state at each snapshot.
 """
 
