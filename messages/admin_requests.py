@@ -109,7 +109,7 @@ class DeleteTopicsResponse(Message):
 
 @message
 class WantedReplicas(Message):
-    """The brokers that shall host one new partition, preferred replica first."""
+    """The brokers that will host one new partition, preferred replica first."""
 
     broker_ids: tuple[int, ...]
 

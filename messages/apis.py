@@ -229,17 +229,17 @@ def _each(request: LeaderAndIsrRequest | StopReplicaRequest, code: int) -> tuple
 
 
 def _partitions_with(response: type[AnyMessage], entry: Callable[[TopicPartition, int], object]) -> Refusal:
-    """Return a function that rejects each partition of a request."""
+    """Return a function that makes a response with an error for each partition of the request."""
     return lambda request, code: response(tuple([entry(each.partition, code) for each in request.partitions]))
 
 
 def _topics_with(response: type[AnyMessage], entry: Callable[[str, int], object]) -> Refusal:
-    """Return a function that rejects each topic of a request."""
+    """Return a function that makes a response with an error for each topic of the request."""
     return lambda request, code: response(tuple([entry(topic.name, code) for topic in request.topics]))
 
 
 def _resources_with(response: type[AnyMessage], entry: Callable[[int, None, int, str], object]) -> Refusal:
-    """Return a function that rejects each resource of a request."""
+    """Return a function that makes a response with an error for each resource of the request."""
     return lambda request, code: response(
         tuple([entry(code, None, each.resource_type, each.resource_name) for each in request.resources])
     )
@@ -263,7 +263,7 @@ def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeade
 
 
 def _refuse_sasl_authenticate(request: SaslAuthenticateRequest, code: int) -> SaslAuthenticateResponse:
-    """Reject with Kafka's error message for a listener without SASL."""
+    """Return a response with Kafka's error message for a listener without SASL."""
     return SaslAuthenticateResponse(code, "SaslAuthenticate request received after successful authentication")
 
 

@@ -157,8 +157,8 @@ class LogPlace(NamedTuple):
 class BecomeLeader(Question["RoleTaken"]):
     """A request to a partition's actor to become leader; the reply is RoleTaken.
 
-    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. The first request to an
-    actor has a `host`.
+    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. `host` is only
+    set in the first request to an actor.
     """
 
     state: LeaderAndIsrPartitionState

@@ -8,9 +8,9 @@ from messages.vocabulary import Message
 class Encoded(Message):
     """A value that keeps its bytes after its first encoding.
 
-    A partition state keeps its row, a part of a request keeps its rows by topic. The slots are not attrs fields: they
-    are derived from the fields, so equality and traces ignore them. Their names begin with an underscore, because
-    msgspec encodes every other slot as a field.
+    A partition state keeps its encoded row, and a part of a request keeps its encoded rows by topic. The slots are not
+    attrs fields: they are derived from the fields, so equality and traces ignore them. Their names begin with an
+    underscore, because msgspec encodes every other slot as a field.
     """
 
     __slots__ = ("_encoded", "_encoded_version")

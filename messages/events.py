@@ -53,7 +53,7 @@ class ControllerState(enum.IntEnum):
 
     @property
     def timer(self) -> str | None:
-        """Kafka's name of the timer of this state; None for two states without a timer (controller.md 8)."""
+        """Kafka's name of the timer of this state; None for the two states without a timer (controller.md 8)."""
         if self in (ControllerState.IDLE, ControllerState.UPDATE_METADATA_RESPONSE_RECEIVED):
             return None
         renamed = {

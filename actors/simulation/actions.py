@@ -919,7 +919,7 @@ def _lose_responses(cluster: Cluster, node: str) -> None:
 
 
 def _keep_responses(cluster: Cluster, node: str) -> None:
-    """Let all responses arrive."""
+    """Let all responses of ZooKeeper reach the node again."""
     cluster.machines[int(node)].loses = 0.0
 
 

@@ -517,11 +517,11 @@ class Checker:
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a leader has led since before its topic was deleted and created again without its notice."""
+        """Return whether a node leads a partition of a deleted topic of this name, unaware of the new topic."""
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a node was a replica until recently, so that the leader may still count it as one."""
+        """Return whether a node was a replica until recently, so that the leader may still treat it as a replica."""
         return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
 
     def was_deleted_since(self, topic: str, moment: float) -> bool:
@@ -586,7 +586,7 @@ class Checker:
     def _group_stored(self, node: int, delivery: Delivery) -> None:
         """Process the load of a group, or the result of an append: a batch that timed out may be in the log.
 
-        A timed-out batch may also be in the log after an empty group was removed from memory and created again.
+        The batch may even be there after the empty group was removed from memory and created again.
         """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):
@@ -608,7 +608,7 @@ class Checker:
                 self._look(handled)
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
-        """Process a log call of a partition: a write, or a change of a leader's high watermark."""
+        """Process a call to a partition's log. `following`: the call is a follower's."""
         if effect.method == "open" and not effect.error:
             self.opened[node, effect.args[0].rpartition("/")[0]] = self.cluster.machines[node].starts
         if effect.method in _FILLING:

@@ -402,7 +402,7 @@ def _create_late(about: RequestTarget) -> Message:
 
 
 def _own_topic(about: RequestTarget) -> list[Step]:
-    """Create, change and delete a topic, each without waiting."""
+    """Return requests that create, change and delete a topic, without waiting for results."""
     name, brokers = f"own-{about.number}", sorted(about.cluster.machines)
     one = tuple(CreatableAssignment(number, (brokers[0],)) for number in range(2))
     moved = ReassignableTopic(name, (ReassignablePartition(0, (brokers[-1], brokers[0])),))
@@ -430,7 +430,7 @@ def _moving_topic(about: RequestTarget) -> tuple[AnyMessage, ...]:
 
 
 def _late_topic(about: RequestTarget) -> list[Step]:
-    """Request an election for a partition that never has a leader.
+    """Return requests for leader elections of a partition that never has a leader.
 
     The partition's only replica is on a broker that does not exist, so the deletion of its topic never ends.
     """
@@ -528,7 +528,10 @@ def _commit_in_transaction(
     member: str = NO_MEMBER,
     metadata: str = "",
 ) -> Make:
-    """Return a transactional commit that is refused before its append: nothing would end its transaction."""
+    """Return a function that makes a transactional commit, which is refused before its append.
+
+    Nothing would end its transaction.
+    """
     generation = NO_GENERATION if member == NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
         *(3, "transaction", group, 1, 0),
@@ -574,7 +577,7 @@ def _commit_as(about: RequestTarget, member: str, generation: int) -> AnyMessage
 
 
 def _join_static(about: RequestTarget) -> AnyMessage | None:
-    """Join as a static member, in place of an earlier one if it exists."""
+    """Return a JoinGroup request of a static member, which replaces an earlier member with its instance id."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None
@@ -584,7 +587,7 @@ def _join_static(about: RequestTarget) -> AnyMessage | None:
 
 
 def _own_group(about: RequestTarget) -> list[Step]:
-    """Delete a group while requests about it are in flight."""
+    """Return requests that delete a group while other requests about it are in flight."""
     deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
     return [
         _commit()(about),
@@ -630,7 +633,7 @@ def _to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[
 
 
 def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
-    """Delete a group with members; its commits are no longer expected, because its members may have left meanwhile."""
+    """Return a request to delete a group with members. They may have left, so its commits are no longer expected."""
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
         group.is_deleted = True
@@ -860,7 +863,8 @@ def _orders(
 ) -> tuple[Make, Make, Make]:
     """Return functions that make LeaderAndIsr, StopReplica and UpdateMetadata requests about one partition.
 
-    `epoch` returns the requests' controller epoch and broker epoch; `leader_epoch` is added to the partition's.
+    `epoch` returns the requests' controller epoch and broker epoch; `leader_epoch` is added to the partition's leader
+    epoch.
     """
 
     def partition(about: RequestTarget) -> TopicPartition:
@@ -987,7 +991,7 @@ def _send_steps(about: RequestTarget, made: Step | list[Step] | None, go_on: GoO
 
 
 def _send_step(about: RequestTarget, step: Step, go_on: GoOn) -> None:
-    """Send a request, or stall the node and send it several."""
+    """Send a request, or stall the node and send it several requests."""
     cluster, requests = about.cluster, step if isinstance(step, tuple) else (step,)
     if isinstance(step, tuple):
         cluster.stall(about.node, STALL)

@@ -345,7 +345,7 @@ class Report:
 
     @property
     def why(self) -> Mapping[str, str]:
-        """The reasons why points may not be reached, by point."""
+        """The reasons why points need not be reached, by point."""
         return {**self.rare, **self.reasons}
 
     @property

@@ -220,7 +220,7 @@ class SimulatedMember:
         self._members.find_coordinator(self._group, self._unless_over(self._found))
 
     def end(self, silently: bool) -> None:
-        """Stop taking part."""
+        """Leave the group with a LeaveGroup request, or without one if `silently`."""
         self._over = True
         if not silently and self.id != NO_MEMBER:
             leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id, self._instance),))

@@ -40,7 +40,7 @@ VALID_PREVIOUS_STATES: Mapping[State, frozenset[State]] = {
 class StateChanged:
     """Observed by the invariants: a controller changed the state of partitions or replicas.
 
-    `before` has the previous states, `target` is the new one.
+    `before` has the previous states, `target` is the new state.
     """
 
     node: int

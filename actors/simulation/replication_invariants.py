@@ -1,7 +1,7 @@
 """The invariants about replication: epochs, ISR, high watermark, and progress under faults.
 
-`actors.simulation.invariants` has the table. Rules that name a time allow `SLACK` more, and hold for nodes that were
-healthy for all of it (`actors.simulation.replicas`).
+`actors.simulation.invariants` has the table. Rules with a time limit allow `SLACK` more, and apply only to nodes
+that were healthy for that whole time (`actors.simulation.replicas`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ELECTION = 15.0
 
 
 def new_isr_members_have_the_committed_records(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
-    """A replica enters the ISR with the log up to the high watermark and to the start of the leader epoch."""
+    """A replica enters the ISR only if its log reaches the high watermark and the start of the leader epoch."""
     before, after = change.before, change.after
     if before is None or before.leader_epoch != after.leader_epoch or law.power_failed:
         return
@@ -85,7 +85,7 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 
 
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
-    """A replica is not in the ISR if it lacks records that its leader had 1.5 replica.lag.time.max.ms ago.
+    """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
     The exception is a replica that has entered the ISR since. It needs the log up to the high watermark only, which
     does not advance while the ISR is smaller than min.insync.replicas.
@@ -119,7 +119,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
 
 
 def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
-    """A leader commits only what min.insync.replicas logs have, and nothing with a smaller ISR.
+    """A leader commits only records that at least min.insync.replicas logs have, and none while the ISR is smaller.
 
     While a topic is being deleted, a follower may have deleted its log before the leader handles its last fetch.
     """
@@ -150,7 +150,7 @@ def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermark
 
 
 def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
-    """A leader commits only what each member of the ISR has, including replicas that it is just adding to the ISR."""
+    """A leader commits only records that each ISR member has, including replicas that it is just adding to the ISR."""
     yield from _beyond_the_isr(law, change.node, change.partition, change.after)
 
 
@@ -199,7 +199,7 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
 
 
 def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader acknowledges with acks=all only what min.insync.replicas logs have."""
+    """A leader acknowledges with acks=all only records that at least min.insync.replicas logs have."""
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
@@ -228,7 +228,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
 
 
 def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader acknowledges with acks=all only what is below its high watermark."""
+    """A leader acknowledges with acks=all only records below its high watermark."""
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
@@ -256,7 +256,7 @@ def deleted_topics_leave_no_logs(law: Checker, change: TopicDeleted) -> Iterator
 
 
 def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> Iterator[str]:
-    """A controller deletes replicas of queued topics, and replicas that are no longer assigned."""
+    """A controller deletes only replicas of topics queued for deletion, and replicas that are no longer assigned."""
     request, cluster = change.request, law.cluster
     if not isinstance(request, StopReplicaRequest) or request.controller_epoch < law.epoch:
         return
@@ -273,7 +273,7 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
 
 
 def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A broker that may stop shares no ISR with another replica.
+    """When the controller permits a broker to stop, the broker is in no ISR together with another replica.
 
     The exception: a leader adds the broker to an ISR while the controller handles the request. The controller reads the
     states once and writes only those with the broker in the ISR (Kafka 2.6
@@ -314,7 +314,7 @@ def only_the_active_controller_changes_topics(law: Checker, change: TopicWritten
 
 
 def preferred_leaders_are_looked_for(law: Checker, change: Ticked) -> Iterator[str]:
-    """A controller checks its leaders each `leader.imbalance.check.interval.seconds`."""
+    """A controller checks for leader imbalance each `leader.imbalance.check.interval.seconds`."""
     node, cluster = law.controller, law.cluster
     if node not in cluster.machines or not cluster.machines[node].settings.auto_leader_rebalance_enable:
         return
@@ -329,7 +329,7 @@ def preferred_leaders_are_looked_for(law: Checker, change: Ticked) -> Iterator[s
 
 
 def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A process refuses older controller, broker and leader epochs, and older generations."""
+    """A process refuses requests with older controller, broker or leader epochs, or with older generations."""
     request, response, accepted = change.request, change.response, change.accepted
     match request:
         case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
@@ -383,7 +383,7 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
 
 
 def _accepts(request: Message, response: Any) -> bool:
-    """Whether a response to a request about a group has no error, or not for all partitions."""
+    """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
     if isinstance(request, OffsetCommitRequest):
         return any(each.error_code == NONE for each in response.partitions)
     return bool(response.error_code == NONE)
@@ -393,7 +393,7 @@ def _accepts(request: Message, response: Any) -> bool:
 
 
 def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A coordinator acknowledges a commit, and gives out an assignment, when its record is committed."""
+    """A coordinator acknowledges a commit, and sends an assignment, only when its record is committed."""
     request, partition = change.request, None
     if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and _accepts(request, change.response):
         partition = law.exchanges.group_partition(request.group_id)
@@ -408,7 +408,7 @@ def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iter
 
 
 def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A member is in no generation after it was silent for its session timeout."""
+    """A group's generation has no member that was silent for its session timeout."""
     request, cluster = change.request, law.cluster
     if not isinstance(request, HeartbeatRequest) or change.response.error_code != NONE:
         return

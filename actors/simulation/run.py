@@ -77,7 +77,7 @@ class RunOutcome:
 
     It has the first violation, if any, the virtual seconds, and the numbers of messages and requests.
 
-    `reached` counts what it reached, if coverage was requested (`actors.simulation.coverage`).
+    `reached` counts the coverage points that it reached, if requested (`actors.simulation.coverage`).
     """
 
     schedule: Schedule
@@ -104,7 +104,7 @@ def run(
         keep: A folder that receives the disks and the trace of each node.
         invariants: The checked invariants.
         story: Receives the lines of the transcript (`actors.simulation.transcript`).
-        covered: Whether the outcome counts what the run reached (`actors.simulation.coverage`).
+        covered: Whether the outcome counts the coverage points that the run reached (`actors.simulation.coverage`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
@@ -226,7 +226,7 @@ class _Run:
             self.story.heard(source, target, request)
 
     def _advance(self, moment: float) -> bool:
-        """Run until that moment of the schedule, ending faults that end meanwhile; return False if the run is over."""
+        """Run until that moment of the schedule, and end each fault at its time; return False if the run is over."""
         while self._undo and self._undo[0][0] <= moment:
             at, _, undo = heappop(self._undo)
             if not self._pass(at):

@@ -1,6 +1,6 @@
-"""Remove from a schedule that violates an invariant all actions that the violation does not need.
+"""Shrink a schedule that violates an invariant: remove all actions that the violation does not need.
 
-Rule 1: a reduced schedule must violate the same invariant; a violation of another one is a different bug.
+Rule 1: a reduced schedule must violate the same invariant; a violation of another invariant is a different bug.
 Rule 2: the order: drop what follows the violation; reset the settings, clocks and network; drop actions, first halves,
         then quarters, down to single ones; simplify the rest (fewer partitions, shorter faults); move the actions
         closer together.

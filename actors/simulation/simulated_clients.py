@@ -59,25 +59,25 @@ class Clients:
         law.cluster.burst = self.burst
 
     def go(self) -> None:
-        """Start to write."""
+        """Let the producers start to write."""
         if not self._going:
             self._going = True
             self._later()
             self._consume_later()
 
     def rest(self) -> None:
-        """Stop writing."""
+        """Let the producers stop writing."""
         self._going = False
 
     def read_back(self) -> None:
-        """Read all records of each partition with acknowledged records from its leader."""
+        """Read all records of the partitions in which records were acknowledged, from their leaders."""
         law = self._law
         law.read.clear()
         for partition in law.acknowledged:
             self._read_from(partition, law.first_offset(partition), [])
 
     def delete_records(self, partition: TopicPartition) -> None:
-        """Request the deletion of records up to an acknowledged one from the partition's leader (rule 3)."""
+        """Request from the partition's leader to delete its records up to an acknowledged record (rule 3)."""
         law = self._law
         state, known = law.states.get(partition), sorted(law.acknowledged.get(partition, ()))
         if state is not None and state.leader in law.cluster.machines and known:
@@ -109,7 +109,7 @@ class Clients:
         self._law.cluster.scheduler.call_later(CONSUMES, self._consume)
 
     def _consume(self) -> None:
-        """Read on in one partition up to the high watermark, as a consumer does."""
+        """Continue to read one partition up to the high watermark, as a consumer does."""
         if not self._going:
             return
         law = self._law

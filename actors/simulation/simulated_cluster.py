@@ -313,7 +313,7 @@ class Cluster:
         machine.state = DOWN
 
     def stall(self, node_id: int, seconds: float) -> None:
-        """Stop a node for that long, as a slow disk or a garbage collection does; its messages wait meanwhile."""
+        """Stop a node for `seconds`, as a slow disk or a garbage collection does; its messages wait meanwhile."""
         machine = self.machines[node_id]
         if machine.node is not None and machine.state != PAUSED:
             self.scheduler.hold(machine.node.base, seconds)
@@ -333,7 +333,7 @@ class Cluster:
         self._wire_changed(source, target)
 
     def mend(self, source: str, target: str) -> None:
-        """End one `cut`."""
+        """End one `cut` in this direction; traffic passes when all have ended."""
         self.wires.mend(source, target)
         self._wire_changed(source, target)
 
@@ -402,7 +402,7 @@ class Cluster:
         return path in self.zookeeper.nodes
 
     def has_log_of(self, topic: str) -> bool:
-        """Whether any disk has a log of a topic, other than one that is being deleted."""
+        """Return whether any disk has a log of a topic; logs that are being deleted do not count."""
         logs = (partition_named(log) for machine in self.machines.values() for log in machine.disks.logs())
         return any(log is not None and log.topic == topic for log in logs)
 
@@ -441,7 +441,7 @@ class Cluster:
         return None if node is None else next(iter(node.base.actors(kind)), None)
 
     def close(self) -> None:
-        """End everything at once."""
+        """Kill the processes of all nodes."""
         for node_id in self.machines:
             self.kill(node_id)
 

@@ -1,4 +1,4 @@
-"""A stream is what one producer id has written to one partition; the module records which batches were acknowledged.
+"""A stream has the batches that one producer id has written to one partition, and whether they were acknowledged.
 
 Rule 1: the values of a stream are numbered from 0 on, one record after the other; a number is also the record's
         sequence. So the log alone shows a duplicate, a gap or a wrong order.
@@ -16,10 +16,7 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch that a producer sent.
-
-    It has its first sequence number, its number of records, and its acknowledged offset.
-    """
+    """A batch that a producer sent: its first sequence number, its number of records, and its acknowledged offset."""
 
     first: int
     size: int

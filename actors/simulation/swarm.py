@@ -1,6 +1,7 @@
 """Swarm testing: each seed selects the cluster's size, its settings, the kinds of actions and their frequencies.
 
-Rule 1: what may be drawn is data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the default.
+Rule 1: the values that may be drawn are data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the
+        default.
 Rule 2: a drawn value is part of the schedule, so the schedule alone repeats the run. Defaults are left out of it.
 Rule 3: a seed that leaves actions out reaches states that those actions would disturb, and a seed that repeats one
         action reaches states that need many of them.

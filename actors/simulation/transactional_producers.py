@@ -95,7 +95,7 @@ NO_RESPONSE = -100
 
 
 def code_of(response: Any) -> int:
-    """Return the error code of a response: that of its first partition if the whole has none."""
+    """Return the first error code of a response, NONE if it has no error, NO_RESPONSE if there is no response."""
     if response is None:
         return NO_RESPONSE
     return next((code for code in codes_of(response) if code != NONE), NONE)

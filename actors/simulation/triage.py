@@ -2,7 +2,8 @@
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.
-Rule 2: the nearest run that passes is the shrunk schedule without the last of its actions whose removal makes it pass.
+Rule 2: the nearest run that passes is the shrunk schedule without one action. The actions are left out one at a time,
+        beginning with the last, until a run passes.
 Rule 3: a group is new, or known from the previous report; a known group without a seed in this report is gone.
 """
 
@@ -79,7 +80,7 @@ def examine(broken: RunOutcome) -> Case:
 
 
 def digest(schedule: Schedule) -> tuple[int, str]:
-    """The seed of a schedule, and the checksum of all traces that a run of it leaves."""
+    """The seed of a schedule, and the checksum of all traces that its run writes."""
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
         root = Path(folder)
         run(schedule, root)

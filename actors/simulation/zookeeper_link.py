@@ -210,7 +210,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=False)
 
     def _break(self, left: float) -> None:
-        """End the connection, and the session after a delay; pending requests fail (rule 1)."""
+        """End the connection, and the session `left` seconds later; pending requests fail (rule 1)."""
         self._quiet()
         self._connection += 1
         self._session.disconnect(left)

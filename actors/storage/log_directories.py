@@ -94,7 +94,7 @@ def deleted_name(name: str, unique: str) -> str:
 
 
 def deleted_path(path: str, unique: str) -> str:
-    """Return `deleted_name` for a whole path."""
+    """Return the path of a log with its last part replaced by `deleted_name`."""
     parent, name = os.path.split(path)
     return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: ports take text)
 

@@ -569,7 +569,7 @@ class LogManager:
         return self._log(path).epochs.latest
 
     def epoch_end(self, path: str, epoch: int) -> tuple[int, int]:
-        """Return (the largest leader epoch up to `epoch`, the offset where the next starts); (-1, -1) if unknown."""
+        """Return (the largest leader epoch up to `epoch`, the start offset of the next epoch); (-1, -1) if unknown."""
         return tuple(self._log(path).end_offset_for(epoch))  # type: ignore[return-value]
 
     def truncate(self, path: str, offset: int) -> tuple[int, int, int]:
@@ -589,7 +589,7 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Lower the checkpointed log start offset before the log is cut at `offset`, if it is larger (rule 7)."""
+        """Lower the checkpointed log start offset to `offset` if it is larger, before a truncation there (rule 7)."""
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)
@@ -693,7 +693,7 @@ class LogManager:
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Return the next position or -1, and the logs with removable segments among `count` logs from `position`."""
+        """Return the next position (-1 at the end), and the logs with removable segments among `count` of them."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
         now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
         due = tuple(

@@ -32,7 +32,7 @@ class StateDifference(NamedTuple):
 
 
 def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot] = ()) -> StateChange | None:
-    """Return the last delivery, up to `until`, that changed the part; None without one.
+    """Return the last delivery, up to `until`, that changed the part of the state at `path`; None without one.
 
     The run is replayed from its last snapshot, then from the one before, and so on.
 

@@ -1,8 +1,7 @@
 """Walk a recorded run forwards and backwards, by replay.
 
 Rule 1: the first walk stores snapshots of its own in a cache folder, at the first idle delivery after every EVERY
-        deliveries. A walk backwards begins at the last recorded or stored snapshot
-        before its target.
+        deliveries. A walk backwards begins at the last recorded or stored snapshot before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores new ones. A file that
         cannot be read is ignored.
 Rule 3: the next deliveries are read from the trace; the state is that of the replayed actors.
@@ -68,8 +67,8 @@ class KeptSnapshots:
     def keep(self, base: LocalBase) -> bool:
         """Store a snapshot of a system.
 
-        Returns: False if a queued message would change when it is written and read, such as one with an integer in a
-            float field.
+        Returns:
+            False if a queued message would change when it is written and read, such as an integer in a float field.
 
         Raises:
             OSError: The snapshot cannot be written.
@@ -163,7 +162,7 @@ class Debugger:
         return self.run.run.header.begins
 
     def _keep(self, base: LocalBase) -> bool:
-        """Store a snapshot if the actors are idle; return False if a later attempt can succeed."""
+        """Store a snapshot if the actors are idle; return False if a later attempt should be made."""
         if base.n in self._kept.found or not self._keeps:
             return True
         if not base.resting:

@@ -96,7 +96,7 @@ def explain(
 
     Args:
         runs: The runs of the trace.
-        about: A kind of subject.
+        about: The kind of the subject, such as "topic".
         name: Its name; None for controller and cluster.
         until: Time of the last deliveries to read, in seconds since 1970.
         clock: Returns a time as the text for the verdict; UTC by default.

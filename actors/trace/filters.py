@@ -38,9 +38,9 @@ A PartitionActor first receives an Ask to become leader or follower.
 class DeliveryFilters(NamedTuple):
     """The filters that select deliveries; a filter that is None, or an infinite time, selects everything.
 
-    `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
-    `event` is the class of a controller's event: the event and everything that it caused. `causes_of` and `effects_of`
-    are numbers of deliveries of the run `origin`.
+    `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970. `event`
+    is the class of a controller's event; it selects these events and everything that they caused. `causes_of` and
+    `effects_of` are numbers of deliveries of the run `origin`.
     """
 
     actor: str | None = None
@@ -131,7 +131,7 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
 def effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[TraceDelivery]:
-    """Yield these deliveries, those of a controller's event, and all effects, in the order of time.
+    """Yield the deliveries `places`, those of a controller's event, and all effects of both, in the order of time.
 
     An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
     Without `polls`, deliveries are not followed into polls either.

@@ -1,10 +1,9 @@
 """Export spans as OTLP JSON lines: one ExportTraceServiceRequest a line, as OpenTelemetry's file exporter writes it.
 
 Rule 1: a span is a controller's event, a request that a node received, a request that it sent to a broker, or a request
-        to ZooKeeper. Other deliveries have no span of their own: they belong to the span of their
-        cause.
+        to ZooKeeper. Other deliveries belong to the span of their cause.
 Rule 2: a request's span ends with its response. An event's span ends with the last delivery on its node that belongs to
-        it; it is written when none came for QUIET seconds.
+        it; the span is written when no such delivery came for QUIET seconds.
 Rule 3: a timer or a watch event begins a new trace. If a recorded write of another node caused the event, its span has
         a link to that write.
 Rule 4: ids follow from the names of the runs and the order of the spans: exporting twice gives the same ids.

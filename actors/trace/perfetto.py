@@ -182,7 +182,7 @@ class _PerfettoWriter:
         lane.window.append(_PendingSlice(delivery, None if link is None else self._flow(delivery, place, link)))
 
     def _flow(self, delivery: TraceDelivery, place: int, link: Link) -> int | None:
-        """Return the id of the flow from the cause to this delivery; begin the flow there."""
+        """Begin the flow from the cause to this delivery, and return its id; None if the trace lacks the cause."""
         cause, lane = link.cause, self._lanes[link.cause.run]
         if delivery.record.kind == OUTSIDE and not link.shared:
             self._flows += 1

@@ -30,7 +30,7 @@ from messages.vocabulary import Message
 
 
 class _Channel:
-    """A controller's channel to a broker: its queued LeaderAndIsr requests, and the next message's rows so far."""
+    """A controller's channel to a broker: its queued LeaderAndIsr requests, and the rows read so far of the next."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
@@ -89,7 +89,7 @@ class ChannelFacts:
                 channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
 
     def _received(self, place: TracePosition, channel: _Channel, received: Received) -> None:
-        """Match a response to the request in flight: the first LeaderAndIsr in the queue if it is one."""
+        """Match a response to the request in flight. A LeaderAndIsr response belongs to the first queued request."""
         errors, channel.errors = channel.errors, []
         response = received.response
         if isinstance(response, StopReplicaResponse):

@@ -18,8 +18,7 @@ from messages.trace.schema import STOPPED
 class TracePosition(NamedTuple):
     """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery.
 
-    `event_id` is the number of the delivery that began the event to which this delivery belongs
-    (`messages.trace.schema`).
+    `event_id` is the number of the delivery that began the event of this delivery (`messages.trace.schema`).
     """
 
     at: float
@@ -362,7 +361,7 @@ class PendingEvent(NamedTuple):
 class TransactionRequest(NamedTuple):
     """A producer's request about a transactional id, and the error code in the coordinator's response.
 
-    The producer id and epoch are those of the request; of a successful InitProducerId, those of the response.
+    The producer id and epoch are those of the request; for a successful InitProducerId, those of the response.
     """
 
     place: TracePosition
@@ -439,7 +438,8 @@ JOINED, LEFT, EXPIRED, NOT_JOINED, NOT_SYNCED = "joined", "left", "expired", "no
 class NodeRun(NamedTuple):
     """A run of a node from its start to its end, with its registrations in ZooKeeper and the reason why it ended.
 
-    `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process that was refused has none.
+    `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process whose registration was
+    refused has none.
     """
 
     place: TracePosition

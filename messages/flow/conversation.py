@@ -50,7 +50,7 @@ class Instruction:
 
 
 class Pause(Instruction):
-    """An event handler yields this to let the actor's queued messages be handled first."""
+    """An event handler yields this to let all messages that are queued now be handled first."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class Pause(Instruction):
 class Worked(NamedTuple):
     """An event handler yields this after a part of a loop.
 
-    `share` is the part of a turn that it took. The runtime pauses the handler when the shares add up to 1.
+    `share` is the fraction of a turn that this part took. The runtime pauses the handler when the shares add up to 1.
     """
 
     share: float

@@ -65,6 +65,6 @@ class ActorRegistry:
 
 
 def _number_of(text: str) -> int:
-    """Return the number at the end of an address's text, or 0, which no actor has, if there is none."""
+    """Return the number at the end of an address's text; 0 without a number (no actor has the number 0)."""
     number = text.rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < LONGEST else 0

@@ -4,7 +4,7 @@ Rule 1: a base (`LocalBase`) is one actor system. Only its scheduler drives it, 
 Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
 base has any. Then the clock jumps to the next timer of any base or the next call, whichever is first; at equal times
 calls come before timers. Runs with the same start are identical.
-Rule 3 (virtual time): a base without due messages costs no time.
+Rule 3 (virtual time): a base without due messages costs no CPU time.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class VirtualScheduler:
         return call
 
     def run(self, seconds: float = 0.0) -> None:
-        """Let `seconds` pass, and run everything that becomes due meanwhile at its time."""
+        """Let `seconds` of virtual time pass; meanwhile run each message, timer and call when it is due."""
         end = self.clock.now() + seconds
         self._settle()
         while self._jump(end):
@@ -173,7 +173,7 @@ class VirtualScheduler:
         self.clock.advance_to(end)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> None:
-        """Let time pass from event to event until `good()`. Raises TimeoutError after `seconds` of virtual time."""
+        """Let virtual time pass from event to event until `good()` is true. Raises TimeoutError after `seconds`."""
         end = self.clock.now() + seconds
         self._settle()
         while not good():
@@ -232,7 +232,7 @@ class VirtualScheduler:
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Return whether the next timer of the base at index `place` is due by `due`; store a later time."""
+        """Return whether the next timer of the base at index `place` is due by `due`; if not, store its time."""
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)
         if armed is not None and armed > due:

@@ -36,7 +36,7 @@ class Sources:
         self.authority: ActorRef | None = None
 
     def actor_class(self, name: str, source_hash: str | None) -> type[Actor]:
-        """Return the class "module.Class" of a loaded source or of the process."""
+        """Return the class with this name ("module.Class") from a loaded source; without a hash, from the process."""
         loader = partial(loadModuleFromHashSource, source_hash, self._zips) if source_hash else None
         found: type[Actor] = actualActorClass(name, loader)
         return found
@@ -81,7 +81,10 @@ class Sources:
             self.unload(source_hash)
 
     def notify(self, ref: ActorRef, enable: bool) -> None:
-        """Subscribe `ref` to changes of sources, and send it one LoadedSource each; unsubscribe it if not `enable`."""
+        """Subscribe `ref` to loaded and unloaded sources, or unsubscribe it if not `enable`.
+
+        A new subscriber receives a LoadedSource for each source that is already loaded.
+        """
         if not enable and not self._subscribers:
             return
         self._subscribers = [subscriber for subscriber in self._subscribers if subscriber is not ref]

@@ -32,7 +32,7 @@ class Diverged(Exception):
 def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> None:
     """Compare a sent message or a timer of the replayed actors with the record. Raises Diverged.
 
-    `content` is whether the record has a payload. Otherwise its type is the class name of the message.
+    `content` is whether the record has a payload. A record without a payload has the message's class name as its type.
     """
     type_, payload = encoded(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
     way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)

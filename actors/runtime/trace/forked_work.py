@@ -70,7 +70,7 @@ class ForkedWork:
         loop.add_reader(reading, self._readable)
 
     def close(self, kill: bool = True) -> None:
-        """Kill the child, or wait for its end; `done` is not called."""
+        """Kill the child, or wait for its end if not `kill`; `done` is not called."""
         self._loop.remove_reader(self._pipe)
         if kill:
             with suppress(ProcessLookupError):

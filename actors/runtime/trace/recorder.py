@@ -156,7 +156,7 @@ class DeliveryKeeper:
         return bool(self.reason)
 
     def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and write if it is time."""
+        """Keep one delivery, and call `look`."""
         self.keep(delivery)
         self.look()
 
@@ -168,7 +168,7 @@ class DeliveryKeeper:
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def look(self) -> None:
-        """Write if it is time."""
+        """Write the kept deliveries if it is time; subclasses implement it."""
 
 
 class Recorder(DeliveryKeeper):

@@ -3,10 +3,9 @@
 Rule 1: input is taken from the record and given to the same actors at the same times: messages from outside, timers,
         and results of adapters. There is no other input and no output: external endpoints send nothing.
 Rule 2: the actors' behaviour is compared with the record: every message (sender, receiver, cause, type, payload), every
-        adapter call (adapter, method, arguments), every error, and every timer. All sent messages
-        pass through one FIFO queue, so the next message that the replayed actors send must be the next recorded one. A
-        message from outside must have entered the queue after the messages delivered before it, and before those
-        delivered after it.
+        adapter call (adapter, method, arguments), every error, and every timer. All sent messages pass through one FIFO
+        queue, so the next message that the replayed actors send must be the next recorded one. A message from outside
+        must have entered the queue after the messages delivered before it, and before those delivered after it.
 Rule 3: the first difference ends the replay of that run, because later ones only follow from it. The report has the
         recorded and the replayed value, and the chain of causes.
 Rule 4: a run that broke off ends without a difference, even if sent messages were not delivered. `RunReplay.ending`
@@ -520,7 +519,7 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- causes
 
     def _chain(self, n: int) -> Iterator[str]:
-        """Return delivery `n` and its causes, back to the external input, by a second pass over the trace."""
+        """Yield delivery `n` and its causes as text, back to the external input, by a second pass over the trace."""
         causes: dict[int, int] = {}
         with contextlib.suppress(Damaged):
             for record in RunRecords(self._run):

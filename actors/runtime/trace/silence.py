@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Suppress log lines of replayed or injected failures."""
+    """Suppress all log lines in the block; they would report replayed or injected failures."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -81,7 +81,7 @@ class LeaderEpochs:
             self._replace([EpochStart(earlier[-1].epoch, offset), *kept])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
-        """Return the largest epoch up to `epoch`, and the offset where the next one starts; (-1, -1) if unknown."""
+        """Return the largest epoch up to `epoch`, and the offset where the next epoch starts; (-1, -1) if unknown."""
         if epoch == UNDEFINED or not self._entries or epoch > self.latest:
             return EpochStart(UNDEFINED, UNDEFINED)
         if epoch == self.latest:

@@ -1,8 +1,7 @@
 """The open files of all logs of a process; at the limit, the least recently used file is closed.
 
 Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
-        file is closed here. While the open files here and those held by fetches number
-        `limit` or more, no further fetch may hold a file.
+        file is closed here. No further fetch may hold a file while `limit` files are open here or held by fetches.
 Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`). The files here are closed, fewer
         are kept open from then on, and the failed open is repeated once (`opening`).
 """

@@ -616,7 +616,7 @@ class Log:
     def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
         """Remove old segments by time, size and start (rule 4), and expire inactive producers.
 
-        Return the number of segments.
+        Return the number of removed segments.
         """
         self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
@@ -656,6 +656,6 @@ class Log:
                     self._dropped.append(path + DELETED)
 
     def remove_deleted(self) -> None:
-        """Remove the files of dropped segments. `load` removes those that are left at a stop."""
+        """Remove the files of dropped segments. `load` removes those that a stopped process has left."""
         while self._dropped:
             Path(self._dropped.pop()).unlink(missing_ok=True)

@@ -178,7 +178,7 @@ class Segment:
         return self._pread(position, min(size, self.size - position))
 
     def region(self, position: int, size: int) -> FileRegion | bytes:
-        """Return a region of the file instead of its bytes, if the file may be lent. Otherwise the same as `read`."""
+        """Return a region of the file, if a fetch may hold the file; otherwise the bytes, as `read` does."""
         if not self._handles.may_lend:
             return self.read(position, size)
         uncut = self._uncut = self._uncut or TruncationFlag()
