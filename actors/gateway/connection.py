@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
-from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, ConnectionState, Hold
+from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, Hold
 from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.request_faults import (
     BLACKHOLE,
@@ -302,14 +302,11 @@ class Connection:
         exempt = key in self._exempt
         if not exempt and self._is_too_large(size, key):
             return
-        self._enter(DECODING)
+        self._state = enter(self._peer, self._state, DECODING, PREVIOUS)
         self._size = size
         if not exempt:
             self._charge(size)
         self._work(decoding_request(frame), self._check, self._refuse_in_turn)
-
-    def _enter(self, state: ConnectionState) -> None:
-        self._state = enter(self._peer, self._state, state, PREVIOUS)
 
     def _work(self, steps: LongSteps[T], then: Callable[[T], None], refuse: Callable[[str], None]) -> None:
         """Run the steps and call `then` with their result, or `refuse` with the error text."""
@@ -346,7 +343,7 @@ class Connection:
         """Pass on a decoded request, refuse it, or inject a fault into it."""
         if self._taken:
             self._give_memory_back()
-        self._enter(READY)
+        self._state = enter(self._peer, self._state, READY, PREVIOUS)
         header, parts, request = read
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
@@ -476,7 +473,7 @@ class Connection:
 
     def _refuse_in_turn(self, reason: str) -> None:
         """Log the reason and close the connection, once no request is in progress (rule 2)."""
-        self._enter(REFUSING)
+        self._state = enter(self._peer, self._state, REFUSING, PREVIOUS)
         self._refusal = reason
         if not self._under_way:
             self.refuse(reason)

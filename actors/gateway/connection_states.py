@@ -21,6 +21,8 @@ class ConnectionState(enum.Enum):
     DECODING = "Decoding"
     REFUSING = "Refusing"
 
+    __hash__ = object.__hash__  # Enum's own hash is a Python function, which each request would call twice
+
 
 READY, DECODING, REFUSING = ConnectionState
 
