@@ -33,7 +33,7 @@ from messages.broker import (
 )
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, for_each, grow_tables
+from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, for_each
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import all_entries
 from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
@@ -148,7 +148,6 @@ class LeaderAndIsrRequests:
         taken: list[Taken] = []
         placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None]] = []
         looks: dict[float, list[ActorAddress]] = {}
-        yield from grow_tables(len(orders), hosted.actors, directories.homes, *hosted.counts.tables)
         for order in orders:
             partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
             if partition in hosted.actors:

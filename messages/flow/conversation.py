@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from thespian.actors import ActorAddress
 
@@ -32,12 +32,6 @@ AHEAD = 2
 
 Otherwise the controller and ZooKeeper wait for each other between parts.
 """
-
-FULL = tuple((2 << bits) // 3 for bits in range(14, 24))
-"""Maximum number of entries of a dict with 16,384 slots, 32,768, and so on. One more entry doubles the dict."""
-
-FULL_BYTES = 30
-"""Bytes per entry of a full dict: 24 for the entry, and 4 for each index slot (three slots for two entries)."""
 
 
 class Instruction:
@@ -81,10 +75,6 @@ class Await(NamedTuple):
 
     ticket: int
 
-
-AnyKey: TypeAlias = Any  # type: ignore[explicit-any]  # tables of different types grow together
-AnyTable: TypeAlias = dict[AnyKey, AnyKey]
-"""A dict with an entry per partition."""
 
 Step = Question[object] | AskAll | Begin | Await | Worked | Instruction
 """Values that an event handler yields."""
@@ -215,27 +205,3 @@ def _resumed(flow: Flow[None], value: object, error: Exception | None = None) ->
         return flow.send(value) if error is None else flow.throw(error)
     except StopIteration:
         return None
-
-
-def grow_tables(count: int, *tables: AnyTable) -> Flow[None]:
-    """Grow each table that would grow within the next `count` entries or soon after, with a pause after each.
-
-    A dict of 87,381 entries takes 4 ms to grow, and all tables with an entry per partition would grow at the same
-    entry. The pauses depend only on the lengths of the tables, so a replay pauses at the same places.
-    """
-    for table in tables:
-        for slices_before, full in enumerate(FULL, 2):  # larger dicts grow more slices early, not all at one entry
-            if full - slices_before * count < len(table) <= full:
-                _grow(table, slices_before * count)
-                yield Pause()
-
-
-def _grow(table: AnyTable, count: int) -> None:
-    """Grow the table now if it would grow within this number of new entries."""
-    size, added = table.__sizeof__(), 0
-    if size < FULL_BYTES * (len(table) + count):
-        while table.__sizeof__() == size:
-            table[object()] = None
-            added += 1
-        for _ in range(added):
-            table.popitem()

@@ -20,15 +20,15 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 @pytest.mark.parametrize(
     ("found", "word"),
     [
-        (replica_disagreements([A], [B], 1, PartitionCounts({A: None}, {UNDER_REPLICATED: {A: None}})), ""),
+        (replica_disagreements([A], [B], 1, PartitionCounts({A: (UNDER_REPLICATED,)}, {}, {UNDER_REPLICATED: 1})), ""),
         (replica_disagreements([A], [B], 0, PartitionCounts()), "1 replicas are offline, 0 are counted"),
         (
-            replica_disagreements([A], [B], 1, PartitionCounts({B: None}, {UNDER_REPLICATED: {}})),
+            replica_disagreements([A], [B], 1, PartitionCounts({B: ()})),
             "leaders that are not hosted",
         ),
         (
-            replica_disagreements([A], [], 0, PartitionCounts({}, {UNDER_REPLICATED: {A: None}})),
-            "under-replicated, yet not led",
+            replica_disagreements([A], [], 0, PartitionCounts({A: ()}, {}, {UNDER_REPLICATED: 1})),
+            "0 leaders are in underreplicatedpartitions, 1 are counted",
         ),
         (log_disagreements([B], {A: "/d"}, ("/d",)), ""),
         (log_disagreements([], {A: "/lost"}, ("/d",)), "a-0 lies in /lost"),

@@ -16,7 +16,7 @@ Kafka: `ReplicaManager`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import attrs
 
@@ -128,35 +128,31 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The number of hosted replicas in each state, for metrics such as UnderReplicatedPartitions."""
+    """The partitions led here, and their number by topic and health flag, for metrics."""
 
-    leading: dict[TopicPartition, None] = attrs.field(factory=dict)
-    troubled: dict[str, dict[TopicPartition, None]] = attrs.field(factory=lambda: {trouble: {} for trouble in TROUBLES})
+    leading: dict[TopicPartition, tuple[str, ...]] = attrs.field(factory=dict)
+    """Each partition led here, with its health flags."""
     led: dict[str, int] = attrs.field(factory=dict)
     """The number of partitions led here, by topic."""
+    troubled: dict[str, int] = attrs.field(factory=lambda: dict.fromkeys(TROUBLES, 0))
+    """The number of partitions led here that have a health flag, by health flag."""
 
-    @property
-    def tables(self) -> tuple[dict[TopicPartition, None], ...]:
-        """The tables of partitions: those led here, and those with each health flag."""
-        return (self.leading, *self.troubled.values())
-
-    def count(self, partition: TopicPartition, leads: bool, health_flags: Collection[str]) -> None:
+    def count(self, partition: TopicPartition, leads: bool, health_flags: tuple[str, ...]) -> None:
         """Count a partition with its current state, instead of its previous state."""
         leading, led, topic = self.leading, self.led, partition.topic
+        for trouble in leading.get(partition, ()):
+            self.troubled[trouble] -= 1
         if leads:
             if partition not in leading:
-                leading[partition] = None
                 led[topic] = led.get(topic, 0) + 1
+            leading[partition] = health_flags
+            for trouble in health_flags:
+                self.troubled[trouble] += 1
         elif partition in leading:
             del leading[partition]
             led[topic] -= 1
             if not led[topic]:
                 del led[topic]
-        for trouble, partitions in self.troubled.items():
-            if trouble in health_flags:
-                partitions[partition] = None
-            elif partitions:
-                partitions.pop(partition, None)
 
     def remove(self, partition: TopicPartition) -> None:
         """Remove a partition that is no longer led here, or no longer hosted."""
@@ -178,6 +174,6 @@ class PartitionCounts:
             Gauge(prefix + "leadercount", len(self.leading)),
             Gauge(prefix + "offlinereplicacount", offline),
             Gauge("kafka_log_logmanager_offlinelogdirectorycount", lost_directories),
-            *(Gauge(prefix + trouble, len(partitions)) for trouble, partitions in self.troubled.items()),
-            *(Gauge(name, len(self.troubled[trouble])) for name, trouble in SUMMED.items()),
+            *(Gauge(prefix + trouble, count) for trouble, count in self.troubled.items()),
+            *(Gauge(name, self.troubled[trouble]) for name, trouble in SUMMED.items()),
         )

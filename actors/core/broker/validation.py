@@ -5,11 +5,11 @@ The checks read every partition. They run after each controller request if `vali
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from actors.core.broker.metadata_cache import ClusterView
 from actors.core.broker.replica_manager import PartitionCounts
-from actors.core.broker.replica_role import UNDER_REPLICATED
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 
 
@@ -33,11 +33,14 @@ def replica_disagreements(
     found = []
     if len(offline) != counted_offline:
         found.append(f"{len(offline)} replicas are offline, {counted_offline} are counted")
-    leading, under_replicated = counts.leading.keys(), counts.troubled[UNDER_REPLICATED].keys()
-    if not leading <= set(online):
-        found.append(f"leaders that are not hosted: {sorted(leading - set(online))}")
-    if not under_replicated <= leading:
-        found.append(f"under-replicated, yet not led: {sorted(under_replicated - leading)}")
+    if unhosted := counts.leading.keys() - online:
+        found.append(f"leaders that are not hosted: {sorted(unhosted)}")
+    flagged = Counter(flag for flags in counts.leading.values() for flag in flags)
+    found += [
+        f"{flagged[flag]} leaders are in {flag}, {count} are counted"
+        for flag, count in counts.troubled.items()
+        if count != flagged[flag]
+    ]
     return found
 
 

@@ -19,7 +19,7 @@ Kafka: `ControllerContext`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages.cluster import (
@@ -32,7 +32,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.flow.conversation import AnyTable, Flow, for_each
+from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
@@ -43,6 +43,8 @@ from messages.zookeeper import TopicAssignment
 
 ReplicasByBroker = dict[int, list[TopicPartition]]
 """Replicas grouped by broker, the argument of the replica state machine."""
+
+AnyTable: TypeAlias = dict[Any, Any]  # type: ignore[explicit-any]  # tables of different types are emptied alike
 
 NO_ASSIGNMENT = ReplicaAssignment(())
 NO_DELETIONS = DeletionSets()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import sys
 from typing import Any
 
 from hypothesis import given
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import notifications, topic_changes
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.flow.conversation import Flow, Pause, Worked, grow_tables
+from messages.flow.conversation import Flow, Worked
 from messages.zookeeper import (
     Assignments,
     GetAssignments,
@@ -65,29 +63,6 @@ def test_large_topics_are_read_one_by_one() -> None:
 @given(st.lists(st.sampled_from([0, 1, 7, 300]), max_size=60))
 def test_each_topic_is_read_once_whatever_the_sizes(sizes: list[int]) -> None:
     asked_for(sizes)
-
-
-def test_tables_of_all_partitions_grow_one_at_a_time() -> None:
-    """Each in a turn of its own, and never while entries come, which would make all of them grow."""
-    tables: tuple[dict[Any, Any], ...] = ({}, {})
-    sizes: list[list[int]] = []
-    for start in range(0, 100_000, 500):
-        for step in grow_tables(500, *tables):
-            assert isinstance(step, Pause)
-            sizes.append([sys.getsizeof(table) for table in tables])
-        before = [sys.getsizeof(table) for table in tables]
-        for table in tables:
-            table.update(dict.fromkeys(range(start, start + 500)))
-        if start > 10_000:
-            assert before == [sys.getsizeof(table) for table in tables]
-    assert list(map(len, tables)) == [100_000, 100_000]
-    grown = [sum(old != new for old, new in zip(*pair, strict=True)) for pair in itertools.pairwise(sizes)]
-    assert max(grown) == 1
-    assert sum(grown) >= 6
-
-
-def test_small_tables_grow_as_they_like() -> None:
-    assert not list(grow_tables(500, {}, dict.fromkeys(range(5_461))))
 
 
 def test_leaderships_are_read_some_thousand_at_a_time() -> None:

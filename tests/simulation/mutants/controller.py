@@ -303,7 +303,7 @@ MUTANTS = (
         "UpdateMetadata of a new leader is forgotten",
         "controller.md 4",
         f"{CORE}.batch:RequestBatch.add_leader_and_isr",
-        "self._metadata_partitions[partition] = None",
+        "self._metadata_partitions[partition.topic][partition] = None",
         "pass",
         BATCH_TESTS,
     ),
