@@ -170,7 +170,7 @@ class LeftMember(Message):
 
 @message
 class LeaveGroupResponse(Message):
-    """The response to LeaveGroup; before version 3 the top-level error is the error of its only member."""
+    """The response to LeaveGroup; before version 3 the top-level error is the error of the only member."""
 
     error_code: int
     members: tuple[LeftMember, ...] = ()

@@ -339,7 +339,7 @@ class StartFetcherManager(Message):
 class StartRequestHandler(Message):
     """The first message to RequestHandlerActor: the actors that handle the requests of each API.
 
-    `controller` is None on nodes without that role.
+    `controller` is None on nodes without the role of a controller.
     """
 
     settings: NodeSettings

@@ -503,7 +503,7 @@ class BackOff(Message):
 class Replicate(Message):
     """A request to a follower's actor to append records that a fetcher read from the leader; the reply is Replicated.
 
-    The records begin at `fetch_offset`, and come from the leader of `leader_epoch`.
+    The records begin at `fetch_offset`, and come from the leader with the epoch `leader_epoch`.
     """
 
     leader_epoch: int
@@ -517,9 +517,9 @@ class Replicate(Message):
 class TruncateToEpochEnd(Message):
     """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
 
-    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high
-    watermark that the follower had when it started to follow. The log is truncated to this offset if it has no epochs,
-    or if the leader knows none of its epochs.
+    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high watermark that
+    the follower had when it started to follow. The log is truncated to this offset if it has no epochs, or if the
+    leader knows none of its epochs.
     """
 
     leader_epoch: int

@@ -66,7 +66,10 @@ class StartTransactions(Message):
 
 @message
 class TransactionsLoaded(Message):
-    """A message to the coordinator: a partition is loaded, with this number of ids, or cannot be loaded."""
+    """A message to the coordinator: a partition is loaded, or cannot be loaded.
+
+    If it is loaded, the message has the number of its transactional ids.
+    """
 
     partition: int
     error_code: int

@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """The comparison of the times (`comparison.compared`) with the earlier folder, or with this folder if none."""
+        """The comparison of times (`comparison.compared`): with the earlier folder if it is given, else with itself."""
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:

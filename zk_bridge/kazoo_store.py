@@ -147,7 +147,7 @@ class KazooStore:
         self._client.request(request, done)
 
     def _make_chroot(self, connected: SessionState) -> None:
-        """Create the chroot's nodes if configured, then announce the session."""
+        """Create the chroot's nodes if configured, then pass the `connected` state to the sink."""
         if not (self._create_chroot and self.prefix):
             self._announce(connected)
             return

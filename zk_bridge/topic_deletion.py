@@ -57,7 +57,7 @@ def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
 
 
 def forget_topic_deletions(question: DeleteTopicDeletionRequests) -> Conversation:
-    """Delete deletion requests."""
+    """Delete the requests to delete these topics (/admin/delete_topics/T)."""
     yield from delete_present([paths.delete_topic(name) for name in question.topics], question.epoch_zk_version)
     return Done()
 

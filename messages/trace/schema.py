@@ -113,8 +113,8 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     It is a JSON array of these fields, in this order.
 
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
-    "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of records
-    before this one, `error` the error that ended it.
+    "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of earlier
+    records, `error` the error that ended the recording.
 
     Records contain only values without references back to them, so the garbage collector ignores them (`gc=False`).
 

@@ -71,7 +71,7 @@ Span = tuple[str, int, bytes | Rows]
 
 
 def keep_read(part: Any, spans: deque[Span], version: int) -> None:
-    """Cache the rows from which the entries of a part were decoded: the first spans, which are removed."""
+    """Cache the rows from which the entries of a part were decoded: the first of `spans`, which are removed there."""
     entries, rows, at = part.entries, dict[str, Rows](), 0
     while at < len(entries) and spans:
         topic, count, data = spans.popleft()
@@ -82,7 +82,7 @@ def keep_read(part: Any, spans: deque[Span], version: int) -> None:
 
 
 def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
-    """Cache the rows of a part; rows in `table` are reused by readers."""
+    """Cache the rows of a part; also add them to `table`, if it is given, so that readers reuse them."""
     keep_encoded(part, rows)
     keep_version(part, version)
     if table is not None:

@@ -39,7 +39,8 @@ class PartitionStates(Message):
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
     """The controller's request to create the state znodes of new partitions; the reply is WriteResults.
 
-    Topics in `begun` should have a partitions/ znode from an earlier request. A wrong entry costs two more requests.
+    Topics in `begun` should have a partitions/ znode from an earlier request. If one of them has none, two more
+    requests are needed.
     """
 
     states: tuple[Leadership, ...]
