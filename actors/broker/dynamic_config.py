@@ -116,7 +116,7 @@ class DynamicConfigActor(FlowActor):
                 del self._seen[number]
 
     def _read_brokers(self) -> Flow[None]:
-        """Read the overrides of this broker and of all brokers, and publish what has changed (rule 3)."""
+        """Read the overrides of this broker and of all brokers, and publish the changes (rule 3)."""
         found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
         self._log_overrides(own, of_all)

@@ -9,7 +9,7 @@ Rule 3: one notification informs the controller of changed ISRs, each partition 
         change, or more than 60 s after the last notification. The check runs every 2.5 s.
 Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, all at the same times, in
         slices (broker.md 3.3). With a timer per leader, all timers would fire at once and delay other actors.
-Rule 5: pending changes of a deleted partition are dropped. The replica manager, which requests this, receives the reply
+Rule 5: pending changes of a deleted partition are dropped. The replica manager requests this. It receives the reply
         after the write in flight, because the znode of a recreated topic has the version that an old write expects.
 
 Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.

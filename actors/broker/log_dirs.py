@@ -1,9 +1,9 @@
 """LogDirs handles the log directories of a broker: placement, failure, deletion and description of logs.
 
-Rule 1: a disk error takes its whole log directory offline, and with it every partition whose log is there; with the
-        last directory the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller. No request
-        waits until this notification is written. If it is lost with the ZooKeeper session, the broker's next
-        registration informs the controller.
+Rule 1: a disk error takes its whole log directory offline, and with it every partition whose log is there. If no other
+        directory is online, the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller. No
+        request waits until this notification is written. If the notification is lost with the ZooKeeper session, the
+        broker's next registration informs the controller.
 Rule 2: a log that cannot be created in one directory is created in another.
 
 A move of a log to another directory (AlterReplicaLogDirs) would begin here: `LogDirectories` already lists the logs
@@ -68,7 +68,7 @@ class LogDirs:
         self._random = random
 
     def place(self, partition: TopicPartition, is_new: bool) -> LogPlace | None:
-        """Return the place of the partition's log, or a place for a new one.
+        """Return the place of the partition's log, or a place for a new log.
 
         Args:
             partition: The partition.

@@ -380,7 +380,7 @@ class PartitionRequestsActor(Dispatcher):
             self.send(pending.forwarded.client, response)
 
     def _count_produced(self, answered: Sequence[PendingRequest]) -> None:
-        """Count the produced records and the refused ones."""
+        """Count the produced records, and the produce requests that were refused."""
         parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
         self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
         self._tell_figures_later()
@@ -432,7 +432,7 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
-        """Reply with the time until which an idle follower counts as caught up, before the leader checks its lag."""
+        """Reply with the times until which idle followers count as caught up; the leader then checks their lag."""
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
     def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:

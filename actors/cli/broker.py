@@ -95,7 +95,7 @@ def command(
 
 
 def _report(loaded: LoadedSettings) -> int:
-    """Print the settings without effect, and that the node can start; return exit code 0."""
+    """Print which settings have no effect, and that the node can start; return exit code 0."""
     for name in loaded.ignored:
         click.echo(f"{name} has no effect" + (": security is not supported" if name in loaded.insecure else ""))
     for sentence in loaded.unknown:

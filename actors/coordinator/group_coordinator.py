@@ -169,7 +169,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
 
     def _route(self, forwarded: Forwarded, mail: Message) -> None:
-        """Send a message to the request's group, or respond if there is no group or an error (rule 3)."""
+        """Send a message to the group, or respond if the request is invalid or the group does not exist (rule 3)."""
         request = forwarded.request.request
         code: int | None = INCONSISTENT_GROUP_PROTOCOL
         if not is_nameless_sync(request):

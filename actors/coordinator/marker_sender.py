@@ -1,7 +1,7 @@
 """MarkerSenderActor sends the markers of transactions to one broker, one request at a time.
 
-Rule 1: markers without a response, and partitions with a retriable error code, are returned to TransactionMarkersActor,
-        which finds their leaders again.
+Rule 1: markers whose request got no response, and partitions with a retriable error code, are returned to
+        TransactionMarkersActor, which finds their leaders again.
 
 Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
 """

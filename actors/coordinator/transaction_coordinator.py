@@ -252,7 +252,7 @@ class TransactionCoordinatorActor(Dispatcher):
     # ------------------------------------------------------------------------------------------------ admin requests
 
     def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
-        """Send a request for each id (rule 4)."""
+        """Send a request for each id to the id's partition (rule 4)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactional_ids), 0)
         for place, name in enumerate(request.transactional_ids):
             code = self._verdict(name)
@@ -264,7 +264,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._answer_gathered(gathering)
 
     def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
-        """Send a request for each id of a broker's request (rules 4, 5)."""
+        """Send a request for each id of a broker's request to the id's partition (rules 4, 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
             code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST

@@ -188,7 +188,7 @@ class TransactionsActor(PartitionReader, Answerer):
     # ------------------------------------------------------------------------------------------------ instructions
 
     def _carry_out(self) -> None:
-        """Execute the steps that the ids require (rule 1)."""
+        """Send the responses, records, markers and requests that the decisions about the ids require (rule 1)."""
         for step in self._transactions.take():
             match step:
                 case Reply(forwarded, response):

@@ -110,14 +110,14 @@ class Fetches:
         return self._deadlines[0][0] if self._deadlines else None
 
     def take(self) -> list[ToDo]:
-        """Return the steps to carry out since the last call, in order."""
+        """Return the new steps to carry out, in order; each step is returned once."""
         taken, self._to_do = self._to_do, []
         return taken
 
     # ------------------------------------------------------------------------------------------------ events
 
     def brokers_alive(self, ids: Iterable[int], racks: Iterable[str | None] = ()) -> None:
-        """Set the live brokers: only they may join an ISR.
+        """Set the live brokers; only a live broker may join an ISR.
 
         Args:
             ids: Their broker ids.
@@ -222,7 +222,7 @@ class Fetches:
                 place.idle_until = min(place.idle_until, used_at)
 
     def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
-        """Return (replica, time at which its poll last found it caught up) of the partition's followers (rule 5)."""
+        """Return each follower of the partition with the time at which a poll last found it caught up (rule 5)."""
         found = []
         for session in self._readers.get(partition, {}).values():
             if session.resting:

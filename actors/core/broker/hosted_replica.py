@@ -200,7 +200,7 @@ class HostedReplica:
         log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
 
     def wake(self, at: float) -> tuple[WakeAt, ...]:
-        """Check the deadlines at this time, unless an earlier check is set."""
+        """Return the effect that checks the deadlines at this time; none if an earlier check is set."""
         if self.alarm is not None and self.alarm <= at:
             return ()
         self.alarm = at

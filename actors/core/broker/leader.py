@@ -238,7 +238,7 @@ class Leader:
         return len(self._waiting or ())
 
     def take(self) -> tuple[ToDo, ...]:
-        """Return the steps to carry out since the last call, in order."""
+        """Return the new steps to carry out, in order; each step is returned once."""
         taken, self._to_do = self._to_do, ()
         return taken
 

@@ -1,6 +1,7 @@
 """The cluster metadata of a broker, as the controller last sent it, and Metadata responses from it (broker.md 3.9).
 
-Rule 1: an UpdateMetadata replaces the live brokers and the controller; its partitions are merged into the known ones.
+Rule 1: an UpdateMetadata replaces the live brokers and the controller; its partitions are merged into the known
+        partitions.
 Rule 2: a partition with leader LEADER_DURING_DELETE is removed, and the topic with its last partition.
 Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is reported with code 5 and
         leader -1; a live leader without such a listener with code 72 (5 below version 6).
@@ -49,7 +50,7 @@ LISTENERS_SINCE = 6
 
 
 class ClusterView:
-    """An immutable snapshot of the cluster metadata; each change creates a new one."""
+    """An immutable snapshot of the cluster metadata; each change creates a new snapshot."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class ClusterView:
         self.topics = topics
 
     def names(self, request: MetadataRequest) -> Iterable[str]:
-        """Return the requested topics: in the order of the request, or all by name."""
+        """Return the requested topics in the order of the request, or all topics sorted by name."""
         return sorted(self.topics) if asks_for_all(request) else dict.fromkeys(request.topics or ())
 
     def in_parts(self, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -200,7 +201,7 @@ def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expect
 
 
 class MetadataCache:
-    """The cluster metadata of a broker: the current snapshot, and the next one while it is being built."""
+    """The cluster metadata of a broker: the current snapshot, and the next snapshot while it is being built."""
 
     def __init__(self) -> None:
         self.view = ClusterView()

@@ -197,7 +197,7 @@ class Partition(HostedReplica):
         return PartitionStopped(NONE, renamed, writes_isr=writes_isr)
 
     def _delete_records(self, message: TrimLog, sender: Address, now: float) -> Effects[None]:
-        """Raise the log start offset; respond when all replicas have followed (broker.md 9.7 row 95)."""
+        """Raise the log start offset; respond when all replicas have raised theirs (broker.md 9.7 row 95)."""
         log, leader = self.log, self.leader
         offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
         error_code = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)

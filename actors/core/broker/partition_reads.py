@@ -200,7 +200,7 @@ def find_offset(partition: HostedReplica, message: FindOffset, sender: Address, 
 
 
 def search_on(partition: HostedReplica, message: ContinueSearch, sender: Address, now: float) -> Effects[None]:
-    """Continue a search by time, between whose steps other messages are handled."""
+    """Continue a search by time; other messages are handled between the steps of a search."""
     return _search(partition, message.find, message.asker, message.search)
 
 

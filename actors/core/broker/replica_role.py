@@ -98,7 +98,7 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
 
 
 def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
-    """Return the error code of a partition's LeaderAndIsr state before its effect: NONE, 11 (rule 1) or 3 (rule 2)."""
+    """Return the code that refuses a partition's LeaderAndIsr state: 11 (rule 1) or 3 (rule 2); otherwise NONE."""
     if order.leader_epoch <= known.leader_epoch:
         return STALE_CONTROLLER_EPOCH
     if known.broker_id not in order.replicas:

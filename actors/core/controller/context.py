@@ -170,7 +170,7 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- the term
 
     def begin_term(self, epoch: int, epoch_zk_version: int) -> None:
-        """Store the epoch with which this controller was elected; every write to ZooKeeper checks its version."""
+        """Store the epoch with which this controller was elected, and the znode version that every write checks."""
         self.active = True
         self.epoch, self.epoch_zk_version = epoch, epoch_zk_version
 
@@ -288,7 +288,7 @@ class ControllerContext:
     # ------------------------------------------------------------------------------------------------------- topics
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Return the partition's assignment; an empty one for an unknown partition."""
+        """Return the partition's assignment; an empty assignment for an unknown partition."""
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:

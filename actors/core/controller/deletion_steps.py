@@ -55,7 +55,7 @@ def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[st
 
 
 def end(context: ControllerContext) -> Flow[None]:
-    """End this node's term as controller, so that no topic is queued."""
+    """Remove all topics from the deletion queue at the end of this node's term as controller."""
     yield from _follow(context, ResetDeletions())
 
 
@@ -131,7 +131,7 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[P
 
 
 def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
-    """Ask for a plan and execute its steps (rule 1)."""
+    """Ask TopicDeletionActor for a plan, and execute the plan's steps (rule 1)."""
     plan = yield from ask(question)
     imbalanced: dict[str, None] = {}
     try:

@@ -48,7 +48,7 @@ PASSING = (BadZnode, ZooKeeperRefused)
 
 
 def consequence(error: Exception) -> Consequence:
-    """Return the consequence of an error; RELOADED for an unexpected one."""
+    """Return the consequence of an error; RELOADED for an unexpected error."""
     return CONSEQUENCES.get(type(error), Consequence.RELOADED)
 
 

@@ -69,7 +69,10 @@ class DelayedResponse:
 
 @attrs.frozen
 class SendRequest(Instruction):
-    """An instruction to queue a request for a broker. Without a channel to the broker, it is dropped with a warning."""
+    """An instruction to queue a request for a broker.
+
+    Without a channel to the broker, the request is dropped with a warning.
+    """
 
     broker_id: int
     request: ControllerRequest

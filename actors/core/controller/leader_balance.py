@@ -6,8 +6,8 @@ Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_ele
         unclean election.
 Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
         preferred replica is in the cached ISR are moved. Ongoing reassignments do not prevent this, as in 3.9.1 (in 2.6
-        an endless one prevents it for ever, KAFKA-10149). The next check is scheduled before this one starts, so a
-        failed check does not end the checks.
+        an endless reassignment prevents it for ever, KAFKA-10149). The next check is scheduled before the current check
+        starts, so a failed check does not end the checks.
 Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch
         (controller.md, trap T11). A partition that never had a leader is logged, and does not affect the others (trap
         T8).
@@ -94,7 +94,7 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | DelayedResponse]:
     """Handle ElectLeaders for the given partitions or for all.
 
-    For all partitions, the response leaves out those that need no election.
+    If all partitions are requested, the response leaves out partitions that need no election.
     """
     wanted = ELECTION_TYPES.get(request.election_type)
     if wanted is None:
