@@ -10,7 +10,9 @@ State = TypeVar("State", bound=enum.Enum)
 
 
 class IllegalTransition(Exception):
-    """`subject` cannot move from the state `previous` to `target`; `story` is a text with the reason or its history.
+    """`subject` cannot move from the state `previous` to `target`.
+
+    `story` is a text with the reason, or with the last state changes of the subject.
 
     All fields are arguments of the exception, so that pickling keeps them.
     """

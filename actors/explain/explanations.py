@@ -284,7 +284,10 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
 
 
 def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> str:
-    """Return the text for the time until the controller noticed the loss; it has the session timeout after a kill."""
+    """Return the text for the time until the controller noticed the loss.
+
+    If the leader was killed, the text names the timeout of its ZooKeeper session.
+    """
     life = registered_life(facts, before.leader, first.place)
     received = f"the controller received {first.words} ({first.kind})"
     if life is not None and life.ending == KILLED and life.end <= first.place.at:
@@ -604,7 +607,7 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
 
 
 def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
-    """Return whether this LeaderAndIsr request tells the state's leader that it leads, in the state's epoch."""
+    """Return whether this LeaderAndIsr request was sent to the state's leader and has the state's leader epoch."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 

@@ -171,7 +171,7 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
 
 
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
-    """Return the fact with its field `event` filled, if it has this field, empty, and the event is recorded."""
+    """Return the fact with its empty field `event` filled; unchanged without this field or if it is not recorded."""
     if "event" not in fact._fields or fact.event is not None:
         return fact
     event = events.get(fact.place.event_id)

@@ -207,7 +207,7 @@ def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last interval without a leader.
 
-    It may be missing in the states: if the controller noticed the loss late, it elected the next leader at once.
+    The states may not show this interval: a controller that notices the loss late elects the next leader at once.
     """
     found: Seen | None = None
     gap: StateWrite | None = None
@@ -356,8 +356,8 @@ MOST_CANDIDATES = 20
 def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return at most MOST_CANDIDATES partitions to examine, the most troubled first.
 
-    Leaderless partitions come first, then other topics than internal ones. The further criteria, in order: refused
-    producers, an ISR that lacks replicas, the number of state changes.
+    The criteria, in order: no leader, a topic that is not internal, refused producers, an ISR that lacks replicas, many
+    state changes.
     """
     refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
 

@@ -258,7 +258,7 @@ def text_of(fact: Any) -> str:
 
 
 def remedy_for(fact: Any) -> str:
-    """Return the remedy, an advice for operators, if a chain of causes begins with this fact; "" if none is known."""
+    """Return the advice for operators if a chain of causes begins with this fact; "" if there is none."""
     return _template(fact).remedy.format(**_values(fact))
 
 

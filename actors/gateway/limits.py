@@ -39,7 +39,7 @@ class FileLimit(NamedTuple):
 
     Attributes:
         all: Maximum number of connections of all listeners together.
-        protected: Maximum number of connections if the newest is one of the protected (inter-broker) listener.
+        protected: Maximum number of all connections when the protected (inter-broker) listener accepts another one.
         logs: Maximum number of log files.
         limit: Maximum number of files that the process may open.
     """

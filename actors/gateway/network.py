@@ -39,7 +39,7 @@ _SIZE = struct.Struct(">i")
 
 @contextlib.asynccontextmanager
 async def _within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Raise TimeoutError if the `async with` block takes longer than this; `what` is the timed-out action."""
+    """Raise TimeoutError if the `async with` block takes longer; `what` describes the failure in the error text."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -5,7 +5,8 @@ Rule 1: a node has its own base and its own trace. Store, network, listener, clo
         in memory. It also runs as any number of nodes in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
         ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
-        need them. The ZooKeeper session is closed only after the actors have stopped, too.
+        need them. The ZooKeeper session is closed after the actors and the logs, when no actor uses the session any
+        more.
 """
 
 from __future__ import annotations

@@ -363,7 +363,10 @@ class MemoryCluster:
         await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic at the controller. Return when ZooKeeper has no znode of it; its brokers must be running."""
+        """Delete a topic at the controller, and wait until ZooKeeper has no znode of it.
+
+        All brokers with replicas of the topic must be running.
+        """
         controller = self.controller_id
         if controller is None:
             raise ClusterError("there is no controller")
@@ -380,7 +383,7 @@ class MemoryCluster:
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:
-        """Move the controller to another node, while the old one is disconnected from ZooKeeper. Return its id."""
+        """Make another node the controller, while the old one is disconnected from ZooKeeper; return the new id."""
         old = self.controller_id
         if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")

@@ -126,7 +126,10 @@ class FaultKinds(Generic[_T]):
         return self._trigger("disconnect", api, None, filters)
 
     def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Handle the request without a response. Later requests on this connection get none either; it stays open."""
+        """Handle the request without a response.
+
+        The connection stays open, but later requests on it get no response either.
+        """
         return self._trigger("lose_response", api, None, filters)
 
     def blackhole(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:

@@ -473,7 +473,10 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 
 
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
-    """Remove requests from /admin/reassign_partitions. If this deletes the znode, handle its next creation."""
+    """Remove requests from /admin/reassign_partitions.
+
+    If this deletes the znode, an event is enqueued that watches for its next creation, the only reported change.
+    """
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())

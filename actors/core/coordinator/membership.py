@@ -17,8 +17,7 @@ Rule 4 (choosing): The protocol of a generation has the most votes of members am
 Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
         rebalance timeout are removed, and all others rejoin.
 Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup
-        is waiting for a response.
-        A new member in JoinGroup has five minutes, because it cannot send heartbeats.
+        is waiting for a response. A new member in JoinGroup has five minutes, because it cannot send heartbeats.
 Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
         stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
         not rebalance.
@@ -479,7 +478,7 @@ class Membership:
         self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
-        """Choose another leader if the present leader has not joined (rule 4); return whether there is a leader."""
+        """Choose another leader if the present leader has not joined (rule 4); return False if no member has joined."""
         leader = self.members.get(self.leader or NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)

@@ -70,7 +70,7 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """Yield all brokers except brokers[first] in turn, endlessly, starting at `distance` after it (rule 2)."""
+    """Yield all brokers except brokers[first] in turn, endlessly; `distance` determines the first (rule 2)."""
     count = len(brokers)
     for step in itertools.count(distance):
         yield brokers[(first + 1 + step % (count - 1)) % count]
@@ -93,7 +93,7 @@ def _one_per_rack(
 
 
 def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
-    """Return the brokers in an order in which racks alternate, by name; raise Refused if a broker has no rack."""
+    """Return the brokers, ordered so that the racks alternate by name; raise Refused if a broker has no rack."""
     by_rack: dict[str, list[int]] = {}
     for broker, rack in racks.items():
         if rack is None:
