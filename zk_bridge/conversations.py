@@ -141,7 +141,7 @@ def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
     if reply.code == BAD_VERSION and 0 <= reply.culprit < len(ops):
         op = ops[reply.culprit]
         if op.kind == CHECK and op.path == paths.CONTROLLER_EPOCH:
-            raise ControllerMoved(f"/controller_epoch has no longer version {op.version}")
+            raise ControllerMoved(f"the version of /controller_epoch is no longer {op.version}")
 
 
 def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:

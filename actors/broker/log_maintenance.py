@@ -130,7 +130,7 @@ class LogMaintenance:
                 self._log_dirs.disk.remove_tree(path)
             except OSError as error:
                 _log.error(
-                    "[Broker id=%d] Failed to delete %s: %s. It is deleted when the broker starts again.",
+                    "[Broker id=%d] Failed to delete %s: %s. It will be deleted when the broker starts again.",
                     *(self._hosted.broker_id, path, error),
                 )
         if self._async_deletions:

@@ -166,6 +166,7 @@ class RequestHandlerActor(Dispatcher):
             self._refused.add(unserved.feature)
             log.warning(
                 "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
-                " serve %s. Later requests of any client for this are refused without a log line.",
-                *(self._node_id, api, message.client_id, message.client_host, unserved.code, unserved.feature),
+                " serve %s. Further requests for %s are refused without a log line.",
+                *(self._node_id, api, message.client_id, message.client_host, unserved.code),
+                *(unserved.feature, unserved.feature),
             )

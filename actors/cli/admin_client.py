@@ -194,7 +194,7 @@ class AdminClient:
             if controller == NO_CONTROLLER:
                 raise RetriableError("there is no controller")
             answer = self.ask(controller, request)
-            self.check(answer.error_code, "the controller")
+            self.check(answer.error_code, "request to the controller")
             return answer
 
         return self.in_time(ask)
@@ -208,7 +208,7 @@ class AdminClient:
 
         def find() -> MetadataBroker:
             found = self.ask(self.ids()[0], FindCoordinatorRequest(FIND_VERSION, group))
-            self.check(found.error_code, f"the coordinator of group '{group}'")
+            self.check(found.error_code, f"search for the coordinator of group '{group}'")
             return MetadataBroker(found.node_id, found.host, found.port)
 
         return self.in_time(find)
@@ -236,9 +236,9 @@ class AdminClient:
             CommandFailed: The code is another error.
         """
         if code in TO_BE_ASKED_AGAIN:
-            raise RetriableError(f"{what}: {name_of(code)}")
+            raise RetriableError(f"{what} failed: {name_of(code)}")
         if code != NONE:
-            raise CommandFailed(f"{what}: {name_of(code)}")
+            raise CommandFailed(f"{what} failed: {name_of(code)}")
 
     def in_time(self, work: Callable[[], R]) -> R:
         """Call `work` until it raises no RetriableError, and return its result.

@@ -146,8 +146,8 @@ class DebugPrompt:
         wanted = [argument] if argument else self._breaks
         if not wanted:
             raise DebugCommandError(
-                "Missing argument of `until`: the class of a message or actor, or an actor's address such as"
-                " ControllerActor.3. Or set a break first."
+                "Missing argument of `until`: name the class of a message or actor, or an actor's address such as"
+                " ControllerActor.3. `until` without an argument needs a break."
             )
         found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
         if found is None:

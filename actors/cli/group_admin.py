@@ -65,7 +65,7 @@ class GroupAdmin:
 
         def of(broker: int) -> list[ListedGroup]:
             answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
-            self._cluster.check(answer.error_code, f"the groups of broker {broker}")
+            self._cluster.check(answer.error_code, f"request for the groups of broker {broker}")
             return list(answer.groups)
 
         found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(of, broker))]

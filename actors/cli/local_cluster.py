@@ -325,7 +325,7 @@ def only_user_of(directory: Path) -> Iterator[None]:
     """
     with (directory / LOCK).open("a+") as lock:
         if not _locked(lock):
-            raise CommandFailed(f"{directory} is in use by another kafka-actors up")
+            raise CommandFailed(f"{directory} is in use by another `kafka-actors up`")
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()

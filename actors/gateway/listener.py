@@ -191,7 +191,11 @@ class ListenerGateway:
                 self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()
             case _:
-                _log.error("Listeners: ignoring unexpected message %s from %s", type(message).__name__, sender)
+                _log.error(
+                    "The listener gateway ignores an unexpected %s message from actor %s",
+                    type(message).__name__,
+                    sender,
+                )
 
     def _respond(self, message: ClientResponse) -> None:
         if message.rest:

@@ -80,7 +80,7 @@ class Channel:
         await self.writer.drain()
         (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
         if not 0 <= size <= MAX_RESPONSE_BYTES:
-            raise ConnectionError(f"the response has {size} bytes, more than a frame can have")
+            raise ConnectionError(f"the response has {size} bytes; the maximum is {MAX_RESPONSE_BYTES}")
         frame = await self.reader.readexactly(size)
         correlation_id, ahead, response = await self._bench.result(
             decoding_response(type(transmit.request), transmit.request.version, frame, terse=True)

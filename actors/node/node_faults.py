@@ -55,7 +55,7 @@ class NodeFault:
         if VALUES[self.kind] and not self.value:
             raise FaultError(f"{self.kind} needs a value: {VALUES[self.kind]}")
         if self.kind == SLOW_DISK and self.value < 0:
-            raise FaultError(f"{self.kind} cannot take {self.value:g} seconds")
+            raise FaultError(f"{self.kind} cannot delay operations by {self.value:g} seconds")
         if self.to is not None and (self.kind != MUTE or self.to == self.broker):
             raise FaultError(f"{self.kind} of broker {self.broker} cannot be limited to messages to broker {self.to}")
 

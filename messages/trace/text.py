@@ -377,8 +377,7 @@ def record_lines(text: bytes) -> Iterator[bytes]:
         first, end = int(reference[1]), int(reference[2])
         if not first < end <= len(shared):
             raise ValueError(
-                f"a trace record refers to the lines {first} to {end} that it shares with others, but its frame has "
-                f"only {len(shared)} of them"
+                f"a trace record refers to shared lines {first} to {end}, but its frame has {len(shared)} shared lines"
             )
         return b"[" + b",".join(shared[first:end]) + b"]"
 

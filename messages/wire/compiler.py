@@ -562,7 +562,7 @@ def _refuse_more(most: int) -> NoReturn:
 
 
 def _refuse_rest() -> NoReturn:
-    raise ValueError("the bytes of the entries end inside a field")
+    raise ValueError("the encoded entries end inside an entry")
 
 
 def _text_of_id(data: bytes) -> str:

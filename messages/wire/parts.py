@@ -74,7 +74,7 @@ def entries_of(rows: PartRows) -> list[Any]:
         rest = [iter(each) for each in entries]
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
         if len(found) != sum(map(len, entries)):
-            raise ValueError("the list with the order of the partitions must name each partition exactly once")
+            raise ValueError("the order of the partitions must contain each partition exactly once")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
         raise ValueError(

@@ -124,7 +124,7 @@ def framed_text(value: str, compact: bool) -> bytes:
     """Return a string after its length. Raises ValueError if it is too long or not valid Unicode."""
     data = value.encode()
     if len(data) > MAX_TEXT:
-        raise ValueError(f"a string of {len(data)} bytes is too long")
+        raise ValueError(f"a string has {len(data)} bytes; the maximum is {MAX_TEXT}")
     return (varint(len(data) + 1) if compact else _INT16.pack(len(data))) + data
 
 

@@ -50,7 +50,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         assert (created.returncode, created.stdout) == (0, "Created topic kept.\n")
         second = run_ours("up", "--dir", str(place), "--port", "0")
         assert second.returncode == 1
-        assert "is in use by another kafka-actors up" in second.stderr
+        assert "is in use by another `kafka-actors up`" in second.stderr
         children = family(running)
         assert len(children) >= 3
         os.kill(running.process.pid, signal.SIGKILL)  # not its group: only itself
@@ -142,7 +142,7 @@ def test_a_cluster_in_the_background(tmp_path: Path) -> None:
 
         again = run_ours("up", *options)
         assert again.returncode == 1
-        assert again.stderr == f"Error: {place} is in use by another kafka-actors up\n"
+        assert again.stderr == f"Error: {place} is in use by another `kafka-actors up`\n"
         assert "node 0 is already running" in run_ours("start", "0", "--dir", str(place)).stderr
         assert "has no node 7; it has 0" in run_ours("start", "7", "--dir", str(place)).stderr
 

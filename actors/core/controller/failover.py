@@ -164,7 +164,7 @@ def _clear(context: ControllerContext, current: ControllerRead) -> Flow[Controll
     try:
         yield from ask(ResignController())
     except ControllerMoved:
-        log.warning("%s /controller was already deleted", context.tag)
+        log.warning("%s Failed to delete /controller: it was already deleted", context.tag)
         return current
     return ControllerRead(NO_CONTROLLER, current.epoch)
 

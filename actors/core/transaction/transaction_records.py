@@ -120,4 +120,4 @@ class _Fields:
             if byte < 0x80:
                 return value
             shift += 7
-        raise IndexError("a varint of more than five bytes")
+        raise IndexError("a varint has more than five bytes")

@@ -102,7 +102,9 @@ class FlowActor(Dispatcher):
 
     def perform(self, instruction: Any) -> None:
         """Execute an instruction that a flow yielded."""
-        raise NotImplementedError(f"{type(self).__name__}.perform cannot execute {type(instruction).__name__}")
+        raise NotImplementedError(
+            f"{type(self).__name__}.perform cannot execute the instruction {type(instruction).__name__}"
+        )
 
     def preempts(self, message: Any) -> bool:
         """Return whether this event drops all earlier events: the event in progress and the stashed events (rule 4)."""
