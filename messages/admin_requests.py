@@ -118,7 +118,7 @@ class WantedReplicas(Message):
 class GrowingTopic(Message):
     """A topic that gets more partitions.
 
-    It has the new total number of partitions, and the brokers of the added ones (None: assigned automatically).
+    It has the new total number of partitions, and the brokers of the added partitions (None: assigned automatically).
     """
 
     name: str

@@ -134,8 +134,8 @@ class BrokerConfigured(Message):
 class PartitionContext(Message):
     """The constant values for a new PartitionActor: its broker, its log settings and the addresses of other actors.
 
-    `log_config` is the configuration of its log. `manager` receives its health flags, and `isr_keeper` its ISR changes.
-    `verifier` verifies transactions; if it is None, batches are appended without verification.
+    `log_config` is the partition's log configuration. `manager` receives its health flags, `isr_keeper` its ISR
+    changes. `verifier` verifies transactions; if it is None, batches are appended without verification.
     """
 
     broker_id: int

@@ -236,7 +236,7 @@ class OffsetForLeaderEpochRequest(Message):
 class EpochEnd(Message):
     """The result of OffsetForLeaderEpoch for one partition.
 
-    It has the largest epoch up to the requested one, and its end offset.
+    It has the largest epoch up to the requested epoch, and its end offset.
     """
 
     partition: TopicPartition

@@ -1,6 +1,6 @@
 """A test of the simulation itself: it patches a known bug into the code, and runs seeds until a violation is found.
 
-The bug: a reassignment writes a new leader epoch but does not cache it, so an older one is sent (KAFKA-9212).
+The bug: a reassignment writes a new leader epoch but does not cache it, so an older epoch is sent (KAFKA-9212).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rule 1: the invariants are a table (`actors.simulation.invariants`). Each step updates only the values that it
         changes, so that the cost of a step depends on its changes only.
 Rule 2: expected values come from the requests and the znodes, never from the state of the checked actors.
-Rule 3: only the first violation is kept, with its time; later ones are often its consequences.
+Rule 3: only the first violation is kept, with its time; later violations are often its consequences.
 """
 
 from __future__ import annotations

@@ -105,8 +105,8 @@ def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterat
 def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     """Check that each ISR in a written state has only assigned replicas.
 
-    When a reassignment is replaced by another, ZooKeeper has the change before the leader. Until then
-    the leader may add a replica that is no longer assigned; the controller removes the replica again.
+    When another reassignment replaces the current one, ZooKeeper has the change before the leader. Meanwhile the leader
+    may add a replica that is no longer assigned; the controller removes the replica again.
     """
     replicas = law.assigned.get(change.partition, Assigned(())).replicas
     if any(replica not in replicas and not law.was_assigned(replica, change.partition) for replica in change.after.isr):

@@ -115,7 +115,7 @@ class SimulatedGroup:
     described: DescribedGroup | None = None
 
     def begin(self, leader: str) -> None:
-        """Record that the group is in generation 1 with this leader; discard an earlier, removed group of its name."""
+        """Record that the group is in generation 1 with this leader; discard an earlier group of this name."""
         if self.leaders.get(1) != leader:
             self.owners.clear()
             self.leaders = {1: leader}

@@ -77,7 +77,7 @@ class Clients:
             self._read_from(partition, law.first_offset(partition), [])
 
     def delete_records(self, partition: TopicPartition) -> None:
-        """Request from the partition's leader to delete its records up to an acknowledged record (rule 3)."""
+        """Send the partition's leader a request to delete the records up to an acknowledged record (rule 3)."""
         law = self._law
         state, known = law.states.get(partition), sorted(law.acknowledged.get(partition, ()))
         if state is not None and state.leader in law.cluster.machines and known:

@@ -1,9 +1,9 @@
 """Transactional producers: they write to several partitions, and commit, abort, crash or are fenced by a successor.
 
-Rule 1: a transactional id has incarnations; each begins with InitProducerId, which fences the one before. A replaced
-        incarnation goes on as a zombie until a broker refuses it.
+Rule 1: a transactional id has incarnations; each begins with InitProducerId, which fences the previous incarnation. A
+        replaced incarnation goes on as a zombie until a broker refuses it.
 Rule 2: an incarnation works as Kafka's producers do: it adds partitions, writes and tries again with the same
-        sequences, then ends the transaction. After an error that is not retriable it aborts, or it is over.
+        sequences, then ends the transaction. After an error that is not retriable it aborts the transaction or ends.
 Rule 3: once InitProducerId has been answered, no request that an older incarnation sends later to the coordinator
         succeeds.
 Rule 4: a worker reads its input from the committed offset of its group, and writes a copy of each record and the next
@@ -116,7 +116,7 @@ class TransactionalProducers:
         law.cluster.end_transactions = self.end
 
     def start(self, id: str) -> None:
-        """Start an incarnation of a transactional id; a running one becomes a zombie."""
+        """Start an incarnation of a transactional id; a running incarnation becomes a zombie."""
         self._stopped.discard(id)
         self.newest[id] = number = self.newest.get(id, 0) + 1
         incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)

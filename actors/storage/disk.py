@@ -45,7 +45,7 @@ class DiskAdapter:
             return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file so that a crash leaves the old or the new one, never a partial one.
+        """Write a small file so that a crash leaves the old or the new file, never a partial file.
 
         The temporary file is always created anew. An existing file of its name, which may be a link to another place,
         is removed.

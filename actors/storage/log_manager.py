@@ -12,7 +12,7 @@ Rule 3: the clean shutdown marker of a directory is removed before any of its lo
         marker.
 Rule 4: files of dropped segments are removed at the next check for old segments.
 Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
-        one. Checkpoints waited 60 to 130 ms for the disk without a thread. The recovery point moves at the first
+        segment. Checkpoints waited 60 to 130 ms for the disk without a thread. The recovery point moves at the first
         checkpoint after the flush.
 Rule 6: a failed directory is not written any more: it gets no checkpoints and no clean shutdown marker. The disk errors
         of a directory do not affect the others.
@@ -463,7 +463,7 @@ class LogManager:
     def read(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool, to_be_sent: bool = True
     ) -> tuple[int, Body]:
-        """Read batches from the one with `offset` on, below the offset `limit`.
+        """Read batches from the batch with `offset` on, below the offset `limit`.
 
         Args:
             path: Folder of the log.
@@ -596,7 +596,7 @@ class LogManager:
             directory.log_starts.write()
 
     def advance_start(self, path: str, offset: int) -> int:
-        """Advance the log start offset. Return the new one."""
+        """Advance the log start offset, and return it."""
         log = self._changing(path)
         log.advance_start(offset)
         return log.start
@@ -693,7 +693,7 @@ class LogManager:
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Return the next position (-1 at the end), and the logs with removable segments among `count` of them."""
+        """Check `count` logs from `position`. Return the next position or -1, and the logs with removable segments."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
         now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
         due = tuple(

@@ -50,7 +50,7 @@ class DeliveryId(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A delivery that caused another one, and how the cause was found.
+    """A delivery that caused another delivery, and how the cause was found.
 
     `shared`: a request or write that other deliveries may have as their cause, too.
     """

@@ -1,6 +1,6 @@
 """Read runs whose traces omit the contents of messages (`trace.detail=inputs`).
 
-A replay restores them in a temporary folder.
+A replay restores the contents in a temporary folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from messages.trace.schema import FULL
 
 @contextmanager
 def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield the runs with the contents of all messages; restored ones exist until the end of the block.
+    """Yield the runs with the contents of all messages; restored runs exist until the end of the block.
 
     Raises:
         TraceError: A replay differs from its trace, or is impossible.

@@ -288,7 +288,7 @@ class Trace:
             The facts in the order of time.
 
         Raises:
-            TraceError: A run is damaged, or its trace omits payloads (`trace.detail=inputs`).
+            TraceError: A run is damaged, or the payloads that its trace omits cannot be restored.
         """
         return facts_of([each.run for each in self.runs])
 
@@ -307,7 +307,7 @@ class Trace:
 
         Raises:
             ValueError: `about` or `name` is malformed.
-            TraceError: A run is damaged, or its trace omits payloads.
+            TraceError: A run is damaged, or the payloads that its trace omits cannot be restored.
         """
         return explain([each.run for each in self.runs], about, name, at)
 

@@ -109,7 +109,7 @@ class _QueuedEvent(NamedTuple):
 class _Controller:
     """The progress of a controller.
 
-    It has the queued events, the current one first, and the requests that have no response yet.
+    It has the queued events, the current event first, and the requests that have no response yet.
     """
 
     def __init__(self, broker: int) -> None:
@@ -332,7 +332,7 @@ class ControllerFacts:
                         self._state(StateWrite(place, *found, by, place.at, None, read.zk_version, read=True))
 
     def _state(self, state: StateWrite) -> None:
-        """Emit a partition's state, unless its version is the last known one."""
+        """Emit a partition's state, unless its version is the last known version."""
         if self._versions.get(state.partition) != state.version:
             self._versions[state.partition] = state.version
             self._emit(state)

@@ -1,4 +1,4 @@
-"""Read facts from the messages of consumer groups: who coordinates them, their states, and their members' actions."""
+"""Read facts from the messages of consumer groups: their coordinators, their states, and their members' actions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The values of messages for the columns of Spark's trace tables (`spark.columns`).
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
-Messages are read by their classes; a message inside a message is decoded only if it also has values.
+The class of a message selects its function; a message inside a message is decoded only if it also has values.
 """
 
 from __future__ import annotations

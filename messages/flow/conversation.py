@@ -1,4 +1,4 @@
-"""Event handlers as generators (flows): what they yield, and how a long one pauses.
+"""Event handlers as generators (flows): what they yield, and how a long handler pauses.
 
 A handler sends a request by `yield from ask(question)`. The runtime (`actors.runtime.flow.flow`) sends `Ask(id,
 question)` to the actor that the question's class names in `asks`, and resumes the handler with the result of the

@@ -120,7 +120,7 @@ def _shown(state: Any) -> Any:
 
 
 def encoded(message: object) -> tuple[str, bytes]:
-    """Return (type name, payload) as a record stores them, also of a message without a JSON form."""
+    """Return (type name, payload) of a message as a record stores them, even if the message has no JSON form."""
     try:
         return encode(message)
     except TraceError as error:

@@ -3,12 +3,12 @@
 It writes them to a trace after a failure or on request.
 
 Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
-        replayed. After the configured number of deliveries since the last snapshot, another is taken as soon as all
-        actors are at rest. Messages before the second-last snapshot are discarded.
+        replayed. After the configured number of deliveries since the last snapshot, another snapshot is taken as soon
+        as all actors are at rest. Messages before the second-last snapshot are discarded.
 Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
         user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
 Rule 3: a dump is a run of its own with full detail, whose end record has the reason. With an event loop, a forked child
-        process writes it from its copy of the memory.
+        process writes the dump from its copy of the memory.
 Rule 4: a failure of the flight recorder does not affect the node. A dump that cannot be written is logged, and `reason`
         describes the error.
 """

@@ -1,8 +1,8 @@
 """The recorder writes to a node's trace each message that the node's actors handle.
 
-Rule 1: during a delivery it only keeps a reference; messages are frozen, so they can be encoded later. Waiting messages
-        are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once. A slice is put
-        off once while messages of the actors wait for delivery.
+Rule 1: during a delivery the recorder only keeps a reference; messages are frozen, so they can be encoded later.
+        Waiting messages are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once.
+        A slice is put off once while messages of the actors wait for delivery.
 Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), when it is large enough, and at the end. A kill only loses
         messages that are in no frame yet; the earlier trace stays readable.
 Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
@@ -10,7 +10,7 @@ Rule 3: a failure of the trace does not affect the node. An error in writing end
         message that cannot be encoded is recorded with the reason in place of its payload.
 Rule 4: a snapshot of the whole system is written every `snapshot_segments` segments, so that a run can be replayed
         after its first segments were removed. It is taken between two deliveries while no event handler is suspended. A
-        clean stop also writes a snapshot; a replay compares its final state with it.
+        clean stop also writes a snapshot; a replay compares its final state with this snapshot.
 """
 
 from __future__ import annotations

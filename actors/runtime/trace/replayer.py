@@ -6,8 +6,8 @@ Rule 2: the actors' behaviour is compared with the record: every message (sender
         adapter call (adapter, method, arguments), every error, and every timer. All sent messages pass through one FIFO
         queue, so the next message that the replayed actors send must be the next recorded one. A message from outside
         must have entered the queue after the messages delivered before it, and before those delivered after it.
-Rule 3: the first difference ends the replay of that run, because later ones only follow from it. The report has the
-        recorded and the replayed value, and the chain of causes.
+Rule 3: the first difference ends the replay of that run, because later differences only follow from it. The report has
+        the recorded and the replayed value, and the chain of causes.
 Rule 4: a run that broke off ends without a difference, even if sent messages were not delivered. `RunReplay.ending`
         reports that it broke off.
 Rule 5: a trace of another code version is replayed with a warning; a trace of another schema version is rejected. A
@@ -87,7 +87,7 @@ def replay_directory(
     begin: int | None = None,
     name: str | None = None,
 ) -> ReplayReport:
-    """Replay every run below `path`, or those of one node or name.
+    """Replay every run below `path`, or only the runs of one node or with one name.
 
     Args:
         path: The folder.

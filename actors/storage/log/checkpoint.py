@@ -1,7 +1,7 @@
 """Read and write Kafka's checkpoint files: a version, the number of entries, and a line for each entry (broker.md 5.1).
 
 A temporary file is written and renamed over the old one. So a crash leaves the old or the new file, never a partial
-one. An invalid file raises DamagedCheckpoint, with the line.
+file. An invalid file raises DamagedCheckpoint, with the line.
 
 Kafka: `CheckpointFile`.
 """
@@ -68,7 +68,7 @@ class Checkpoint:
 
 
 def replace_file(path: str, data: bytes, durable: bool = True) -> None:
-    """Write a small file so that a kill leaves the old or the new one; if `durable`, also a crash of the machine.
+    """Write a small file so that a kill leaves the old or the new file; if `durable`, a crash of the machine does too.
 
     A link at the temporary path is never followed. Raises OSError.
     """

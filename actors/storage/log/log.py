@@ -5,9 +5,9 @@ Rule 1: `start` is the first offset that is served, and `end` is the offset of t
 Rule 2: a leader's append assigns offsets and the leader epoch. A follower appends the leader's bytes unchanged. A batch
         is appended completely or not at all. Client batches that arrive together are written together if none needs its
         own check.
-Rule 3: a new segment begins if the next batch would make the active one too large or too old, or its index is full.
-Rule 4: complete segments are removed, oldest first, but never one with an offset at or above the high watermark. Their
-        files are renamed at once and removed later.
+Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or its index is full.
+Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
+        Their files are renamed at once and removed later.
 Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment with offsets from the recovery
         point on is recovered, and everything after a damaged batch is dropped.
 Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So a failure
@@ -453,7 +453,7 @@ class Log:
         return old or header.last_offset - active.base_offset > MAX_RELATIVE
 
     def roll(self, base_offset: int) -> None:
-        """Begin a new segment. The next flush makes the finished one durable."""
+        """Begin a new segment. The next flush makes the finished segment durable."""
         self.active.close_for_writing()
         self._segments.append(self._segment(base_offset))
         self.active.create()

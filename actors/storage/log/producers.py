@@ -2,7 +2,7 @@
 
 Rule 1: the epoch and the last five batches of each producer id are kept.
 Rule 2: a batch is a duplicate if a kept batch of the same epoch has its first and last sequence. It is not appended,
-        and the response has the offsets of the kept one.
+        and the response has the offsets of the kept batch.
 Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
         and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
         known.
@@ -18,7 +18,7 @@ Rule 7: the first transactional batch of a producer opens its transaction, and a
         Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
         only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever
         (transactions.md 3.2).
-Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known one. Only
+Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. Only
         the epoch of coordinators' batches is checked. Replicated batches are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
