@@ -63,7 +63,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 class StoredOverrides:
     """The config overrides that a DescribeConfigs response needs.
 
-    `topics` has the overrides of topics, `brokers` those of this broker and the cluster-wide default.
+    `topics` has the overrides of topics, `brokers` has the overrides of this broker and the cluster-wide default.
     """
 
     topics: Overrides
@@ -159,7 +159,7 @@ class ConfigsActor(FlowActor):
     def _planned(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
     ) -> SetTopicConfig | SetBrokerConfig:
-        """Return the ZooKeeper request that changes one resource; raise Refused if it is invalid."""
+        """Return the ZooKeeper request that changes one resource; raise Refused if the change is invalid."""
         kind, name = resource.resource_type, resource.resource_name
         if kind == BROKER and name:
             self._check_broker(name, f"{self._settings.node_id}")

@@ -114,7 +114,7 @@ class RequestHandlerActor(Dispatcher):
         self._answerers: dict[str, ActorAddress | None] = {}
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
-        """Set the handlers; None for those that the node's roles exclude."""
+        """Set the handlers; a handler that the node's roles exclude is None."""
         self._node_id = message.settings.node_id
         self._answerers = {
             METADATA_CACHE: message.metadata_cache,

@@ -12,7 +12,7 @@ from actors.cli.app import CommandFailed
 def in_background(log: Path) -> str | None:
     """Fork. In the child, return None; in the parent, return the first line that the child prints.
 
-    The child has its own session and no input, and writes errors to `log`. An interrupt ends it.
+    The child has its own session and no input, and writes errors to `log`. An interrupt ends the child.
 
     Raises:
         CommandFailed: The child ended without a line; the text is its output in `log`.

@@ -32,7 +32,7 @@ def read_cluster(directory: Path) -> dict[str, Any]:
     """Return the description of the cluster.
 
     Raises:
-        CommandFailed: The folder has no description, or it cannot be read.
+        CommandFailed: The folder has no description, or the description cannot be read.
     """
     file = directory / NAME
     try:

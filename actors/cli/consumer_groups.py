@@ -142,7 +142,7 @@ def _one_of(names: Sequence[str], options: dict[str, Any], what: str) -> str:
 
 
 def _check_use(action: str, options: dict[str, Any]) -> None:
-    """Check the combination of options; raise click.UsageError for a wrong one."""
+    """Check the combination of options; raise click.UsageError for an invalid combination."""
     if action != "list" and bool(options["group"]) == options["all_groups"]:
         raise click.UsageError(f"Option {_said(action)} takes one of these options: --group, --all-groups")
     if action == "describe" and len(_given(VIEWS, options)) > 1:

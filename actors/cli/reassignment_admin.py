@@ -187,7 +187,7 @@ class ReassignmentAdmin:
             raise CommandFailed(IN_PROGRESS)
 
     def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
-        """Request reassignments from the controller (None cancels one); raise CommandFailed with its errors."""
+        """Request reassignments, or cancellations (None), from the controller; raise CommandFailed with its errors."""
         by_topic: dict[str, list[ReassignablePartition]] = {}
         for (topic, number), replicas in plan.items():
             by_topic.setdefault(topic, []).append(ReassignablePartition(number, replicas))
@@ -215,7 +215,7 @@ class ReassignmentAdmin:
             self._override(TOPICS, topic, dict.fromkeys((LEADER_THROTTLED, FOLLOWER_THROTTLED)))
 
     def _override(self, kind: str, name: str, values: Mapping[str, str | None]) -> None:
-        """Set overrides of a topic or broker; None removes one. Unchanged overrides are not written."""
+        """Set overrides of a topic or broker; None removes an override. Unchanged overrides are not written."""
         old = overrides.read(self._ask, kind, name)
         both = sorted({**dict(old), **values}.items())
         new = tuple(ConfigEntry(key, value) for key, value in both if value is not None)

@@ -2,7 +2,7 @@
 
 Rule 1: All output and errors were compared with Apache's TopicCommand on a cluster at protocol version 2.6. Its
         mistakes are kept ("Topic 'Optional[x]' does not exist as expected"), because scripts match these texts.
-Rule 2: Where Kafka's order of topics is that of a hash map, topics are sorted by name.
+Rule 2: Where Kafka prints topics in the order of a hash map, they are sorted by name here.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class TopicAdmin:
         return topics
 
     def _brokers(self) -> dict[int, str | None]:
-        """Return the brokers by id, with their racks if all of them have one."""
+        """Return the brokers by id, with their racks if all brokers have a rack."""
         found = self._ask(GetBrokers(watch=False)).brokers
         racks = {broker.id: broker.rack for broker in sorted(found, key=lambda broker: broker.id)}
         return dict.fromkeys(racks) if None in racks.values() else racks

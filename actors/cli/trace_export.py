@@ -1,6 +1,6 @@
 """`kafka-actors trace export DIR FILE`: write a trace in another format.
 
-The formats are those of Perfetto, OpenTelemetry and Mermaid, and JSON lines.
+The formats are Perfetto, OpenTelemetry, Mermaid and JSON lines.
 """
 
 from __future__ import annotations

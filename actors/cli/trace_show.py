@@ -162,7 +162,7 @@ def _print_table(deliveries: Iterable[TraceDelivery]) -> None:
 def _follow(
     follower: TraceFollower, filters: DeliveryFilters, show: Callable[[TraceDelivery], None], limit: int | None
 ) -> None:
-    """Print the recorded deliveries, then new ones."""
+    """Print the recorded deliveries, then new deliveries as they are recorded."""
     left = limit if limit is not None else -1
     selection = select(_polls(follower), filters)
     for each in selection:

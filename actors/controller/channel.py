@@ -1,10 +1,10 @@
 """BrokerChannelActor sends the controller's requests to one broker, in order and one at a time (controller.md 5).
 
-Rule 1: One request is in flight; the next one is sent after its response arrives. So the broker receives requests in
-        order.
+Rule 1: One request is in flight; the next request is sent after its response arrives. So the broker receives requests
+        in order.
 Rule 2: A request without a response is sent again unchanged after 100 ms, without a limit. Only the controller declares
         a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a broker registers
-        another endpoint, the request in flight is sent there at once.
+        another endpoint, the request in flight is sent to this endpoint at once.
 Rule 3: Error codes do not affect the channel: responses become controller events, and only ZooKeeper makes the
         controller resign. An event is no larger than a part (`messages.parts`). The event of a LeaderAndIsr response
         has only the partitions that became unavailable, because their log directory failed, or that became available

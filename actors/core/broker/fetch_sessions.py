@@ -207,7 +207,7 @@ class FetchSessions:
         self._ended.append(session)
 
     def _evict(self, new: Session, now: float) -> bool:
-        """Evict a session for a new one (rule 3); return whether a slot is free."""
+        """Evict a session for the new session if no slot is free (rule 3); return whether a slot is free now."""
         if len(self._sessions) < self._slots:
             return True
         oldest = next((session for session in self._sessions.values() if not session.resting), None)

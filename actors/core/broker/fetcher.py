@@ -195,7 +195,7 @@ class Fetcher:
         return not self._busy
 
     def next_time(self) -> float | None:
-        """Return the time of the next delayed request; None without one."""
+        """Return the time of the next delayed request; None if no request is delayed."""
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[PartitionCommand]:

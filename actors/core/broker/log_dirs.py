@@ -45,7 +45,7 @@ def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] |
 def described(
     directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
 ) -> DescribeLogDirsResponse:
-    """Return the response from what was found in the available directories (rules 1 and 2)."""
+    """Return the response for these directories and the logs found in them (rules 1 and 2)."""
     found: dict[str, dict[str, list[DescribedLog]]] = {directory: {} for directory in directories}
     for directory, (topic, number), size, hosted, is_future in logs:
         if size >= 0:

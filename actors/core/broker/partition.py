@@ -294,7 +294,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
     def _caught_up(self, message: CaughtUp, sender: Address, now: float) -> Effects[None]:
-        """Store the times until which followers were caught up; then remove those that still lag from the ISR."""
+        """Store the times until which followers were caught up; then remove lagging followers from the ISR."""
         leader = self.leader
         if leader is not None:
             for replica, at in message.idle_until:

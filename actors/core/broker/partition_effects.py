@@ -1,4 +1,4 @@
-"""The effects of a partition: what its actor must do after the partition has handled an event.
+"""The effects of a partition: the actions that its actor carries out while the partition handles an event.
 
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: the value that the call
 returned for a CallAdapter, the new path for a RenameDeletedLog, otherwise None. A failed effect raises StorageError in

@@ -82,7 +82,7 @@ class ReplicaLog:
             yield self.call("begin_epoch", leader_epoch)
 
     def epoch_end(self, leader_epoch: int) -> Effects[tuple[int, int]]:
-        """Return the largest epoch up to this one, and its end offset; -1 for both without such an epoch."""
+        """Return the largest epoch up to this one, and its end offset; (-1, -1) if there is no such epoch."""
         end: tuple[int, int] = yield self.call("epoch_end", leader_epoch)
         return end
 
@@ -134,7 +134,7 @@ def truncation(said: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[
 
     Args:
         said: The leader's response.
-        own_epoch: The follower's largest epoch up to the leader's; -1 without one.
+        own_epoch: The follower's largest epoch up to the leader's; -1 if there is none.
         own_end: The end offset of that epoch.
 
     Returns:

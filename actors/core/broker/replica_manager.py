@@ -2,12 +2,12 @@
 
 Rule 1: a request for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1 is not
         checked. A newer epoch is accepted: the controller may see a registration before the broker does.
-Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is stored. An epoch
-        above the one in ZooKeeper is invalid and refuses no request.
+Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is stored. A stored
+        epoch above the epoch in ZooKeeper is invalid and refuses no request.
 Rule 3: a partition whose log cannot have a name on disk (an invalid topic, a negative number, a name beyond 255
         characters) is refused alone, with code 17: a name from the network must not become a path elsewhere.
 Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each of its partitions, the
-        other responses name none.
+        other responses name no partition.
 Rule 5: a LeaderAndIsr is applied first to the partitions that this broker will lead, then to the partitions that it
         will follow.
 
@@ -96,7 +96,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 
 @attrs.define
 class PartitionsByRole:
-    """The partitions of a LeaderAndIsr request, divided into those to lead and those to follow.
+    """The partitions of a LeaderAndIsr request, divided into partitions to lead and partitions to follow.
 
     If a partition occurs several times, which no controller sends, its last state counts.
     """

@@ -54,7 +54,7 @@ def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broke
 
 
 def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int | None:
-    """Return the configured rate in bytes per second: the broker's own, else that of all brokers; None if unlimited."""
+    """Return the configured rate in bytes per second, of the broker or else of all brokers; None if unlimited."""
     name = rate_setting(side)
     text = own.get(name, of_all.get(name))
     return None if text is None else int(text)

@@ -1,1 +1,1 @@
-"""The configs of topics and brokers: types, defaults, checks, and what a change of them means."""
+"""The configs of topics and brokers: types, defaults, checks, and the effects of their changes."""

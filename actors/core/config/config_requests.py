@@ -2,7 +2,7 @@
 
 Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
         setting to the node's. A node does not store its server.properties: a value that differs from Kafka's default is
-        reported as set there.
+        reported as set in server.properties.
 Rule 2: A refused change raises Refused with Kafka's message and error code.
 Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
         change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused by name,

@@ -31,6 +31,6 @@ def text_of(value: object) -> str | None:
 
 
 def default_of(field: str) -> str | None:
-    """Return the default of a field as text; None without one."""
+    """Return the default of a field as text; None if it has no default."""
     default = FIELDS[field].default
     return None if default is attrs.NOTHING else text_of(default)

@@ -22,7 +22,7 @@ class InvalidConfig(Refused):
 
 
 class ConfigType(NamedTuple):
-    """The type of a config: the type's name in Kafka, and a function that returns what is wrong with a value."""
+    """The type of a config: the type's name in Kafka, and a function that returns the error of a value."""
 
     type: str
     problem: Callable[[str], str | None]

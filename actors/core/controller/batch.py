@@ -5,8 +5,8 @@ Rule 1: A batch is a local variable of the step that fills it. It cannot outlive
 Rule 2: Brokers receive all LeaderAndIsr requests first, then all UpdateMetadata, then all StopReplica. Only live
         brokers receive them, including those that are shutting down. Each request carries the broker epoch of its
         receiver.
-Rule 3: The last state of a replica replaces earlier ones, but `is_new` and `delete_partition` stay true once they are
-        set.
+Rule 3: The last state of a replica replaces its earlier states, but `is_new` and `delete_partition` stay true once they
+        are set.
 Rule 4: Each LeaderAndIsr state of a partition adds an UpdateMetadata state of that partition for all brokers.
 Rule 5: The state sent for a partition is one object for all brokers and batches until its leadership or assignment
         changes (`ControllerContext.last_sent`). It is created, encoded and recorded once. Large requests are split into

@@ -46,7 +46,7 @@ Strategy = Callable[[Candidates], Choice | None]
 
 
 def offline(c: Candidates) -> Choice | None:
-    """Elect a leader for a partition without one: the first online replica of the ISR.
+    """Elect a leader for a partition without a leader: the first online replica of the ISR.
 
     If the ISR has no online replica and `unclean` is true, the first online replica is elected.
     """
@@ -76,7 +76,7 @@ def preferred(c: Candidates) -> Choice | None:
 
 
 def controlled_shutdown(c: Candidates) -> Choice | None:
-    """Elect a leader on a broker that is not shutting down: the first such replica that is reachable and in the ISR.
+    """Elect the first replica that is reachable, in the ISR, and not on a broker that is shutting down.
 
     Brokers that are shutting down leave the ISR, but are notified.
     """

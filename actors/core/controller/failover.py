@@ -6,9 +6,8 @@ Rule 2: A term begins without any state. All state is read from ZooKeeper, and e
         read.
 Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
         write with an unknown outcome, a failed begin, or an unexpected error in an event (`failures`).
-Rule 4: /controller belongs to its session. An inactive node that finds its own session's znode there deletes it. So the
-        end of a term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next read of
-        /controller.
+Rule 4: /controller belongs to its session. An inactive node deletes a /controller of its own session. So the end of a
+        term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next read of /controller.
 Rule 5: A node that fails to begin a term backs off for one second. Kafka does not: if the cause persists, such as a
         broker without the inter-broker listener, all candidates are elected in turn without a pause.
 """

@@ -1,4 +1,4 @@
-"""Decide what the controller does after an event handler failed.
+"""Decide how the controller reacts to a failed event handler.
 
 Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and data that could not be read or
         written stays unchanged.
