@@ -16,10 +16,7 @@ TIMER = "timer"
 
 @message
 class StopChildren(Message):
-    """A message that the actor system sends to itself after an actor has ended.
-
-    It stops the next batch of the actor's children.
-    """
+    """A message that the actor system sends to itself: stop the next batch of the children of an ended actor."""
 
     parent: ActorAddress
 

@@ -138,7 +138,7 @@ class DeletionPlan(Message):
 
 @message
 class DeletionSets(Message):
-    """The topics that are queued, started and ineligible for deletion, and two numbers for metrics.
+    """The topics that are queued, started and ineligible for deletion, and two counts of replicas for metrics.
 
     Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas of queued topics
     that are not deleted yet; `replicas_ineligible` is the number of those that must wait.

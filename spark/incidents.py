@@ -81,10 +81,12 @@ class _Group(NamedTuple):
 
 def tell_story(summary: Summary, zone: tzinfo | None = UTC) -> Story:
     """Return the incidents of a summary. Their texts have times in the time zone `zone`."""
-    return _Teller(summary, zone).story()
+    return _IncidentFinder(summary, zone).story()
 
 
-class _Teller:
+class _IncidentFinder:
+    """Finds the incidents in the sections of a summary, and describes them."""
+
     def __init__(self, summary: Summary, zone: tzinfo | None) -> None:
         self.summary = summary
         self.zone = zone

@@ -33,7 +33,7 @@ PARALLEL = 2
 
 
 class PackedRun(msgspec.Struct, frozen=True):
-    """A run in packed traces: its name and node, and what its header and `survey` say about it.
+    """A run in packed traces: its name and node, its ending, its faults, and parts of its header.
 
     `ending` and `faults` are as in `messages.trace.files.runs.RunCheck`, `detail` and `events` as in the header.
     """

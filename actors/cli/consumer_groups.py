@@ -83,7 +83,7 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 @click.option(
     "--by-duration",
     metavar="PnDTnHnMnS",
-    help="Reset to the first record that is no older than this, such as P1DT2H.",
+    help="Reset to the first record that is not older than this duration, such as P1DT2H.",
 )
 @click.option(
     "--from-file",

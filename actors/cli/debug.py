@@ -32,8 +32,8 @@ PROMPT = "({n}) "
 
 @click.command("debug", epilog="Exit codes: 0 success, 1 a missing or damaged trace or a divergence, 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--node", type=int, help="The node; not needed if DIR holds one run.")
-@click.option("--run", "name", help="The run; needed if the node has several.")
+@click.option("--node", type=int, help="Debug the run of this node; needed if DIR has several runs.")
+@click.option("--run", "name", help="Debug the run with this id; needed if the node has several runs.")
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),

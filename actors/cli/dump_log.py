@@ -30,7 +30,10 @@ CLASS = click.Choice(sorted(CLASSES))
 
 @click.command("dump-log", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
 @click.option(
-    "--files", metavar="FILE,..", required=True, help="Segments, indexes, producer snapshots and checkpoint files."
+    "--files",
+    metavar="FILE,..",
+    required=True,
+    help="The files to print: segments, indexes, producer snapshots and checkpoint files.",
 )
 @click.option("--print-data-log", is_flag=True, help="Print keys and values of records. Any decoder implies it.")
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record. --print-data-log implies it.")

@@ -64,7 +64,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="BYTES",
     help="With --execute: maximum replication rate of each broker, in bytes per second.",
 )
-@click.option("--additional", is_flag=True, help="With --execute: permit other ongoing reassignments.")
+@click.option(
+    "--additional", is_flag=True, help="With --execute: start these reassignments although others are ongoing."
+)
 @click.option("--preserve-throttles", is_flag=True, help="With --verify or --cancel: keep the replication throttles.")
 def command(**parameters: Any) -> int:
     """Reassign partitions to other brokers, as kafka-reassign-partitions does."""

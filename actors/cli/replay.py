@@ -45,7 +45,9 @@ from messages.trace.files.runs import Run, find_runs
     metavar="ACTOR:PATH",
     help="Print the last delivery (up to --until) that changed this part of an actor's state.",
 )
-@click.option("--diff", nargs=2, metavar="N M", type=click.IntRange(0), help="Print how states after N and M differ.")
+@click.option(
+    "--diff", nargs=2, metavar="N M", type=click.IntRange(0), help="Print how the states after messages N and M differ."
+)
 def command(
     directory: Path,
     node: int | None,

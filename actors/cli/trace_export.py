@@ -63,8 +63,9 @@ def command(
     With --otlp the target may be the URL of an OTLP/HTTP endpoint, such as http://localhost:4318/v1/traces.
 
     Perfetto: nodes are processes, actors are threads, deliveries are slices, messages are flows (also between nodes),
-    queue lengths are counters, and facts are instants. OTLP: a span for each controller event, each request and each
-    ZooKeeper request. Mermaid: what one delivery caused, without timers and followers' polls.
+    queue lengths are counters, and facts (such as a change of leader) are instants. OTLP: a span for each controller
+    event, each request and each ZooKeeper request. Mermaid: what one delivery caused, without timers and followers'
+    polls.
     """
     if form is None:
         raise wrong_use("expected one of " + ", ".join(f"--{each}" for each in FORMATS))

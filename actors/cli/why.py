@@ -31,10 +31,10 @@ def command(about: str, name: str | None, directory: Path | None, at: float | No
     """Explain the state of a partition, broker, consumer group or another subject from the traces below DIR.
 
     The first line is the verdict: what is or was wrong, since when, why, and what to do. Then comes the chain of
-    causes, from what is seen to the fault, request or act with which it began, and then the details.
+    causes, from the visible effect back to the first fault, request or action, and then the details.
 
     `partition T-P`: leader, ISR, refused producers, reassignment. `topic T`: a pending deletion or creation.
-    `broker N`: how it went, or why it is slow. `controller`: terms and elections. `transaction ID`: its state, and why
+    `broker N`: why it left or is slow. `controller`: terms and elections. `transaction ID`: its state, and why
     it was aborted or fenced. `consumer-group G`: rebalances and coordinators. `producer P` (client id, producer id or
     transactional id): refused requests. `cluster`: what happened, in order. The cluster may still be running.
 

@@ -1,4 +1,4 @@
-"""A situation that `kafka-actors why` recognises: what shows it, its verdict, and what to do."""
+"""A situation that `kafka-actors why` recognises: how it is found in the facts, its verdict, and its remedy."""
 
 from __future__ import annotations
 

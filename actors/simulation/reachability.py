@@ -1,4 +1,4 @@
-"""Compute what works despite the faults that last to the end of a run.
+"""Compute which nodes and partitions work despite the faults that last to the end of a run.
 
 The results are live nodes, pairs of nodes that reach each other, and partitions that can commit.
 """

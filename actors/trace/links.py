@@ -65,7 +65,7 @@ _ZnodeChange = tuple[str, str]
 
 
 class _PendingTransmit(NamedTuple):
-    """A Transmit without a response."""
+    """A recorded Transmit (a request to another node) that has no response yet."""
 
     cause: DeliveryId
     target: int | None

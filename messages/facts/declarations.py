@@ -269,7 +269,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition. A new leader with the value 1 has no such fact."""
+    """A leader's `min.insync.replicas` for its partition. The value 1 of a new leader is not recorded."""
 
     place: TracePosition
     partition: TopicPartition

@@ -50,9 +50,9 @@ class Pause(Instruction):
 
 
 class Worked(NamedTuple):
-    """An event handler yields this after a part of a loop.
+    """An event handler yields this after each part of a long loop, so that the runtime can pause it.
 
-    `share` is the fraction of a turn that this part took. The runtime pauses the handler when the shares add up to 1.
+    `share` is the fraction of a turn that this part took. The runtime pauses it when the shares add up to 1.
     """
 
     share: float

@@ -34,7 +34,7 @@ short.
 
 
 class Encoding(Protocol):
-    """The interface of an encoder for `Plain` functions, which convert values for JSON and call its methods."""
+    """The methods of an encoder that `Plain` functions call to convert values for JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -50,7 +50,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The interface of a decoder for `Build` functions, which restore values from JSON and call its methods."""
+    """The methods of a decoder that `Build` functions call to restore values from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""

@@ -73,7 +73,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction: the listener shall forward the fetches of an idle session again, not answer them itself.
+    """An instruction to let the listener forward the fetches of an idle session again, instead of answering them.
 
     `Fetches.woken` is then called with the time of the last fetch.
     """

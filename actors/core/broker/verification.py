@@ -66,7 +66,7 @@ class RefusedBatches(NamedTuple, Generic[_T]):
 
 @attrs.define
 class _PendingVerification(Generic[_T]):
-    """The verification of one producer.
+    """The verification of one producer's transaction.
 
     It has the id of the pending query (0 if none), and the batches that wait for its result.
     """

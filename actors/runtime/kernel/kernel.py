@@ -73,7 +73,7 @@ _HALT: Any = object()
 
 
 class _Halted(Exception):
-    """Raised to end a run when the queue reaches _HALT."""
+    """Raised to end a run when the next entry of the queue is the marker _HALT."""
 
 
 class Kernel(ABC):
