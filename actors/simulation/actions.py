@@ -963,7 +963,7 @@ MOST_LOGS = 4
 
 
 def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
-    """Send a node requests about logs that it had on a disk."""
+    """Send a node requests about the logs that are on one of its disks."""
     logs = cluster.machines[int(node)].disks.logs_on(int(disk))
     for log in cluster.chance.sample(logs, min(MOST_LOGS, len(logs))):
         partition = partition_named(log)

@@ -344,7 +344,7 @@ def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterat
 def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     """Check that only absent brokers delay a deletion, and that its partitions have no leader.
 
-    A controller that finds a queued topic with an absent replica at its election does not begin to delete it.
+    If a replica of a queued topic is absent when a controller is elected, the controller does not begin to delete it.
     """
     for topic in law.deleting:
         if not _waits_for_absent(law, topic):

@@ -157,7 +157,7 @@ def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWaterma
 def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
     """Yield a violation for each ISR member that lacks committed records of a leader.
 
-    A leader does not wait for replicas that a reassignment removes: it knows the target before ZooKeeper has it.
+    A leader does not wait for replicas that a reassignment removes: it may know the target before ZooKeeper does.
     """
     state = law.states.get(partition)
     if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):

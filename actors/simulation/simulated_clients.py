@@ -3,7 +3,7 @@
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost
         its power: Kafka's brokers acknowledge records before they flush them.
-Rule 3: records below a requested deletion offset may be in the log or not from the time of the request.
+Rule 3: from the time of a DeleteRecords request on, the records below its offset may be in the log or not.
 """
 
 from __future__ import annotations

@@ -284,7 +284,7 @@ class Cluster:
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 
     def _end(self, machine: Machine, node: Node | None) -> None:
-        """End a process after its shutdown; a failed one is started again, as a supervisor does."""
+        """End a process after its shutdown. If it failed, start it again, as a supervisor does."""
         if node is None or machine.node is not node:
             return
         if machine.state == PAUSED:

@@ -34,7 +34,7 @@ class StateDifference(NamedTuple):
 def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot] = ()) -> StateChange | None:
     """Return the last delivery, up to `until`, that changed the part of the state at `path`; None without one.
 
-    The run is replayed from its last snapshot, then from the one before, and so on.
+    The run is replayed from its last snapshot, then from the second-last snapshot, and so on.
 
     Raises:
         NotReplayable: The run cannot be replayed.

@@ -118,7 +118,7 @@ class VirtualScheduler:
         self._numbers = itertools.count()
 
     def add(self, base: LocalBase) -> None:
-        """See Scheduler.add. The base must use this scheduler's clock, or one that drifts from it."""
+        """See Scheduler.add. The base must use this scheduler's clock, or a clock that drifts from it."""
         if getattr(base.clock, "source", base.clock) is not self.clock:
             raise ValueError("the actor system uses another clock than this scheduler")
         place = next(self._numbers)

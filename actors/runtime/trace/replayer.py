@@ -490,7 +490,7 @@ class Replay:
         self._forget_times()
 
     def _forget_times(self) -> None:
-        """Discard delivery times from before the last delivered message was queued, once they fill half of the list."""
+        """Discard the times of deliveries in which no later message was queued, once they fill half of the list."""
         gone = min(self._entered[0] - self._times_from, len(self._times) - 1)
         if gone > len(self._times) // 2:
             del self._times[:gone]

@@ -68,7 +68,7 @@ class Checkpoint:
 
 
 def replace_file(path: str, data: bytes, durable: bool = True) -> None:
-    """Write a small file so that a kill leaves the old or the new file; if `durable`, a crash of the machine does too.
+    """Write a small file so that a kill leaves the old or the new file; if `durable`, so does a crash of the machine.
 
     A link at the temporary path is never followed. Raises OSError.
     """

@@ -468,7 +468,7 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool = False, region_from: int | None = None
     ) -> FetchDataInfo:
-        """Read batches of one segment, from the one that contains `offset`.
+        """Read batches of one segment, from the batch that contains `offset`.
 
         Args:
             offset: First offset to read.

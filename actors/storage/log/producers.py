@@ -276,7 +276,7 @@ class Producers:
         return None if self.transactions is None else self.transactions.end(header.producer_id, header.base_offset)
 
     def _entered(self, header: BatchHeader) -> _Producer:
-        """Return the state of a batch's or marker's producer; for a new epoch, set it and remove the batches."""
+        """Return the state of a batch's or marker's producer. A new epoch replaces the known epoch and its batches."""
         known = self._producers.get(header.producer_id)
         if known is None:
             known = self._producers[header.producer_id] = _Producer(header.producer_epoch)

@@ -1,7 +1,7 @@
 """The transaction index of a segment, which lists aborted transactions in `<base>.txnindex` (transactions.md 3.3).
 
-Rule 1: an entry is in the segment that has the marker. Entries ascend by the marker's offset. The first entry creates
-        the file.
+Rule 1: an entry is in the index of the segment that has the transaction's marker. Entries ascend by the marker's
+        offset. The first entry creates the file.
 Rule 2: an invalid file is removed, and the index is rebuilt from the log.
 
 Kafka: `TransactionIndex`, `AbortedTxn`.
