@@ -63,14 +63,16 @@ flowchart LR
 
 ## Principles
 
-- **One owner for each state.** No other actor reads or writes it, so that there are no locks.
+- **One owner for each state.** No actor reads or writes the state of another actor, so that there
+  are no locks.
 - **Decisions are pure.** `actors/core/` has no clock, file, socket, random number or thread. The
   same code runs on a node, in the simulator, in a replay and in unit tests.
 - **All input is recorded.** Messages from sockets and ZooKeeper, timers, and calls of disk, clock
-  and random numbers are in the trace with their cause. A replay gives them to the same actors
-  again.
-- **One table for each kind of thing.** APIs, events, state machines, settings, invariants and
-  layers are tables that the code executes, and from which these pages are generated.
+  and random numbers are in the trace with their cause. A replay passes the same input to the same
+  actors again.
+- **One table for each kind of declaration.** APIs, events, state machines, settings, invariants and
+  layers are tables. The code executes these tables, and pages of this documentation are generated
+  from them.
 
 ## How a request passes through
 
@@ -80,16 +82,17 @@ flowchart LR
   then PartitionActor or MetadataCacheActor ([controller event](controller-event.md), step 5).
 - **CreateTopics and other admin requests**: listener, RequestHandlerActor, ControllerActor, which
   handles them like controller events.
-- **JoinGroup, OffsetCommit and others of groups**: listener, RequestHandlerActor,
-  GroupCoordinatorActor, GroupActor. The log of a group is a partition.
-- **InitProducerId, EndTxn and others of transactions**: listener, RequestHandlerActor,
-  TransactionCoordinatorActor, TransactionsActor. Their log is a partition.
+- **JoinGroup, OffsetCommit and other requests of consumer groups**: listener, RequestHandlerActor,
+  GroupCoordinatorActor, GroupActor. A group is stored in a partition of `__consumer_offsets`.
+- **InitProducerId, EndTxn and other requests of transactions**: listener, RequestHandlerActor,
+  TransactionCoordinatorActor, TransactionsActor. Transactions are stored in a partition of
+  `__transaction_state`.
 
 ## Packages
 
-A package may import the packages in the last column, and of the standard library what touches
-nothing but the kinds in the third. A test checks every import (`tests/layering.py`); rows without a
-kind are pure.
+A package may import only the packages in the last column. Of the standard library it may import
+only modules that use nothing but the resources in the third column, such as files or clocks. A
+package with an empty third column is pure. A test checks every import (`tests/layering.py`).
 
 """
 

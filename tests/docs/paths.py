@@ -61,9 +61,11 @@ class RecordedPath(NamedTuple):
 
 
 LEGEND = """\
-Below, a line begins with the number of the delivery, counted from the first one here, and with the delivery that sent
-the message ("outside": it came from outside the actor system). Then follow milliseconds since the first delivery,
-sender, receiver, message type and payload. Payloads are cut; messages to the metrics gateway are left out."""
+Each line below is a delivery, that is one message that an actor or an external endpoint received. It begins with the
+number of the delivery, counted from the first delivery on this page. After the arrow comes the number of the delivery
+that sent the message; "outside" means that it came from outside the actor system. Then follow milliseconds since the
+first delivery, sender, receiver, message type and payload. Payloads are shortened; messages to the metrics gateway are
+left out."""
 
 # ------------------------------------------------------------------------------------------------- a controller event
 
@@ -75,8 +77,8 @@ CONTROLLER_STEPS = (
 The session of the broker expired, and two watches fired. The store puts answers, watch events and session states into
 one queue in the order of their arrival, and sends them to ZkBridgeActor. The bridge finds the subscriber in its table
 of watches (`zk_bridge/watches.py`). A deleted `/brokers/ids/N` has no subscriber there. Changed children of
-`/brokers/ids` are a `BrokerChange` for the controller. The event has the generation of its session: the controller
-drops events of an expired session.""",
+`/brokers/ids` are a `BrokerChange` for the controller. The event has the generation of its ZooKeeper session: the
+controller drops events of an expired session.""",
     ),
     Step(
         "The controller reads the brokers",
@@ -91,11 +93,11 @@ that it misses no change in between.""",
         "A channel closes, a leader is elected",
         '"WriteResults"',
         """\
-The flow yields questions, and instructions such as `CloseChannel`, which its actor executes at once. The partition
-changes to OfflinePartition and back to OnlinePartition by the table in `actors/core/controller/states.py`. The strategy
-in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller writes the state
-without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and the version of
-the znode protects a change by the old leader. After a conflict the controller reads the state.""",
+The flow yields questions. It also yields instructions such as `CloseChannel`, which its actor executes at once. The
+partition changes to OfflinePartition and back to OnlinePartition by the table in `actors/core/controller/states.py`.
+The strategy in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller writes
+the state without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and the
+version of the znode protects a change by the old leader. After a conflict the controller reads the state.""",
     ),
     Step(
         "The controller sends its requests",
@@ -112,14 +114,16 @@ broker from the ISRs of the other partitions, in one transaction.""",
         """\
 This node is also a broker, and receives the request on its own listener. The checks of the controller epoch and the
 broker epoch are in `actors/core/broker/replica_manager.py`. The rules of leaders and followers are in
-`actors/core/broker/replica_role.py`. Each partition has an actor, which alone accesses its directory.""",
+`actors/core/broker/replica_role.py`. Each partition has an actor, and only this actor accesses the partition's
+directory.""",
     ),
     Step(
         "The response is an event",
         "LeaderAndIsrResponseReceived",
         """\
-Meanwhile the new follower moves to the fetcher of the new leader. `LeaderAndIsrResponseReceived` is a message like any
-other. The controller still handles the `BrokerChange`, so the message is stashed until that flow ends.""",
+Meanwhile the partition of this broker, now a follower, moves to the fetcher of the new leader. The response becomes the
+event `LeaderAndIsrResponseReceived`. The controller still handles the `BrokerChange`, so the new event is stashed until
+that flow ends.""",
     ),
 )
 
@@ -177,17 +181,17 @@ partition's purgatory (`actors/core/broker/leader.py`), because `acks=all` needs
         "Waiting fetches are completed",
         "LogRead",
         """\
-Followers poll with fetch sessions. A poll without new data stays in the listener (`actors/gateway/idle_polls.py`), so
-that idle polls are not messages. `LogMoved` says that the log has grown: PartitionRequestsActor wakes the sessions that
-include this partition, and each held fetch becomes a request again. The payload of a fetch shows the offset that the
-follower wants next.""",
+Followers poll with fetch sessions. The listener holds a fetch without new data (`actors/gateway/idle_polls.py`), so
+that idle polls are not messages. `LogMoved` says that the log has grown. Then PartitionRequestsActor wakes the sessions
+that include this partition, and the listener sends it each held fetch as a request. If a fetch names an offset, it is
+the next offset that the follower needs.""",
     ),
     Step(
         "The followers get the record",
         '"FetchResponse"',
         """\
-The response has the bytes of the log, which are not decoded: a trace has only their size and checksum. The high
-watermark in it is still 0, because the leader does not know yet that the followers have the record.""",
+The response has the bytes of the log. They are not decoded, and the trace has only their size and checksum. The high
+watermark in the response is still 0, because the leader does not know yet that the followers have the record.""",
     ),
     Step(
         "The next fetches acknowledge it",
@@ -210,9 +214,9 @@ FETCH_STEPS = (
         "The follower waits for data",
         "Transmit",
         """\
-ReplicaFetcherActor has one connection to a leader and fetches all partitions that it leads, in one fetch session
-(KIP-227). The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. `Transmit` may be
-repeated by the network gateway without a message while responses are empty (`actors/gateway/idle_polls.py`).""",
+ReplicaFetcherActor has one connection to another broker, and fetches the partitions that this broker leads in one fetch
+session (KIP-227). The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. While responses
+are empty, the network gateway may repeat the request without a new message (`actors/gateway/idle_polls.py`).""",
     ),
     Step(
         "A record arrives",
@@ -220,24 +224,24 @@ repeated by the network gateway without a message while responses are empty (`ac
         """\
 The response has one batch. The fetcher checks the error codes and the leader epoch
 (`actors/core/broker/fetcher.py`), and sends the bytes to PartitionActor as `Replicate`. PartitionActor appends
-them unchanged, with the leader's offsets, and takes over the leader's high watermark and log start offset. `Replicated`
-has the new log end offset.""",
+them unchanged, with the leader's offsets, and adopts the leader's high watermark and log start offset. `Replicated` has
+the new log end offset.""",
     ),
     Step(
         "The next fetch is the acknowledgement",
         "Transmit",
         """\
-The fetcher asks for the next offset. A fetch is the only way in which a follower tells its leader how far its log
-reaches; there is no separate acknowledgement.""",
+The fetcher requests the next offset. From this offset the leader learns how far the follower's log reaches; there is no
+separate acknowledgement.""",
     ),
     Step(
         "The high watermark arrives",
         "Replicated",
         """\
-When all in-sync replicas have acknowledged, the leader raises its high watermark. The follower gets it with the
-next response, which has no records. A follower's high watermark may therefore be one round trip behind. If the follower
-becomes leader meanwhile, it starts with its own high watermark, and truncates by leader epochs as a follower
-(KIP-101), not to its high watermark.""",
+When all in-sync replicas have acknowledged the record, the leader raises its high watermark. The follower gets the new
+high watermark with the next response, which has no records. A follower's high watermark may therefore be one round trip
+behind. If the follower becomes leader meanwhile, it starts with its own high watermark. As a follower it truncates its
+log by leader epochs (KIP-101), not to its high watermark.""",
     ),
 )
 
@@ -283,9 +287,9 @@ PATHS = (
         "three replicas each; broker {victim} led `orders-{partition}`. This page shows what node {controller}, the "
         "controller, records after that.",
         CONTROLLER_STEPS,
-        "{milliseconds:.1f} ms after ZooKeeper's notification this broker has the new leader of "
-        "`orders-{partition}`. Before that, ZooKeeper waited for the session of the dead broker to expire: 6 s in this "
-        "cluster.",
+        "{milliseconds:.1f} ms after ZooKeeper's notification this broker knows the new leader of "
+        "`orders-{partition}`. Before the notification, ZooKeeper waited until the session of the dead broker expired: "
+        "6 s in this cluster.",
         failed_broker,
     ),
     RecordedPath(
@@ -294,20 +298,21 @@ PATHS = (
         "A client sends one record with `acks=all` to `orders-0`, in a simulated cluster of three brokers. This page "
         "shows what node {leader}, the leader, records.",
         PRODUCE_STEPS,
-        "The producer waited {milliseconds:.1f} ms of virtual time: one round trip of the slower follower, and its "
-        "next fetch. `min.insync.replicas` is checked twice: before the append, and when the request completes.",
+        "The producer waited {milliseconds:.1f} ms of virtual time: until the slower follower had received the record "
+        "and sent its next fetch. `min.insync.replicas` is checked twice: before the append, and when the request "
+        "completes.",
         produce,
         HIDDEN,
     ),
     RecordedPath(
         FOLDER / "follower-fetch.md",
         "The path of a follower's fetch",
-        "This is the other side of [a produce with acks=all](produce.md): what node {follower} records, a follower of "
-        "`orders-0`. Node {leader} is the leader.",
+        "This page shows the other side of [a produce with acks=all](produce.md): what node {follower} records, which "
+        "is a follower of `orders-0`. Node {leader} is the leader.",
         FETCH_STEPS,
-        "If the response has an error, the fetcher waits `replica.fetch.backoff.ms` for that partition. After a new "
-        "leader epoch it first asks where the leader's epoch ends (OffsetsForLeaderEpoch), and truncates its log "
-        "there (broker.md 4.4).",
+        "If the response has an error for a partition, the fetcher waits `replica.fetch.backoff.ms` before it fetches "
+        "this partition again. After a new leader epoch the fetcher first asks the leader where the last epoch of its "
+        "own log ends (OffsetsForLeaderEpoch), and truncates its log there (broker.md 4.4).",
         fetch,
         HIDDEN,
     ),
@@ -317,8 +322,8 @@ LOOK = """\
 ## Try it
 
 `kafka-actors why partition T-P DIR` explains a change of leader, with the run and delivery of each step. `kafka-actors
-replay DIR --node N --until DELIVERY --state ACTOR` runs the recorded actors to a delivery and prints an actor's state.
-[Explain an incident](../tutorials/explain-an-incident.md) shows both."""
+replay DIR --node N --until DELIVERY --state ACTOR` replays the recorded actors up to a delivery, and prints an actor's
+state. [Explain an incident](../tutorials/explain-an-incident.md) shows both commands."""
 
 
 def sections(path: RecordedPath, records: list[TraceRecord]) -> Iterator[tuple[Step, list[TraceRecord]]]:
@@ -401,7 +406,8 @@ def document(path: RecordedPath) -> str:
     steps = list(sections(path, records))
     shown = [record for _, found in steps for record in found]
     milliseconds = (shown[-1].taken_at - shown[0].taken_at) * 1000
-    parts = [f"# {path.title}", "Generated by `make docs` from a recorded run; a test compares them."]
+    generated = "`make docs` generates this page from a recorded run; a test checks that it is up to date."
+    parts = [f"# {path.title}", generated]
     parts.append(wrapped(path.introduction.format(**named)))
     if len(shown) <= 40:
         parts.append("\n".join(diagram(shown)))
