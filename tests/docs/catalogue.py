@@ -22,7 +22,8 @@ HEAD = """\
 # Events, requests and messages of the controller
 
 `make docs` generates this page from `messages/events.py`, `messages/apis.py` and the message
-classes; a test checks that it is up to date. [Messages](messages.md) has the fields of all messages.
+classes; a test checks that it is up to date. [Messages](messages.md) has the fields of all
+messages.
 """
 
 

@@ -68,8 +68,8 @@ def _actions() -> Iterator[str]:
 
 
 def _drawn() -> Iterator[str]:
-    yield "A seed draws one of the listed values. A value that is listed twice is drawn twice as often. The first"
-    yield "value is the default."
+    yield "A seed draws one of the listed values. A value that is listed twice is drawn twice as often. The"
+    yield "first value is the default."
     yield ""
     yield "| drawn | values |"
     yield "| --- | --- |"
