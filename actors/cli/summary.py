@@ -25,7 +25,8 @@ from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.cli.whole_file import write_whole
-from actors.trace.explanation import TraceLine, explain, utc
+from actors.trace.explanation import explain, utc
+from actors.trace.explanation_text import line_text
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
@@ -222,16 +223,12 @@ def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
         runs = find_runs(directory).runs
         for about, name in subjects:
             found = explain(runs, about, name)
-            chain = tuple(map(_line_text, found.chain))
-            detail = tuple((each.question, tuple(map(_line_text, each.lines))) for each in found.answers)
+            chain = tuple(line_text(line, utc) for line in found.chain)
+            detail = tuple(
+                (each.question, tuple(line_text(line, utc) for line in each.lines)) for each in found.answers
+            )
             answers.append(WhyAnswer(f"why {about} {name or ''}".rstrip(), found.verdict, chain, detail))
     return answers
-
-
-def _line_text(line: TraceLine) -> str:
-    if line.at is None:
-        return line.text
-    return f"{line.text} [{utc(line.at)}, node {line.node}, --run {line.run} --until {line.seq}]"
 
 
 def _print_line(words: str) -> None:

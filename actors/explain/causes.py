@@ -492,11 +492,16 @@ def minimum_of(facts: TraceFacts, partition: TopicPartition, until: TracePositio
 
 def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
     partition = partition_named(error.subject)
-    changed, leader = None, None
-    for state in state_history(facts, partition) if partition is not None else ():
-        if state.place <= error.place and state.leader != leader:
-            changed, leader = state, state.leader
-    return changed
+    return None if partition is None else next(reversed(_leaders(facts, partition, error.place)), None)
+
+
+def _leaders(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> list[StateWrite]:
+    """Return the write of the partition's first leader, and each later write of another leader."""
+    found: list[StateWrite] = []
+    for state in state_history(facts, partition):
+        if state.place <= until and (not found or state.leader != found[-1].leader):
+            found.append(state)
+    return found
 
 
 def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
@@ -575,13 +580,8 @@ def _of_hosted(facts: TraceFacts, hosted: GroupHosted) -> StateWrite | None:
 
 
 def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> StateWrite | None:
-    """Return the last change of the leader of a coordinator's partition."""
-    changed, before = None, None
-    for state in state_history(facts, log):
-        if state.place <= until and before is not None and before.leader != state.leader:
-            changed = state
-        before = state
-    return changed
+    """Return the last change of the leader of a coordinator's partition; its first leader is no change."""
+    return next(reversed(_leaders(facts, log, until)[1:]), None)
 
 
 def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> TransactionRequest | None:

@@ -25,7 +25,7 @@ from actors.explain.histories import (
     state_history,
     target_of,
 )
-from actors.explain.step_texts import text_of
+from actors.explain.step_texts import reason_of, text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import NONE
 from messages.error_names import name_of
@@ -34,7 +34,6 @@ from messages.facts.declarations import (
     ControllerEvent,
     EventWithoutEffect,
     LeaderAndIsrSent,
-    RequestRefused,
     StateWrite,
     TracePosition,
 )
@@ -183,7 +182,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a reassignment was rejected, cancelled or replaced."""
     lines = [
-        Sentence(f"an admin request was rejected: {_why(each)}", each.place)
+        Sentence(f"an admin request was rejected: {reason_of(each)}", each.place)
         for each in facts.refused
         if each.subject == partition
     ]
@@ -420,7 +419,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
         )
     lines = list(last.values())
     lines += [
-        Sentence(f"a request was rejected: {_why(each)}", each.place)
+        Sentence(f"a request was rejected: {reason_of(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request == "DeleteTopics"
     ]
@@ -436,7 +435,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
 def refused_creations(facts: TraceFacts, topic: str) -> Answer:
     """Explain why a topic does not exist: the last refused requests to create it."""
     return [
-        Sentence(f"it was never created: {each.request} was rejected: {_why(each)}", each.place)
+        Sentence(f"it was never created: {each.request} was rejected: {reason_of(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request == "CreateTopics"
     ][-1:]
@@ -445,7 +444,7 @@ def refused_creations(facts: TraceFacts, topic: str) -> Answer:
 def made(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic was not created, or has fewer partitions or replicas than requested."""
     lines = [
-        Sentence(f"{each.request} was rejected: {_why(each)}", each.place)
+        Sentence(f"{each.request} was rejected: {reason_of(each)}", each.place)
         for each in facts.refused
         if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
@@ -497,7 +496,7 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
         if each.subject != broker or each.request != "ControlledShutdown":
             continue
         if each.code:
-            lines.append(Sentence(f"rejected: {_why(each)}", each.place))
+            lines.append(Sentence(f"rejected: {reason_of(each)}", each.place))
             continue
         lines.append(Sentence(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
@@ -609,10 +608,6 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
 def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
     """Return whether this LeaderAndIsr request was sent to the state's leader and has the state's leader epoch."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
-
-
-def _why(refused: RequestRefused) -> str:
-    return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
 
 def _wrote(state: StateWrite) -> str:

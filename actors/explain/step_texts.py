@@ -230,7 +230,8 @@ def cut_off(cut: LogTruncation) -> str:
     return f"offsets {cut.to} to {cut.end - 1}" if cut.end > cut.to else f"what came from offset {cut.to} on"
 
 
-def _reason(refused: RequestRefused) -> str:
+def reason_of(refused: RequestRefused) -> str:
+    """Return why a request was refused, with the name of the error code."""
     return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
 
@@ -246,7 +247,7 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "timeout_s": action.timeout_ms / 1000,
     },
     LogTruncation: lambda cut: {"cut": cut_off(cut)},
-    RequestRefused: lambda refused: {"reason": _reason(refused)},
+    RequestRefused: lambda refused: {"reason": reason_of(refused)},
     TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
     TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},
 }

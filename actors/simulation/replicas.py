@@ -65,10 +65,6 @@ class Replicas:
         self.logs: dict[str, dict[int, LogView]] = {}
         self.unhealthy_at: dict[int, float] = {}
         """The time at which each node was last unhealthy."""
-        self.leaderless_at: dict[TopicPartition, float] = {}
-        """The time since which a partition has no live leader although it could have one."""
-        self.uncontrolled_at: float | None = None
-        """The time since which no live controller exists although one could."""
         self._registered: dict[int, int] = {}
 
     def log(self, node: int, partition: TopicPartition) -> LogView | None:

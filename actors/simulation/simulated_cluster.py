@@ -97,8 +97,6 @@ class Machine:
     """The share of writes to ZooKeeper that are executed and lose their responses."""
     pace: float = 0.0
     """The time in seconds that each message of the process takes."""
-    resumed_at: float = 0.0
-    """When the process was last resumed after a pause."""
 
 
 class Cluster:
@@ -262,7 +260,6 @@ class Cluster:
             return
         if machine.state == PAUSED and machine.node is not None and machine.link is not None:
             machine.state = UP
-            machine.resumed_at = self.now
             self.scheduler.add(machine.node.base)
             self._set_pace(machine)
             machine.link.resume()

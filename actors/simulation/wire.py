@@ -62,10 +62,6 @@ class Wires:
         faults = self._cuts, self._delays
         return not any((one, other) in each or (other, one) in each for each in faults)
 
-    def is_slowed(self, one: str, other: str) -> bool:
-        """Return whether a fault delays messages between two hosts, in either direction."""
-        return (one, other) in self._delays or (other, one) in self._delays
-
     def set_distance(self, one: str, other: str, seconds: float) -> None:
         """Set the permanent additional delay of messages between two hosts."""
         self._distances[one, other] = self._distances[other, one] = seconds

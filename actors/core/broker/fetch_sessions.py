@@ -55,8 +55,6 @@ class CachedPartition:
     part: FetchPartition
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
-    known_at: float = NEVER
-    """The time of the reader's last fetch that the partition has received."""
     idle_until: float = NEVER
     """The time until which polls found the follower caught up; -1 if the partition has it."""
 

@@ -178,7 +178,6 @@ class Fetches:
         del fetch.reading[partition]
         place = session.partitions.get(partition)
         if place is not None:
-            place.known_at = now
             if result.body.size > fetch.request.max_bytes - fetch.found and fetch.found:
                 result = changed(result, body=EMPTY)
             fetch.results[partition] = result

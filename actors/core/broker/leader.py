@@ -35,13 +35,7 @@ import attrs
 
 from actors.core.broker.replica_log import ReplicaLog
 from messages.data_requests import ACKS_ALL, NO_REPLICA, ProducedPartition
-from messages.error_codes import (
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-)
+from messages.error_codes import NONE, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from messages.partition import LaggingFollower
 from messages.probes import probe
 
@@ -290,7 +284,7 @@ class Leader:
         """Release an acks=all produce when its end `offset` is committed, now or later (rule 6)."""
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:
-            self._release((waiter,), self._code_of_commit())
+            self._release((waiter,), NONE)
         elif self._waiting is None:
             self._waiting = [waiter]
         else:
@@ -427,12 +421,9 @@ class Leader:
         self.log.move_high_watermark(candidate)
         if self._waiting:
             done = bisect_right(self._waiting, candidate, key=_OFFSET)
-            self._release(self._waiting[:done], self._code_of_commit())
+            self._release(self._waiting[:done], NONE)
             del self._waiting[:done]
         return True
-
-    def _code_of_commit(self) -> int:
-        return NONE if len(self.isr) >= self.required_isr else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def _release(self, waiters: Iterable[DelayedProduce], error_code: int) -> None:
         self._to_do += tuple([CompleteProduce(waiter.token, error_code) for waiter in waiters])

@@ -67,11 +67,6 @@ class ReplicaRole(NamedTuple):
         return self.name == LEADER
 
     @property
-    def remote_replicas(self) -> tuple[int, ...]:
-        """The other replicas, in assignment order."""
-        return tuple(replica for replica in self.replicas if replica != self.broker_id)
-
-    @property
     def under_replicated(self) -> bool:
         """Whether a led partition has fewer in-sync replicas than before any reassignment (broker.md 9.5 row 69)."""
         return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
