@@ -94,7 +94,7 @@ def command(
     if in_memory and restart:
         raise click.UsageError("--restart cannot be combined with --zookeeper memory: all nodes are in one process")
     if in_memory and metrics_host is not None:
-        raise click.UsageError("--metrics-host cannot be combined with --zookeeper memory: such nodes serve no metrics")
+        raise click.UsageError("--metrics-host cannot be combined with --zookeeper memory, which serves no metrics")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
     overrides |= of_metrics(metrics_host)

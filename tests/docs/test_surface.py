@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from tests.docs import prose, surface
+from tests.docs.example_values import CONTEXTS
 from tests.docs.surface import SAMPLED, Text, example, found, sample, texts
 
 
@@ -29,6 +31,23 @@ def test_a_sample_is_the_same_for_the_same_seed() -> None:
 
 def test_placeholders_get_example_values() -> None:
     assert example("broker {message.broker_id} at {name(error)} of {x}") == "broker 2 at Connection refused of <x>"
+
+
+def test_every_placeholder_of_a_sample_has_an_example_value() -> None:
+    sampled = [example(text.text) for text in texts() if text.surface in ("log lines", "errors")]
+    assert [text for text in sampled if re.search(r"<[a-z ]+>", text)] == []
+
+
+def test_every_example_value_is_used() -> None:
+    """An unused value usually means that a text was changed, and that its sample no longer makes sense."""
+    formats = [text.text for text in texts()]
+    unused = [
+        (part, name)
+        for part, values in CONTEXTS.items()
+        for name in values
+        if not any(part in text and (f"{{{name}}}" in text or f"{{{name}:d}}" in text) for text in formats)
+    ]
+    assert unused == []
 
 
 def test_names_in_identifiers_are_found() -> None:
