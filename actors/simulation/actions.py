@@ -20,7 +20,7 @@ from functools import partial
 import attrs
 
 from actors.simulation import client_requests
-from actors.simulation.client_requests import ABSENT_TOPIC
+from actors.simulation.request_target import ABSENT_TOPIC
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
