@@ -459,7 +459,6 @@ LARGE_FILES: dict[str, str] = {
     "actors.core.coordinator.membership": "the members of a group and their one state machine",
     "actors.simulation.actions": "a table of the actions and their groups",
     "actors.simulation.invariants": "the invariants, one function each",
-    "actors.storage.log_manager": "the I/O adapter of all logs, one method per call of an actor",
     "messages.wire.compiler": "generates encoders and decoders from schemas",
     "messages.wire.schemas": "Kafka's message schemas: data",
 }

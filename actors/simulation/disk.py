@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from actors.storage.directory_checkpoints import RECOVERY_POINTS
 from actors.storage.disk import DiskAdapter
 from actors.storage.disk_faults import SLOW, DiskFaults, FaultyAdapter
 from actors.storage.log_directories import unlock_directories
-from actors.storage.log_manager import RECOVERY_POINTS, LogManager
+from actors.storage.log_manager import LogManager
 from messages.wire.record_batch import whole_batches
 
 

@@ -72,8 +72,8 @@ from actors.simulation.replication_invariants import (
 from actors.simulation.simulated_cluster import UP
 from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
+from actors.storage.directory_checkpoints import CLEAN_MARKER
 from actors.storage.log_directories import parse_name
-from actors.storage.log_manager import CLEAN_MARKER
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
 from messages.requests import LeaderAndIsrRequest, StopReplicaRequest

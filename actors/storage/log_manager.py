@@ -37,12 +37,16 @@ from pathlib import Path
 
 import attrs
 
+from actors.storage.directory_checkpoints import (
+    CLEAN_MARKER,
+    DirectoryCheckpoints,
+    Partition,
+)
 from actors.storage.disk import DiskAdapter
 from actors.storage.log import (
     LIMIT,
     NO_DESCRIPTORS,
     Appended,
-    Checkpoint,
     Handles,
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -54,13 +58,12 @@ from actors.storage.log import (
     UnsupportedFormat,
     opening,
 )
-from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import UNDEFINED
 from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
 from actors.storage.log.producers import EXPIRATION_MS
 from actors.storage.log.transactions import NO_OFFSET
-from actors.storage.log_directories import LOCK_FILE, log_name, parse_name
+from actors.storage.log_directories import LOCK_FILE, parse_name
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times
@@ -68,11 +71,6 @@ from messages.wire.control_batch import EndTransactionMarker, marker_batch
 from messages.wire.record_batch import body_of
 
 log = logging.getLogger("kafka.log.LogManager")
-
-CLEAN_MARKER = ".kafka_cleanshutdown"
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
@@ -106,106 +104,8 @@ _OLD_FORMAT = (
 _BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
 """Result of `open` for an empty log."""
 
-Partition = tuple[str, int]
 Failures = tuple[tuple[str, str], ...]
 """(directory, the disk's error) of the directories that could not be written."""
-
-
-class _CheckpointFile:
-    """A checkpoint file of a log directory, which is written after changes.
-
-    The lines of the file are cached: formatting those of 100,000 logs takes a tenth of a second.
-    """
-
-    def __init__(self, directory: str, name: str) -> None:
-        self._file = Checkpoint(f"{directory}/{name}", 1, 2)
-        self._changed = False
-        try:
-            entries = self._file.read()
-        except DamagedCheckpoint as damage:
-            log.warning("%s: ignoring the file", damage)
-            entries = []
-        self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
-        self._lines = {partition: self._file.line((*partition, at)) for partition, at in self._offsets.items()}
-        self._stale: dict[Partition, None] = {}
-        """Partitions whose cached lines are outdated."""
-        self.lists_forgotten = False
-        """Whether the file still has lines of forgotten partitions."""
-
-    def __iter__(self) -> Iterator[Partition]:
-        return iter(self._offsets)
-
-    def get(self, partition: Partition) -> int:
-        return self._offsets.get(partition, 0)
-
-    def set(self, partition: Partition, offset: int) -> None:
-        known = self._offsets.get(partition)
-        if known != offset:
-            self._offsets[partition] = offset
-            self._changed = True
-            if known is None:
-                self._lines[partition] = self._file.line((*partition, offset))
-            else:
-                self._stale[partition] = None
-
-    def forget(self, partition: Partition) -> None:
-        if self._offsets.pop(partition, None) is not None:
-            self._stale[partition] = None
-            self._changed = self.lists_forgotten = True
-
-    def write(self, durable: bool = False) -> None:
-        """Write the file if it changed or `durable` is set.
-
-        A file that is not durable survives a kill only: after a crash of the machine it counts as missing.
-        """
-        if self._changed or durable:
-            offsets, lines = self._offsets, self._lines
-            for partition in self._stale:
-                if partition in offsets:
-                    lines[partition] = self._file.line((*partition, offsets[partition]))
-                else:
-                    lines.pop(partition, None)
-            self._stale.clear()
-            self._file.write_lines(lines.values(), durable)
-            self._changed = self.lists_forgotten = False
-
-
-class _Directory:
-    """A log directory with its three checkpoint files, and whether its last shutdown was clean."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.clean = False
-        """Whether the last shutdown was clean; set by `take_over`."""
-        self._taken_over = False
-        self.recovery_points = _CheckpointFile(path, RECOVERY_POINTS)
-        self.log_starts = _CheckpointFile(path, LOG_STARTS)
-        self.high_watermarks = _CheckpointFile(path, HIGH_WATERMARKS)
-        self.points = self.recovery_points, self.log_starts, self.high_watermarks
-        listed = set().union(*self.points)
-        folders = {entry.name for entry in Path(path).iterdir()} if listed else set()
-        for partition in listed:
-            if log_name(*partition) not in folders:
-                self.forget(partition)
-
-    def take_over(self) -> None:
-        """Remove the clean shutdown marker before a log is first read or written (rule 3)."""
-        if not self._taken_over:
-            self._taken_over = True
-            marker = Path(self.path, CLEAN_MARKER)
-            self.clean = marker.exists()
-            marker.unlink(missing_ok=True)
-
-    def forget(self, partition: Partition) -> None:
-        """Remove the log from the checkpoints, which are written later."""
-        for points in self.points:
-            points.forget(partition)
-
-    def write_forgotten(self) -> None:
-        """Write the checkpoint files that still have lines of forgotten logs (rule 7)."""
-        for points in self.points:
-            if points.lists_forgotten:
-                points.write()
 
 
 class LogManager:
@@ -235,11 +135,11 @@ class LogManager:
         self._logs: dict[str, Log | tuple[int, ...]] = {}
         """Folder -> log, or the fields of its configuration if the log is empty (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
-        self._directories: dict[str, _Directory] = {}
+        self._directories: dict[str, DirectoryCheckpoints] = {}
         """Path -> log directory, for the directories in which a log was opened or created."""
         self._lost: set[str] = set()
         """Failed directories (rule 6), even if nothing was read or written in them."""
-        self._places: dict[str, tuple[_Directory, Partition]] = {}
+        self._places: dict[str, tuple[DirectoryCheckpoints, Partition]] = {}
         self._searches: dict[int, Generator[None, None, tuple[int, int, int]]] = {}
         """Unfinished searches of `find_time`, by number."""
         self._last_search = 0
@@ -354,7 +254,7 @@ class LogManager:
         self._logs.clear()
         self._handles.close_all()
 
-    def _close(self, directory: _Directory) -> None:
+    def _close(self, directory: DirectoryCheckpoints) -> None:
         directory.take_over()
         self._note_points(directory)
         for points in directory.points:
@@ -662,14 +562,14 @@ class LogManager:
 
     def checkpoint_deletions(self) -> Failures:
         """Write the checkpoint files that still have lines of deleted logs (rule 7)."""
-        return self._in_each(_Directory.write_forgotten)
+        return self._in_each(DirectoryCheckpoints.write_forgotten)
 
-    def _checkpoint(self, directory: _Directory) -> None:
+    def _checkpoint(self, directory: DirectoryCheckpoints) -> None:
         self._note_points(directory)
         directory.recovery_points.write()
         directory.log_starts.write()
 
-    def _in_each(self, write: Callable[[_Directory], None]) -> Failures:
+    def _in_each(self, write: Callable[[DirectoryCheckpoints], None]) -> Failures:
         """Call `write` for every directory that has not failed (rule 6)."""
         failures = []
         for directory in self._directories.values():
@@ -716,7 +616,7 @@ class LogManager:
             log = self._logs[path] = Log(path, self._handles, self._settings(log))
         return log
 
-    def _note_points(self, directory: _Directory) -> None:
+    def _note_points(self, directory: DirectoryCheckpoints) -> None:
         """Copy the recovery points and log start offsets of changed logs to the directory's checkpoints."""
         for path in [path for path in self._changed if self._place(path)[0] is directory]:
             log, (_, partition) = self._log(path), self._place(path)
@@ -728,22 +628,22 @@ class LogManager:
             else:
                 directory.log_starts.forget(partition)
 
-    def _place(self, path: str) -> tuple[_Directory, Partition]:
+    def _place(self, path: str) -> tuple[DirectoryCheckpoints, Partition]:
         place = self._places.get(path)
         if place is None:
             place = self._places[path] = self._find_place(path)
             place[0].take_over()
         return place
 
-    def _find_place(self, path: str) -> tuple[_Directory, Partition]:
+    def _find_place(self, path: str) -> tuple[DirectoryCheckpoints, Partition]:
         parent, name = os.path.split(path)
         topic, partition, _ = parse_name(name)
         return self._directory(parent), (topic, partition)
 
-    def _directory(self, path: str) -> _Directory:
+    def _directory(self, path: str) -> DirectoryCheckpoints:
         directory = self._directories.get(path)
         if directory is None:
-            directory = self._directories[path] = opening(lambda: _Directory(path))
+            directory = self._directories[path] = opening(lambda: DirectoryCheckpoints(path))
         return directory
 
 

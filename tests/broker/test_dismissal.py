@@ -8,7 +8,7 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
-from actors.storage.log_manager import CLEAN_MARKER
+from actors.storage.directory_checkpoints import CLEAN_MARKER
 from messages.broker import LogFailed
 from messages.data_requests import (
     EARLIEST,

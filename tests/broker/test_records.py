@@ -12,9 +12,10 @@ from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
+from actors.storage.directory_checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import unlock_directories
-from actors.storage.log_manager import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, recover
+from actors.storage.log_manager import recover
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import (

@@ -293,7 +293,11 @@ def _remembered(patch: pytest.MonkeyPatch) -> None:
     """The checkpoints keep the entries of a deleted log until the next flush."""
     apply(
         patch,
-        Change("actors.storage.log_manager:_Directory.write_forgotten", "if points.lists_forgotten:", "if False:"),
+        Change(
+            "actors.storage.directory_checkpoints:DirectoryCheckpoints.write_forgotten",
+            "if points.lists_forgotten:",
+            "if False:",
+        ),
     )
 
 

@@ -9,15 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.log_manager import (
-    CLEAN_MARKER,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    NONE,
-    OUT_OF_ORDER_SEQUENCE,
-    RECOVERY_POINTS,
-    LogManager,
-)
+from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager
 from messages.records import Body
 from messages.wire import MalformedFrame
 from messages.wire.record_batch import body_of, whole_batches

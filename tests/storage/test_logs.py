@@ -16,21 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, RECOVERY_POINTS, CheckpointFile
 from actors.storage.disk import DiskAdapter
 from actors.storage.log import Log, LogConfig
 from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import LOCK_FILE
-from actors.storage.log_manager import (
-    CLEAN_MARKER,
-    HIGH_WATERMARKS,
-    NONE,
-    OUT_OF_ORDER_SEQUENCE,
-    RECOVERY_POINTS,
-    LogManager,
-    _CheckpointFile,
-    recover,
-)
+from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager, recover
 from messages.wire.control_batch import EndTransactionMarker
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch, end_marker, header_of, message
@@ -236,7 +228,7 @@ def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) ->
 @given(st.lists(st.tuples(st.sampled_from(["set", "forget", "write"]), st.integers(0, 3), st.integers(0, 3))))
 def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tuple[str, int, int]]) -> None:
     with TemporaryDirectory() as folder:
-        points, expected = _CheckpointFile(folder, "checkpoint"), {}
+        points, expected = CheckpointFile(folder, "checkpoint"), {}
         for call, partition, offset in [*calls, ("write", 0, 0)]:
             if call == "set":
                 points.set(("t", partition), offset)
@@ -246,7 +238,7 @@ def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tu
                 expected.pop(partition, None)
             else:
                 points.write()
-                again = _CheckpointFile(folder, "checkpoint")
+                again = CheckpointFile(folder, "checkpoint")
                 assert [again.get(("t", number)) for number in range(4)] == [expected.get(n, 0) for n in range(4)]
                 points = again if offset == 0 else points
 

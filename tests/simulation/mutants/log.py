@@ -174,7 +174,7 @@ MUTANTS = (
     mutant(
         "clean shutdown marker stays while logs are written",
         "broker.md 5.4",
-        f"{LOGS}:_Directory.take_over",
+        "actors.storage.directory_checkpoints:DirectoryCheckpoints.take_over",
         "marker.unlink(missing_ok=True)",
         "pass",
         LOGS_TESTS,
