@@ -99,7 +99,7 @@ class BadZnode(AskFailed):
 
 
 class ZooKeeperRefused(AskFailed):
-    """ZooKeeper returned an error that has no special treatment; the detail names the error code and the path."""
+    """ZooKeeper returned an error that has no other exception class; the detail names the error code and the path."""
 
 
 class LostAnswer(AskFailed):

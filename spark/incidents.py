@@ -70,7 +70,7 @@ class Story:
 
 
 class _Group(NamedTuple):
-    """Rows of one incident: their partitions (a count), the partitions still affected (a count), begin and end."""
+    """Rows that form one incident, with the numbers of partitions and of partitions `still` affected, begin and end."""
 
     rows: Sequence[SimpleNamespace]
     partitions: int

@@ -40,7 +40,7 @@ Key = tuple[int, int]
 
 
 class ReplicaFetcherManagerActor(Dispatcher):
-    """This actor starts fetchers and assigns the partitions that the broker follows to them; each broker has one."""
+    """This actor starts fetchers and distributes the followed partitions among them; each broker has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -86,7 +86,7 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A request in the queue of a channel, when it was queued, and the parts in which it is sent if it is large.
+    """A request in the queue of a channel, the time when it was queued, and the parts of a large request.
 
     `event_id` is the id of the controller event that caused the request. The messages that send this request have the
     same event id, and so has its response.

@@ -16,7 +16,7 @@ from messages.transactions import StartRequestSender, StartTransactionMarkers, S
 
 
 class BrokerSenders(Dispatcher):
-    """The base class of actors that have a child actor for each broker, which sends requests to this broker."""
+    """The base class of actors that have one child actor per broker; the child sends the requests to its broker."""
 
     SENDER: type[RequestSender[Any]]
     """Class of the senders."""

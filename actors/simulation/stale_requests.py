@@ -1,4 +1,4 @@
-"""Requests of a former controller, or for a former registration, which a broker must refuse (`client_requests`)."""
+"""Requests with an old controller epoch or broker epoch, which a broker must refuse (`client_requests`)."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class CheckpointFile:
 
 
 class DirectoryCheckpoints:
-    """The three checkpoint files of a log directory, and whether its last shutdown was clean."""
+    """The three checkpoint files of a log directory, and whether the last shutdown of its broker was clean."""
 
     def __init__(self, path: str) -> None:
         self.path = path

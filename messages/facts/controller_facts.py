@@ -107,7 +107,7 @@ class _QueuedEvent(NamedTuple):
 
 
 class _Controller:
-    """The work of a controller at one point of its run.
+    """The state of a controller, as read so far from the messages of its run.
 
     It has the queued events, the current event first, and the requests that have no response yet.
     """

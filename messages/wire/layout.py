@@ -18,7 +18,7 @@ _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes"
 
 
 class Field(NamedTuple):
-    """A field of a request or response in one version; `fields` are the fields of its struct, if it is one.
+    """A field of a request or response in one version; `fields` are the nested fields if its type is a struct.
 
     `default` is the value if the field is missing. `present`: whether the version has the field.
     """

@@ -23,7 +23,7 @@ Result: TypeAlias = Any  # type: ignore[explicit-any]  # the effect's class and 
 
 
 class Send(NamedTuple):
-    """Send a message to the actor with this address."""
+    """An effect: send a message to the actor with this address."""
 
     to: Address
     message: Message
@@ -34,7 +34,7 @@ send: Callable[[tuple[Address, Message]], Send] = partial(tuple.__new__, Send)
 
 
 class CallAdapter(NamedTuple):
-    """Call a method of an I/O adapter: the logs, the disk, the wall clock or the random numbers."""
+    """An effect: call a method of an I/O adapter: the logs, the disk, the wall clock or the random numbers."""
 
     adapter: str
     method: str
@@ -42,7 +42,7 @@ class CallAdapter(NamedTuple):
 
 
 class RenameDeletedLog(NamedTuple):
-    """Close the log with this path, and rename it so that it is removed later.
+    """An effect: close the log with this path, and rename it so that it is removed later.
 
     The result is the new path, or "" if no such log exists.
     """
@@ -51,7 +51,7 @@ class RenameDeletedLog(NamedTuple):
 
 
 class WakeAt(NamedTuple):
-    """Check the partition's deadlines at this time."""
+    """An effect: check the partition's deadlines at this time."""
 
     at: float
 

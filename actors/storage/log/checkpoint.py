@@ -23,7 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file. Each line has text columns, then integer columns; `names` and `numbers` count them."""
+    """A checkpoint file. Each line has `names` text columns, then `numbers` integer columns."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path
