@@ -28,7 +28,6 @@ from actors.explain.situation import Seen, Situation, quiet
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import (
-    ControllerTermChanged,
     NodeRun,
     TracePosition,
 )
@@ -107,18 +106,13 @@ def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
 # ---------------------------------------------------------------------------------------------------------- controller
 
 
-def _begun(facts: TraceFacts) -> list[ControllerTermChanged]:
-    return [each for each in facts.terms if each.epoch >= 0]
-
-
 def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
-    begun = _begun(facts)
-    end = end_of_term(facts, begun[-1]) if begun else None
+    end = end_of_term(facts, facts.elected[-1]) if facts.elected else None
     return None if end is None else Seen(end, {"broker": end.broker}, end.place.at)
 
 
 def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
-    begun = _begun(facts)
+    begun = facts.elected
     if len(begun) < 2:
         return None
     values = {"broker": begun[-1].broker, "epoch": begun[-1].epoch, "before": begun[-2].broker}
@@ -126,7 +120,7 @@ def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
 
 
 def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
-    begun = _begun(facts)
+    begun = facts.elected
     return Seen(None, {"broker": begun[-1].broker, "epoch": begun[-1].epoch}, begun[-1].place.at) if begun else None
 
 

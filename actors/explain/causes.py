@@ -33,14 +33,15 @@ from messages.error_codes import (
 )
 from messages.facts.declarations import (
     BrokersRead,
+    ControllerElected,
     ControllerEvent,
-    ControllerTermChanged,
+    ControllerResigned,
     ErrorAnswered,
     FollowerLagged,
     GroupHosted,
     GroupStateChanged,
     LogDirectoryFailed,
-    LogTruncation,
+    LogTruncated,
     NodeFailure,
     NodeFaultChange,
     NodeRun,
@@ -346,7 +347,7 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
     return failed[0] if failed else None
 
 
-def _of_truncation(facts: TraceFacts, cut: LogTruncation) -> StateWrite | None:
+def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
     """Return the election that caused a truncation.
 
     It is the last unclean election before the truncation; without one, the first change of leader.
@@ -421,12 +422,15 @@ def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
 # -------------------------------------------------------------------------------------------------------- controllers
 
 
-def _of_term(facts: TraceFacts, term: ControllerTermChanged) -> Fact | None:
-    """Return why a controller's term ended, or why it began: the end of the previous term."""
+def _of_election(facts: TraceFacts, elected: ControllerElected) -> ControllerResigned | None:
+    """Return the end of the previous controller's term."""
+    earlier = [each for each in facts.elected if each.place < elected.place]
+    return end_of_term(facts, earlier[-1]) if earlier else None
+
+
+def _of_resignation(facts: TraceFacts, term: ControllerResigned) -> Fact | None:
+    """Return why a controller's term ended."""
     run, place = term.place.run, term.place
-    if term.epoch >= 0:
-        earlier = [each for each in facts.terms if each.place < place and each.epoch >= 0]
-        return end_of_term(facts, earlier[-1]) if earlier else None
     life = next((each for each in facts.lives if each.place.run == run), None)
     deleted = last_before(facts.deleted_controllers, place, run)
     kind = term.event.kind if term.event is not None else ""
@@ -442,11 +446,11 @@ def _of_term(facts: TraceFacts, term: ControllerTermChanged) -> Fact | None:
     return term.event
 
 
-def end_of_term(facts: TraceFacts, begun: ControllerTermChanged) -> ControllerTermChanged | None:
+def end_of_term(facts: TraceFacts, elected: ControllerElected) -> ControllerResigned | None:
     """Return the recorded end of this term; None if there is none."""
-    for each in facts.terms:
-        if each.place.run == begun.place.run and each.place > begun.place:
-            return each if each.epoch < 0 else None
+    for each in facts.terms():
+        if each.place.run == elected.place.run and each.place > elected.place:
+            return each if isinstance(each, ControllerResigned) else None
     return None
 
 
@@ -610,12 +614,13 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     RecordingGap: _of_gap,
     StateWrite: _of_unclean,
     FollowerLagged: _of_lag,
-    LogTruncation: _of_truncation,
+    LogTruncated: _of_truncation,
     ReplicasAssigned: _of_assignment,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,
     TopicDeletionStep: _of_step,
-    ControllerTermChanged: _of_term,
+    ControllerElected: _of_election,
+    ControllerResigned: _of_resignation,
     ErrorAnswered: _of_error,
     GroupStateChanged: _of_group_state,
     GroupHosted: _of_hosted,

@@ -31,6 +31,7 @@ from messages.error_codes import NONE
 from messages.error_names import name_of
 from messages.facts.declarations import (
     BrokersRead,
+    ControllerElected,
     ControllerEvent,
     EventWithoutEffect,
     LeaderAndIsrSent,
@@ -512,9 +513,9 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
 def terms(facts: TraceFacts, _: None) -> Answer:
     """List the controllers, their terms and why each term ended."""
     lines, in_office = [], set()
-    for fact in facts.terms:
+    for fact in facts.terms():
         run = fact.place.run
-        if fact.epoch >= 0:
+        if isinstance(fact, ControllerElected):
             lines.append(Sentence(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
             in_office.add(run)
         elif run in in_office:

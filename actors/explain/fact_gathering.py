@@ -13,9 +13,10 @@ from messages.facts import facts as facts_of_run
 from messages.facts.declarations import (
     BrokerResponse,
     BrokersRead,
+    ControllerElected,
     ControllerEvent,
     ControllerEventHandled,
-    ControllerTermChanged,
+    ControllerResigned,
     ControllerZnodeDeleted,
     ErrorAnswered,
     EventWithoutEffect,
@@ -28,7 +29,7 @@ from messages.facts.declarations import (
     InjectedFaultReturned,
     LeaderAndIsrSent,
     LogDirectoryFailed,
-    LogTruncation,
+    LogTruncated,
     MinInsyncReplicas,
     NodeFailure,
     NodeFaultChange,
@@ -62,7 +63,8 @@ class TraceFacts:
     assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)
     dropped: list[ReassignmentRequestRemoved] = dataclasses.field(default_factory=list)
     seen: list[BrokersRead] = dataclasses.field(default_factory=list)
-    terms: list[ControllerTermChanged] = dataclasses.field(default_factory=list)
+    elected: list[ControllerElected] = dataclasses.field(default_factory=list)
+    resigned: list[ControllerResigned] = dataclasses.field(default_factory=list)
     deletions: list[TopicDeletionStep] = dataclasses.field(default_factory=list)
     orders: list[LeaderAndIsrSent] = dataclasses.field(default_factory=list)
     failures: list[RequestFailed] = dataclasses.field(default_factory=list)
@@ -71,7 +73,7 @@ class TraceFacts:
     errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
     faults: list[InjectedFaultReturned] = dataclasses.field(default_factory=list)
     node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
-    cuts: list[LogTruncation] = dataclasses.field(default_factory=list)
+    cuts: list[LogTruncated] = dataclasses.field(default_factory=list)
     handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
     idle: list[EventWithoutEffect] = dataclasses.field(default_factory=list)
     waiting: list[PendingEvent] = dataclasses.field(default_factory=list)
@@ -94,6 +96,10 @@ class TraceFacts:
     member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
     lives: list[NodeRun] = dataclasses.field(default_factory=list)
     undecodable: list[Undecodable] = dataclasses.field(default_factory=list)
+
+    def terms(self) -> list[ControllerElected | ControllerResigned]:
+        """Return the beginnings and ends of all controllers' terms, in the order of their time."""
+        return sorted((*self.elected, *self.resigned), key=lambda each: each.place)
 
     @cached_property
     def states(self) -> dict[TopicPartition, list[StateWrite]]:

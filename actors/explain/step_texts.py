@@ -21,8 +21,9 @@ from messages.facts.declarations import (
     LEFT,
     NOT_JOINED,
     NOT_SYNCED,
+    ControllerElected,
     ControllerEvent,
-    ControllerTermChanged,
+    ControllerResigned,
     ControllerZnodeDeleted,
     ErrorAnswered,
     FetchFailed,
@@ -32,7 +33,7 @@ from messages.facts.declarations import (
     GroupStateChanged,
     InjectedFaultReturned,
     LogDirectoryFailed,
-    LogTruncation,
+    LogTruncated,
     NodeFailure,
     NodeFaultChange,
     NodeRun,
@@ -137,9 +138,9 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (TopicDeletionStep, "queued"): StepText("the controller queued {topics} for deletion"),
     (TopicDeletionStep, "ineligible"): StepText("{topics} became ineligible for deletion"),
     (TopicDeletionStep, "deleted"): StepText("the znodes of {topics} were removed"),
-    (LogTruncation, ""): StepText("broker {node} cut {cut} of {partition} off, which its leader did not have"),
-    (ControllerTermChanged, "began"): StepText("broker {broker} became controller (epoch {epoch})"),
-    (ControllerTermChanged, ""): StepText("broker {broker} ceased to be controller"),
+    (LogTruncated, ""): StepText("broker {node} cut {cut} of {partition} off, which its leader did not have"),
+    (ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
+    (ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
     (ControllerZnodeDeleted, ""): StepText(
         "/controller was deleted in ZooKeeper by another client, although the session of controller {node} lived",
         "Find the client of ZooKeeper that deletes /controller.",
@@ -195,7 +196,6 @@ _VARIANTS: dict[type, Callable[[Any], str]] = {
     FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
     DeletionBlocked: lambda blocked: "" if blocked.code else "gone",
     TopicDeletionStep: lambda step: step.step,
-    ControllerTermChanged: lambda term: "began" if term.epoch >= 0 else "",
     ErrorAnswered: lambda error: "batch" if error.subject else "",
     GroupStateChanged: lambda changed: changed.state,
     GroupMemberAction: lambda action: action.action,
@@ -225,7 +225,7 @@ def _sequences(error: ErrorAnswered) -> str:
     return f" (producer id {producer}, epoch {epoch}, sequence {sequence}{wanted})"
 
 
-def cut_off(cut: LogTruncation) -> str:
+def cut_off(cut: LogTruncated) -> str:
     """Return the offsets that a truncation removed, as text."""
     return f"offsets {cut.to} to {cut.end - 1}" if cut.end > cut.to else f"what came from offset {cut.to} on"
 
@@ -246,7 +246,7 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "client_id": action.client_id or action.member or "?",
         "timeout_s": action.timeout_ms / 1000,
     },
-    LogTruncation: lambda cut: {"cut": cut_off(cut)},
+    LogTruncated: lambda cut: {"cut": cut_off(cut)},
     RequestRefused: lambda refused: {"reason": reason_of(refused)},
     TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
     TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},

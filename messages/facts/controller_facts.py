@@ -32,9 +32,10 @@ from messages.error_codes import NONE
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired
 from messages.facts.declarations import (
     BrokersRead,
+    ControllerElected,
     ControllerEvent,
     ControllerEventHandled,
-    ControllerTermChanged,
+    ControllerResigned,
     EventWithoutEffect,
     Fact,
     PendingEvent,
@@ -178,9 +179,7 @@ class ControllerFacts:
                 self._emit(PendingEvent(event.place, event, last.at - event.place.at, waits_for))
             if controller.in_office and ending == KILLED:
                 self._emit(
-                    ControllerTermChanged(
-                        last, controller.broker, -1, "its process was killed, and this is its last record"
-                    )
+                    ControllerResigned(last, controller.broker, "its process was killed, and this is its last record")
                 )
 
     # ------------------------------------------------------------------------------------------------ events
@@ -212,7 +211,7 @@ class ControllerFacts:
                 else:
                     self._queued(controller, place, failed)
         if failed in ENDS:
-            self._emit(ControllerTermChanged(place, controller.broker, -1, ENDS[failed]))
+            self._emit(ControllerResigned(place, controller.broker, ENDS[failed]))
 
     def _queued(
         self,
@@ -291,7 +290,7 @@ class ControllerFacts:
                 self._unconfirmed[key] = [ReassignmentRequestRemoved(place, *each) for each in requests]
             case StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
                 controller.in_office = False
-                self._emit(ControllerTermChanged(place, controller.broker, -1, ""))
+                self._emit(ControllerResigned(place, controller.broker, ""))
 
     def _answer(self, place: TracePosition, record: TraceRecord, answer: Answer) -> None:
         """Read an answer of the ZooKeeper bridge, or of TopicDeletionActor."""
@@ -321,7 +320,7 @@ class ControllerFacts:
         match result:
             case Elected(epoch):
                 controller.in_office = True
-                self._emit(ControllerTermChanged(place, controller.broker, epoch, ""))
+                self._emit(ControllerElected(place, controller.broker, epoch))
             case Brokers(brokers):
                 self._emit(BrokersRead(place, controller.broker, {each.id: each.epoch for each in brokers}))
             case PartitionStates(states_read):

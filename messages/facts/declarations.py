@@ -119,12 +119,20 @@ class BrokersRead(NamedTuple):
     event: ControllerEvent | None = None
 
 
-class ControllerTermChanged(NamedTuple):
-    """A controller's term began (its `epoch` is set) or ended (its `event` or its `why` has the reason)."""
+class ControllerElected(NamedTuple):
+    """A broker was elected as controller, with this controller epoch."""
 
     place: TracePosition
     broker: int
     epoch: int
+    event: ControllerEvent | None = None
+
+
+class ControllerResigned(NamedTuple):
+    """A controller's term ended; its `why`, or its `event` if that is empty, has the reason."""
+
+    place: TracePosition
+    broker: int
     why: str
     event: ControllerEvent | None = None
 
@@ -332,8 +340,8 @@ class RecordingGap(NamedTuple):
         return self.place.at - self.seconds
 
 
-class LogTruncation(NamedTuple):
-    """A truncation of a replica's log from end offset `end` (-1 if not recorded) to end offset `to`."""
+class LogTruncated(NamedTuple):
+    """A replica truncated its log from end offset `end` (-1 if not recorded) to end offset `to`."""
 
     place: TracePosition
     partition: TopicPartition
@@ -468,7 +476,8 @@ Fact: TypeAlias = (
     | ReplicasAssigned
     | ReassignmentRequestRemoved
     | BrokersRead
-    | ControllerTermChanged
+    | ControllerElected
+    | ControllerResigned
     | TopicDeletionStep
     | LeaderAndIsrSent
     | RequestFailed
@@ -488,7 +497,7 @@ Fact: TypeAlias = (
     | NodeFailure
     | StopRequested
     | RecordingGap
-    | LogTruncation
+    | LogTruncated
     | EventWithoutEffect
     | PendingEvent
     | TransactionRequest

@@ -20,7 +20,7 @@ from messages.facts.declarations import (
     FollowerLagged,
     InjectedFaultReturned,
     LogDirectoryFailed,
-    LogTruncation,
+    LogTruncated,
     MinInsyncReplicas,
     NodeFailure,
     NodeFaultChange,
@@ -154,7 +154,7 @@ class NodeFacts:
             if effect.method in ("truncate", "restart"):
                 topic, _, number = path.rpartition("/")[2].rpartition("-")
                 partition = TopicPartition(topic, int(number))
-                self._emit(LogTruncation(place, partition, self._log_ends.get(path, -1), effect.result[end]))
+                self._emit(LogTruncated(place, partition, self._log_ends.get(path, -1), effect.result[end]))
             self._log_ends[path] = effect.result[end]
 
     def end(self, first: TracePosition, last: TracePosition, ending: str) -> None:

@@ -77,7 +77,7 @@ def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
 def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
     recorded = trace.open(folder)
     facts = list(recorded.facts())
-    assert {"StateWrite", "ControllerTermChanged", "NodeRun", "RequestRefused", "LogTruncation"} <= {
+    assert {"StateWrite", "ControllerElected", "NodeRun", "RequestRefused", "LogTruncated"} <= {
         fact.kind for fact in facts
     }
     assert [fact.at for fact in facts] == sorted(fact.at for fact in facts)
