@@ -9,6 +9,7 @@ Rule 3: a node is healthy while it runs, its disks work, and nothing delays it o
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -63,17 +64,23 @@ class Replicas:
 
     def __init__(self) -> None:
         self.logs: dict[str, dict[int, LogView]] = {}
+        self.with_records: dict[str, TopicPartition] = {}
+        """The partitions of which a log has, or had, records; by directory name."""
         self.unhealthy_at: dict[int, float] = {}
         """The time at which each node was last unhealthy."""
         self._registered: dict[int, int] = {}
 
     def log(self, node: int, partition: TopicPartition) -> LogView | None:
         """Return the log of a replica; None if the node has none."""
-        return self.logs.get(str(partition), {}).get(node)
+        return self.logs_of(partition).get(node)
+
+    def logs_of(self, partition: TopicPartition) -> Mapping[int, LogView]:
+        """Return the logs of a partition's replicas, by node."""
+        return self.logs.get(str(partition), {})
 
     def holders(self, partition: TopicPartition, offset: int) -> list[int]:
         """Return the nodes whose logs reach this offset."""
-        return [node for node, view in self.logs.get(str(partition), {}).items() if view.end >= offset]
+        return [node for node, view in self.logs_of(partition).items() if view.end >= offset]
 
     def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> HighWatermarkRaised | None:
         """Process a call of the I/O adapter "logs"; return the observation if a leader raised its high watermark."""
@@ -87,11 +94,11 @@ class Replicas:
             start, end, _, high_watermark, _ = result
             view = views[node] = LogView(start, end, min(max(high_watermark, start), end))
             view.ends.append((now, end))
-        elif method == "close":
-            if effect.args[1]:
-                views.pop(node, None)
         elif view is None:
             return None
+        elif method == "close":
+            if effect.args[1]:
+                del views[node]
         elif method in ("append", "append_as_coordinator", "append_marker"):
             self._grow(view, result[0], now)
             if effect.args[3]:
@@ -114,6 +121,8 @@ class Replicas:
             before, view.high_watermark = view.high_watermark, effect.args[1]
             if not isinstance(message, FOLLOWING) and before < view.high_watermark:
                 return HighWatermarkRaised(node, _partition(name), before, view.high_watermark)
+        if view.end and name not in self.with_records:
+            self.with_records[name] = _partition(name)
         return None
 
     def _grow(self, view: LogView, end: int, now: float) -> None:

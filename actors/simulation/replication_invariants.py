@@ -93,20 +93,23 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
     long = 1.5 * lag + SLACK
-    for partition, state in law.states.items():
-        if len(state.isr) < 2 or state.leader not in cluster.machines or partition.topic in law.deleting:
+    for partition in replicas.with_records.values():
+        state = law.states.get(partition)
+        if state is None or len(state.isr) < 2 or state.leader not in cluster.machines:
             continue
-        leader = replicas.log(state.leader, partition)
-        if leader is None or not leader.end or law.led_for(state.leader, partition) < long:
+        if partition.topic in law.deleting:
             continue
-        if law.was_led_before(state.leader, partition):
+        logs = replicas.logs_of(partition)
+        leader = logs.get(state.leader)
+        if leader is None or all(node in logs and logs[node].end >= leader.end for node in state.isr):
+            continue  # none of them lacks a record, which holds for most partitions most of the time
+        if law.led_for(state.leader, partition) < long or law.was_led_before(state.leader, partition):
             continue
         if replicas.healthy_for(cluster, state.leader) < long:
             continue
         had = leader.end_at(cluster.now - long)
         for replica in state.isr:
-            log = replicas.log(replica, partition)
-            end = 0 if log is None else log.end
+            end = logs[replica].end if replica in logs else 0
             since = law.in_sync_since.get((replica, partition), 0.0)
             if replica != state.leader and end < had and cluster.now - since > long:
                 yield (
