@@ -41,6 +41,7 @@ from messages.admin_requests import (
 )
 from messages.cluster import Endpoint, TopicPartition
 from messages.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.error_names import name_of
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
@@ -353,7 +354,7 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not created: {response}")
         (created,) = response.topics
         if created.error_code != NONE:
-            raise ClusterError(f"topic {name} was not created: {created.error_message} (error {created.error_code})")
+            raise ClusterError(f"topic {name} was not created: {created.error_message} ({name_of(created.error_code)})")
 
         async def led() -> bool:
             views = [await self._metadata(id, (name,)) for id in self._responsive if self._hear(controller, id)]
@@ -379,7 +380,7 @@ class MemoryCluster:
         if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             raise ClusterError(f"topic {name} does not exist; the topics are {', '.join(self.topics) or 'none'}")
         if deleted.error_code != NONE:
-            raise ClusterError(f"topic {name} was not deleted (error {deleted.error_code})")
+            raise ClusterError(f"topic {name} was not deleted: {name_of(deleted.error_code)}")
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:

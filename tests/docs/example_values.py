@@ -25,7 +25,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "Failed to complete the state transition": {
         "name": "'payments-1'",
-        "error": "Ongoing is not before CompleteCommit",
+        "error": "payments-1 cannot move from Ongoing to CompleteCommit: it should be in one of the states"
+        " PrepareCommit",
     },
     "Using the default instead of an invalid config of topic": {
         "error": "Invalid value -5 for configuration retention.ms"
@@ -123,8 +124,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "group '{name}': {name_of": {"name": "readers", "name_of(group.error_code)": "NOT_COORDINATOR"},
     "the offsets of group": {"name": "readers", "name_of(answer.error_code)": "NOT_COORDINATOR"},
     "topic '{name}': {name_of": {"name_of(found[name].error_code)": "UNKNOWN_TOPIC_OR_PARTITION"},
-    "(error {created.error_code})": {"created.error_code": "36"},
-    "(error {deleted.error_code})": {"deleted.error_code": "7"},
+    "({name_of(created.error_code)})": {"name_of(created.error_code)": "TOPIC_ALREADY_EXISTS"},
+    "not deleted: {name_of(deleted": {"name_of(deleted.error_code)": "REQUEST_TIMED_OUT"},
     "{field} must not be null": {"field": "topics"},
     "to replicas {refused}": {"*each": "orders-3", "refused": "2,3,9", "...": "Broker 9 is not alive"},
     "with an unexpected": {"*names": "LeaderAndIsr request", "...": "UpdateMetadataResponse"},
@@ -143,8 +144,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Newly added brokers": {
         "log_text.joined((broker.id for broker in joined))": "3",
         "log_text.joined(dead)": "1",
-        "log_text.joined((broker.id for broker in bounced))": "",
-        "log_text.joined(current)": "2,3",
+        "log_text.joined((broker.id for broker in bounced))": "4",
+        "log_text.joined(current)": "2,3,4",
     },
     "Updated broker metadata": {"old": "kafka2.example.org:9092", "new": "kafka2.example.org:9093"},
     "ineligible for deletion": {"','.join(step.ineligible)": "orders,payments"},
