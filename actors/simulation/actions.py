@@ -20,6 +20,7 @@ from functools import partial
 import attrs
 
 from actors.simulation import client_requests
+from actors.simulation.coincidences import Occasion, draw_coincidence
 from actors.simulation.request_target import ABSENT_TOPIC
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
@@ -1146,6 +1147,9 @@ EVERY = 2.5
 """Average seconds between two actions."""
 
 
+SESSION_MS = 6_000
+"""The ZooKeeper session timeout of a simulated node in ms, unless a seed draws another one."""
+
 LASTING = 0.3
 """The share of drawn clusters in which one fault lasts to the end."""
 
@@ -1216,6 +1220,11 @@ def invent(
         if args is not None:
             lasts = None if kind.undo is None else round(chance.uniform(*kind.seconds), 3)
             actions.append(Action(at, kind.name, args, lasts))
+    if swarm:
+        timeout_ms = dict(drawn.settings).get("zookeeper_session_timeout_ms", SESSION_MS)
+        existing, new_topic = tuple(sorted(known.topics)), _choose_new(chance, known)
+        occasion = Occasion(chance, drawn.brokers, existing, new_topic, int(timeout_ms) / 1000, duration)
+        actions += draw_coincidence(occasion, {kind.name for kind in kinds})
     actions.sort(key=lambda action: action.at)
     return Schedule(
         drawn.brokers,

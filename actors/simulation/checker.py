@@ -23,7 +23,7 @@ from actors.runtime import DEAD_LETTER, AdapterCall, Delivery
 from actors.simulation.exchanges import Exchanges, ResponseSent
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.recorded_changes import StateChanged, StateChanges
-from actors.simulation.replicas import HighWatermarkRaised, Replicas
+from actors.simulation.replicas import HighWatermarkRaised, LogCalled, Replicas
 from actors.simulation.simulated_cluster import CLIENT, Cluster, host_of, node_of
 from actors.simulation.simulated_transactions import (
     CommittedView,
@@ -175,6 +175,13 @@ class HighWatermarkMoved:
     after: int
 
 
+@attrs.frozen
+class PointsWritten:
+    """Observed by the invariants: a node wrote the recovery points and log start offsets of its logs."""
+
+    node: int
+
+
 class Acknowledged(NamedTuple):
     """A record that a leader has acknowledged, with the time, and the ZooKeeper transaction that created its topic."""
 
@@ -220,6 +227,8 @@ Change = (
     | ClusterQueried
     | ResponseSent
     | HighWatermarkRaised
+    | LogCalled
+    | PointsWritten
     | StableOffsetSeen
     | StreamBroken
     | Ticked
@@ -270,6 +279,8 @@ class Checker:
         self.controller = -1
         self.controller_session = 0
         """The session that owns /controller."""
+        self.has_begun = False
+        """Whether the broker in /controller has begun its term."""
         self.epoch = 0
         self.epoch_session = 0
         self.epochs_of: dict[int, int] = {}
@@ -327,11 +338,15 @@ class Checker:
         self._moves = StateChanges()
         self.power_failed = False
         """Whether a machine has lost unflushed data."""
+        self.power_failed_at: dict[int, float] = {}
+        """When each machine last lost unflushed data."""
         self.resumed: dict[TopicPartition, None] = {}
         """Partitions that continued in the same leader epoch after a power failure of their leader."""
         self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
         self.opened: dict[tuple[int, str], int] = {}
         """Node and log directory -> the process start (`Machine.starts`) that last opened a log there."""
+        self.lost_directories: dict[tuple[int, str], int] = {}
+        """Node and log directory -> the process start that last took it offline."""
         self.filled: dict[str, None] = {}
         """The logs that were ever written to, by directory name."""
         self._high_watermarks: dict[tuple[int, str], int] = {}
@@ -364,9 +379,10 @@ class Checker:
             self._look(StableOffsetSeen(node, self.cluster.machines[node].starts, delivery.message))
         for effect in delivery.effects:
             if effect.port == "logs":
-                committed = self.replicas.touched(node, effect, delivery.message, self.cluster.now)
-                if committed is not None:
-                    self._look(committed)
+                for change in self.replicas.touched(self.cluster, node, effect, delivery.message):
+                    self._look(change)
+                if effect.method == "checkpoint":
+                    self._look(PointsWritten(node))
                 self._log_touched(node, effect, isinstance(delivery.message, Replicate))
         if delivery.error is not None and delivery.error != DEAD_LETTER:
             self._look(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
@@ -385,6 +401,7 @@ class Checker:
     def power_fails(self, node: int) -> None:
         """Process a power failure, which loses unflushed data."""
         self.power_failed = True
+        self.power_failed_at[node] = self.cluster.now
         led = {partition: state.leader_epoch for partition, state in self.states.items() if state.leader == node}
         self._led_at_power_failure.setdefault(host_of(node), {}).update(led)
 
@@ -433,6 +450,7 @@ class Checker:
                 self._controlled_at = self.cluster.now
                 if op.kind == DELETE:
                     self._look(ControllerDeleted(owner, session))
+                self.has_begun = False
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
                 if op.kind == CREATE:
@@ -490,6 +508,10 @@ class Checker:
         if accepted is None or state is None or accepted.leader_epochs.get(partition) != state.leader_epoch:
             return 0.0
         return self.cluster.now - accepted.led_since[partition]
+
+    def leads_intact(self, node: int, partition: TopicPartition) -> bool:
+        """Return whether a leader has lost no unflushed data since it became the leader."""
+        return self.led_for(node, partition) < self.cluster.now - self.power_failed_at.get(node, -math.inf)
 
     def leaderless_for(self, partition: TopicPartition) -> float:
         """Return for how many seconds the partition's leader has not been a registered broker."""
@@ -559,6 +581,13 @@ class Checker:
             return self._settings.unclean_leader_election_enable or self.cluster.elects_uncleanly
         return said == "true"
 
+    def has_lost(self, node: int, partition: TopicPartition) -> bool:
+        """Return whether the process of a node took the log directory of a partition offline."""
+        log, machine = self.replicas.log(node, partition), self.cluster.machines.get(node)
+        if log is None or machine is None:
+            return False
+        return self.lost_directories.get((node, f"/{log.folder.parent.name}")) == machine.starts
+
     def is_written(self, partition: TopicPartition) -> bool:
         """Return whether a log of the partition was ever written to."""
         return str(partition) in self.filled
@@ -570,6 +599,8 @@ class Checker:
         message = delivery.message
         controller = getattr(delivery.receiver, "actor", None)
         if isinstance(controller, ControllerActor):
+            if node == self.controller and controller.context.active:
+                self.has_begun = True
             for moved in self._moves.made(node, controller, self.born):
                 self._look(moved)
         if isinstance(message, UpdateMetadataRequest):
@@ -611,6 +642,8 @@ class Checker:
         """Process a call to a partition's log. `following`: the call is a follower's."""
         if effect.method == "open" and not effect.error:
             self.opened[node, effect.args[0].rpartition("/")[0]] = self.cluster.machines[node].starts
+        if effect.method == "lose":
+            self.lost_directories[node, effect.args[0]] = self.cluster.machines[node].starts
         if effect.method in _FILLING:
             self.filled[effect.args[0].rpartition("/")[2]] = None
         if effect.method == "note_high_watermark" and not following:

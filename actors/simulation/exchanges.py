@@ -8,13 +8,15 @@ Rule 1: a request is stale if its receiver had accepted a newer epoch or generat
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
 Rule 3: a group member is silent from its last request or response on, while none of its requests waits. This holds only
         as long as one process coordinates the group: a new coordinator restarts all session timeouts.
+Rule 4: a member has a standing in a generation since a SyncGroup or Heartbeat without an error, until it joins again or
+        leaves, or until it may be removed. A later coordinator knows it from the log.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -27,6 +29,7 @@ from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLe
 from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, GROUP_MAX_SIZE_REACHED, NONE, NOT_COORDINATOR
 from messages.group_requests import (
     DeleteGroupsRequest,
+    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -59,7 +62,7 @@ WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequ
 WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
     *(*MEMBERS, OffsetFetchRequest, DeleteGroupsRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
-    *(LeaveGroupRequest, WriteTxnMarkersRequest),
+    *(LeaveGroupRequest, WriteTxnMarkersRequest, DescribeGroupsRequest),
 )
 
 
@@ -99,6 +102,14 @@ class GroupView:
     """The last generation of which a member has received its assignment."""
 
 
+class Standing(NamedTuple):
+    """The standing of a member in a generation: since and until when the coordinator may not remove it."""
+
+    generation: int
+    since: float
+    until: float
+
+
 @attrs.define(eq=False)
 class Commit:
     """An offset commit of a client: the times when the request arrived and when it was acknowledged."""
@@ -126,6 +137,8 @@ class ResponseSent:
         left: The members that had left the group's generation then.
         renewed: How many seconds before the request's arrival the member's last accepted request arrived.
         markers: By (producer id, partition) the newest coordinator epoch of a marker that the process had accepted.
+        standing: Those with a standing in a generation then, by group and member id, if the process had accepted the
+            leader epoch that ZooKeeper has for the group's partition.
     """
 
     node: int
@@ -141,6 +154,7 @@ class ResponseSent:
     left: tuple[str, ...] = ()
     renewed: float = math.inf
     markers: Mapping[tuple[int, TopicPartition], int] = attrs.field(factory=dict)
+    standing: Mapping[tuple[str, str], Standing] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -157,6 +171,17 @@ class _Arrival:
     left: tuple[str, ...]
     renewed: float
     markers: Mapping[tuple[int, TopicPartition], int]
+    standing: Mapping[tuple[str, str], Standing]
+
+
+def _groups_of(request: Message) -> Iterable[str]:
+    """Return the groups whose members a request names or describes."""
+    match request:
+        case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest() | LeaveGroupRequest():
+            return (request.group_id,)
+        case DescribeGroupsRequest():
+            return request.groups
+    return ()
 
 
 def accepted_markers(
@@ -181,7 +206,13 @@ class Exchanges:
         """The member ids that a coordinator has ever given, by group."""
         self.markers: dict[Process, dict[tuple[int, TopicPartition], int]] = {}
         """By process: (producer id, partition) -> the newest coordinator epoch of an accepted marker."""
+        self.standing: dict[str, dict[str, Standing]] = {}
+        """The members with a standing in a generation (rule 4), by group and member id."""
         self.offsets_partitions = 1
+        self._left_at: dict[str, float] = {}
+        """When the last request arrived that may remove each member."""
+        self._timeouts: dict[str, float] = {}
+        """The session timeout of each dynamic member in seconds."""
         self._arrivals: dict[int, _Arrival] = {}
 
     def group_partition(self, group: str) -> TopicPartition:
@@ -206,13 +237,7 @@ class Exchanges:
         mine = self.accepted.setdefault(process, Accepted())
         match request:
             case OffsetFetchRequest():
-                partition = self.group_partition(request.group_id)
-                state = states.get(partition)
-                is_current = (
-                    state is not None
-                    and state.leader == process[0]
-                    and mine.leader_epochs.get(partition) == state.leader_epoch
-                )
+                is_current = self._is_current(process, self.group_partition(request.group_id), states)
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
                 view = self.groups.setdefault((process, request.group_id), GroupView())
                 generation, left = view.generation, tuple(view.left)
@@ -235,7 +260,9 @@ class Exchanges:
                         commits.append(Commit(each.committed_offset, now))
             case DeleteGroupsRequest():
                 self._may_delete(request.groups)
-            case ProduceRequest() | ControlledShutdownRequest() | LeaveGroupRequest() | WriteTxnMarkersRequest():
+            case ProduceRequest() | ControlledShutdownRequest() | WriteTxnMarkersRequest():
+                pass
+            case LeaveGroupRequest() | DescribeGroupsRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
                 is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
@@ -254,9 +281,49 @@ class Exchanges:
                 accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
         shown = dict(states) if isinstance(request, ControlledShutdownRequest) else {}
         markers = dict(self.markers.get(process, {})) if isinstance(request, WriteTxnMarkersRequest) else {}
+        standing = dict(self._standing(process, _groups_of(request), now, states))
+        self._leaves(request, now)
         self._arrivals[connection] = _Arrival(
-            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers)
+            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, standing)
         )
+
+    def _standing(
+        self, process: Process, groups: Iterable[str], now: float, states: Mapping[TopicPartition, Any]
+    ) -> Iterator[tuple[tuple[str, str], Standing]]:
+        for group in groups:
+            members = self.standing.get(group)
+            if members and self._is_current(process, self.group_partition(group), states):
+                for member in members:
+                    standing = self.standing_of(group, member)
+                    if standing is not None and now < standing.until:
+                        yield (group, member), standing
+
+    def standing_of(self, group: str, member: str) -> Standing | None:
+        """Return the standing of a member; None if it may have been removed."""
+        standing = self.standing.get(group, {}).get(member)
+        return None if standing is None or standing.since <= self._left_at.get(member, -1.0) else standing
+
+    def _is_current(self, process: Process, partition: TopicPartition, states: Mapping[TopicPartition, Any]) -> bool:
+        """Return whether a process has accepted the leader epoch that ZooKeeper has for a partition."""
+        state, mine = states.get(partition), self.accepted.get(process)
+        return (
+            state is not None
+            and mine is not None
+            and state.leader == process[0]
+            and mine.leader_epochs.get(partition) == state.leader_epoch
+        )
+
+    def _leaves(self, request: Message, now: float) -> None:
+        """End the standing of members that a request may remove."""
+        gone: Iterable[str] = ()
+        match request:
+            case JoinGroupRequest():
+                gone = (request.member_id,)
+            case LeaveGroupRequest():
+                gone = tuple(each.member_id for each in request.members)
+            case DeleteGroupsRequest():
+                gone = tuple(member for group in request.groups for member in self.standing.get(group, ()))
+        self._left_at.update(dict.fromkeys(gone, now))
 
     def responded(self, connection: int, request: Message, response: Any, now: float) -> ResponseSent | None:
         """Process a response of a process; return the observation for the invariants."""
@@ -291,6 +358,7 @@ class Exchanges:
             arrival.left,
             arrival.renewed,
             arrival.markers,
+            arrival.standing,
         )
 
     def _marked(self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse) -> None:
@@ -331,12 +399,17 @@ class Exchanges:
         codes = list(codes_of(response))
         if GROUP_MAX_SIZE_REACHED in codes:
             view.renewed_at.pop(request.member_id, None)  # it may be dropped
+            self.standing.pop(request.group_id, None)
         if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)
             return
         if NONE not in codes:
             return
         view.since = view.since or now
+        if isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None:
+            until = arrived_at + self._timeouts.get(request.member_id, 0.0) * 0.97 - 1.0
+            members = self.standing.setdefault(request.group_id, {})
+            members[request.member_id] = Standing(request.generation_id, arrived_at, until)
         if not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation:
             view.renewed_at[request.member_id] = arrived_at
         if isinstance(request, SyncGroupRequest):
@@ -349,6 +422,8 @@ class Exchanges:
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
+            if request.group_instance_id is None:  # a static member may be replaced
+                self._timeouts[response.member_id] = request.session_timeout_ms / 1000
         elif isinstance(request, OffsetCommitRequest):
             for each, said in zip(request.partitions, response.partitions, strict=True):
                 if said.error_code == NONE:

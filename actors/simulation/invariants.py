@@ -27,6 +27,7 @@ from actors.simulation.checker import (
     HandlerFailed,
     HighWatermarkMoved,
     PartitionStateWritten,
+    PointsWritten,
     RequestSent,
     State,
     Ticked,
@@ -34,6 +35,21 @@ from actors.simulation.checker import (
     TopicWritten,
 )
 from actors.simulation.exchanges import ResponseSent
+from actors.simulation.group_invariants import (
+    active_members_stay_in_the_group,
+    coordinators_know_the_members,
+    fetched_offsets_were_committed,
+    groups_answer_what_their_log_has,
+    silent_members_leave_the_group,
+)
+from actors.simulation.log_invariants import (
+    in_sync_replicas_keep_committed_records,
+    log_start_offsets_survive_restarts,
+    readers_hear_of_aborted_transactions,
+    recovery_points_are_durable,
+    unfinished_transactions_are_unstable,
+    waiting_fetches_end_when_there_is_data,
+)
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
 from actors.simulation.producer_invariants import (
     groups_are_what_their_log_says,
@@ -42,21 +58,19 @@ from actors.simulation.producer_invariants import (
     responses_to_streams_agree,
     stable_offsets_never_decrease,
     streams_are_whole,
+    transactional_records_have_a_transactional_id,
     transactions_end,
     zombies_are_fenced,
 )
 from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
-from actors.simulation.recorded_changes import VALID_PREVIOUS_STATES, StateChanged
-from actors.simulation.replicas import HighWatermarkRaised, LogView
+from actors.simulation.recorded_changes import CERTAIN, VALID_PREVIOUS_STATES, StateChanged
+from actors.simulation.replicas import HighWatermarkRaised, LogCalled, LogView
 from actors.simulation.replication_invariants import (
     acks_all_needs_min_insync_replicas,
     acks_all_waits_for_the_high_watermark,
-    active_members_stay_in_the_group,
     brokers_leave_the_isr_before_they_stop,
     consumers_read_committed_records,
     deleted_topics_leave_no_logs,
-    fetched_offsets_were_committed,
-    groups_answer_what_their_log_has,
     high_watermarks_are_in_the_logs_of_the_isr,
     high_watermarks_need_min_insync_replicas,
     lagging_replicas_leave_the_isr,
@@ -66,7 +80,6 @@ from actors.simulation.replication_invariants import (
     only_the_active_controller_changes_topics,
     only_unassigned_replicas_are_deleted,
     preferred_leaders_are_looked_for,
-    silent_members_leave_the_group,
     stale_requests_are_refused,
 )
 from actors.simulation.simulated_cluster import UP
@@ -223,6 +236,12 @@ def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDel
         yield f"node {node} deleted /controller of session {change.owner:#x}"
 
 
+def _elected_controllers_begin_their_term(law: Checker, change: ControllerDeleted) -> Iterator[str]:
+    """Check that a broker that gives up /controller has been the controller."""
+    if change.session == change.owner and not law.has_begun:
+        yield f"session {change.owner:#x} deleted its /controller before its broker began a term"
+
+
 def _live_brokers_are_propagated(law: Checker, change: EventHandled) -> Iterator[str]:
     if isinstance(change.event, BrokerChange):
         brokers = change.controller.context.brokers
@@ -264,6 +283,14 @@ def _state_changes_are_valid(law: Checker, change: StateChanged) -> Iterator[str
         if before not in VALID_PREVIOUS_STATES[change.target]:
             what = partition if change.broker is None else f"replica {change.broker} of {partition}"
             yield f"controller {change.node} changed {what} from {before.value} to {change.target.value}"
+
+
+def _valid_state_changes_are_made(law: Checker, change: StateChanged) -> Iterator[str]:
+    if change.target in CERTAIN:
+        for partition, state in change.kept.items():
+            if state in VALID_PREVIOUS_STATES[change.target]:
+                what = partition if change.broker is None else f"replica {change.broker} of {partition}"
+                yield f"controller {change.node} did not change {what} from {state.value} to {change.target.value}"
 
 
 def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Iterator[str]:
@@ -323,10 +350,12 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
             electable = set(assigned.replicas) & set(law.created_with[partition]) & up
             if electable:
                 yield f"{partition} has no state znode; replicas {sorted(electable)} are running"
-        elif state.leader not in running and set(state.isr) & up:
+            continue
+        is_lost = law.has_lost(state.leader, partition)
+        if (state.leader not in running or is_lost) and set(state.isr) & up:
             yield (
-                f"{partition} has leader {state.leader}; {sorted(set(state.isr) & up)} of the ISR "
-                f"{state.isr} are running"
+                f"{partition} has leader {state.leader}{', whose log directory has failed' if is_lost else ''};"
+                f" {sorted(set(state.isr) & up)} of the ISR {state.isr} are running"
             )
 
 
@@ -672,7 +701,14 @@ INVARIANTS: tuple[Invariant, ...] = (
         ControllerDeleted,
         _controllers_delete_only_their_own_znode,
     ),
+    Invariant(
+        "elected controllers begin their term",
+        "controller.md 7.1",
+        ControllerDeleted,
+        _elected_controllers_begin_their_term,
+    ),
     Invariant("state changes are valid", "controller.md 3.1, 3.3", StateChanged, _state_changes_are_valid),
+    Invariant("valid state changes are made", "controller.md 3.1, 3.3", StateChanged, _valid_state_changes_are_made),
     Invariant(
         "live brokers are propagated", "controller.md 7.5, KAFKA-13225", EventHandled, _live_brokers_are_propagated
     ),
@@ -757,11 +793,40 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", ResponseSent, stale_requests_are_refused),
     Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
     Invariant("active members stay in the group", "broker.md 6.5", ResponseSent, active_members_stay_in_the_group),
+    Invariant("coordinators know the members", "broker.md 1.6, 6.5", ResponseSent, coordinators_know_the_members),
     Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
     Invariant(
         "responses to idempotent producers agree", "broker.md 5.3, KIP-98", StreamBroken, responses_to_streams_agree
     ),
     Invariant("last stable offsets never decrease", "KIP-98", StableOffsetSeen, stable_offsets_never_decrease),
+    Invariant(
+        "unfinished transactions are unstable",
+        "transactions.md 3.1, KIP-98",
+        LogCalled,
+        unfinished_transactions_are_unstable,
+    ),
+    Invariant(
+        "readers hear of aborted transactions",
+        "transactions.md 3.3, KIP-98",
+        ResponseSent,
+        readers_hear_of_aborted_transactions,
+    ),
+    Invariant(
+        "replicas of the ISR keep committed records",
+        "broker.md 4.4, KIP-101",
+        LogCalled,
+        in_sync_replicas_keep_committed_records,
+    ),
+    Invariant(
+        "log start offsets survive restarts", "broker.md 5.1, KIP-107", LogCalled, log_start_offsets_survive_restarts
+    ),
+    Invariant(
+        "waiting fetches end when there is data",
+        "broker.md 3.7, DelayedFetch",
+        ResponseSent,
+        waiting_fetches_end_when_there_is_data,
+    ),
+    Invariant("recovery points are durable", "broker.md 5.1", PointsWritten, recovery_points_are_durable),
     Invariant("zombie producers are fenced", "KIP-98, KIP-360", TransactionBroken, zombies_are_fenced),
     Invariant("leaders are elected in time", "controller.md 7.1, 7.5", Ticked, leaders_are_elected_in_time),
     Invariant(
@@ -805,6 +870,12 @@ INVARIANTS: tuple[Invariant, ...] = (
         streams_are_whole,
     ),
     Invariant("readers see whole transactions", "KIP-98", ClusterQueried, readers_see_whole_transactions),
+    Invariant(
+        "transactional records have a transactional id",
+        "transactions.md 3.2, KIP-98",
+        ResponseSent,
+        transactional_records_have_a_transactional_id,
+    ),
     Invariant("transactions end", "KIP-98, KAFKA-12671", ClusterQueried, transactions_end),
     Invariant("input is processed once", "KIP-98, KIP-447", ClusterQueried, input_is_processed_once),
     Invariant("groups are what their log says", "KIP-98", ClusterQueried, groups_are_what_their_log_says),

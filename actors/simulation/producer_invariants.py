@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from actors.core.coordinator.loading import Loading
 from actors.core.coordinator.offsets import Offsets
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.simulation.exchanges import ResponseSent
 from actors.simulation.reachability import can_receive_markers
 from actors.simulation.simulated_transactions import KnownOutcome, StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from actors.storage.log.key_values import key_values
 from messages.cluster import TopicPartition
+from messages.data_requests import ProduceRequest
+from messages.error_codes import NONE
 from messages.partition import LogMoved
 
 if TYPE_CHECKING:
@@ -78,6 +81,16 @@ def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iter
                 order = [visible[partition].get(value, -1) for value in values]
                 if -1 in order or order != sorted(order):
                     yield f"{each.name} is {each.fate.value}, and readers of committed data see {found} of {judged}"
+
+
+def transactional_records_have_a_transactional_id(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A leader refuses a batch of a transaction in a request without a transactional id."""
+    request = change.request
+    if not isinstance(request, ProduceRequest) or request.transactional_id is not None:
+        return
+    for part, said in zip(request.partitions, change.response.partitions, strict=True):
+        if said.error_code == NONE and any(header.is_transactional for header in part.records.batches):
+            yield f"{said.partition}: node {change.node} appended a transactional batch without a transactional id"
 
 
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:

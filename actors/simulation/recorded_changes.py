@@ -35,18 +35,28 @@ VALID_PREVIOUS_STATES: Mapping[State, frozenset[State]] = {
 }
 """The states from which each state may be entered."""
 
+CERTAIN: frozenset[State] = frozenset(
+    (
+        *(_P.NEW, _P.OFFLINE, _P.NON_EXISTENT),
+        *(_R.DELETION_STARTED, _R.DELETION_SUCCESSFUL, _R.DELETION_INELIGIBLE, _R.NON_EXISTENT),
+    )
+)
+"""The states that a controller enters without a write to ZooKeeper, so that a valid change cannot fail."""
+
 
 @attrs.frozen
 class StateChanged:
     """Observed by the invariants: a controller changed the state of partitions or replicas.
 
-    `before` has the previous states, `target` is the new state.
+    `before` has the previous states, `target` is the new state. `kept` has the states of those that the controller did
+    not change, although it meant to.
     """
 
     node: int
     target: State
     broker: int | None
     before: dict[TopicPartition, State]
+    kept: dict[TopicPartition, State]
 
 
 class StateChanges:
@@ -93,8 +103,16 @@ class _Term:
     def made(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
         """Yield the changes since the last call."""
         for call in self.context.history.since(self._last):
-            yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)))
+            kept = dict(self._kept(call, born))
+            yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)), kept)
         self._last = self.context.history.last
+
+    def _kept(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
+        moved = set(call.moved()) if any(call.unmoved) else set(call.partitions)
+        for partition in call.partitions:
+            state, was = self._seen.get((call.broker_id, partition), (None, 0))
+            if partition not in moved and state is not None and was == born.get(partition.topic, 0):
+                yield partition, state
 
     def _before(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
         seen, broker = self._seen, call.broker_id

@@ -9,19 +9,24 @@ Rule 3: a node is healthy while it runs, its disks work, and nothing delays it o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from actors.runtime import AdapterCall
+from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.cluster import TopicPartition
-from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd
+from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
 
 MEMORY = 60.0
 """Seconds for which earlier log end offsets are kept: more than twice any replica.lag.time.max.ms."""
+
+SLACK = 4.0
+"""Seconds that a rule allows beyond its time: for writes to ZooKeeper, slow messages and the drift of clocks."""
 
 FOLLOWING = (Replicate, TruncateToEpochEnd, TruncateFullyAndStartAt)
 """Messages with which a follower changes its log."""
@@ -38,6 +43,16 @@ class LogView:
     """The log end offset when this replica last became leader."""
     ends: deque[tuple[float, int]] = attrs.field(factory=deque)
     """Changes of the log end offset: (time, offset)."""
+    limits: deque[tuple[float, int, int]] = attrs.field(factory=deque)
+    """Changes of what consumers can read: (time, high watermark, last stable offset)."""
+    transactions: LogTransactions | None = None
+    folder: Path = Path()
+    starts: int = 0
+    """The start of the process that opened the log (`Machine.starts`)."""
+    durable_end: int = 0
+    """The end of the records that the process found when it opened the log, or of the complete segments."""
+    kept_start: int = 0
+    """The log start offset at the last checkpoint."""
 
     def end_at(self, moment: float) -> int:
         """Return the log end offset at an earlier time; if that is not kept, the oldest kept offset."""
@@ -48,6 +63,15 @@ class LogView:
                 break
         return found
 
+    def readable_since(self, offset: int, committed: bool) -> float | None:
+        """Return since when consumers can read an offset, `committed`: those with READ_COMMITTED; None if not."""
+        since = None
+        for at, high_watermark, stable in reversed(self.limits):
+            if (stable if committed else high_watermark) <= offset:
+                break
+            since = at
+        return since
+
 
 @attrs.frozen
 class HighWatermarkRaised:
@@ -57,6 +81,36 @@ class HighWatermarkRaised:
     partition: TopicPartition
     before: int
     after: int
+
+
+@attrs.frozen
+class LogCalled:
+    """Observed by the invariants: a call opened or changed a log, or moved its high watermark.
+
+    Attributes:
+        method: The call of the I/O adapter "logs".
+        first_unstable: The first unstable offset in its result.
+        view: The log after the call.
+        end_before: The log end offset before the call.
+        kept_start: The log start offset at the last checkpoint before the call.
+    """
+
+    node: int
+    partition: TopicPartition
+    method: str
+    first_unstable: int
+    view: LogView
+    end_before: int
+    kept_start: int
+
+
+_APPENDS = ("append", "append_as_coordinator", "append_marker")
+_FILLING = (*_APPENDS, "replicate")
+
+_FIRST_UNSTABLE = dict.fromkeys(_APPENDS, 1) | {"open": 4, "replicate": 2, "truncate": 2, "restart": 2}
+"""Call -> the position of the first unstable offset in its result."""
+
+_CALLS = (*_FIRST_UNSTABLE, "note_high_watermark")
 
 
 class Replicas:
@@ -82,24 +136,35 @@ class Replicas:
         """Return the nodes whose logs reach this offset."""
         return [node for node, view in self.logs_of(partition).items() if view.end >= offset]
 
-    def touched(self, node: int, effect: AdapterCall, message: Any, now: float) -> HighWatermarkRaised | None:
-        """Process a call of the I/O adapter "logs"; return the observation if a leader raised its high watermark."""
-        method, result = effect.method, effect.result
+    def committed(self, partition: TopicPartition) -> int:
+        """Return the largest high watermark of the replicas."""
+        return max((view.high_watermark for view in self.logs_of(partition).values()), default=0)
+
+    def touched(self, cluster: Cluster, node: int, effect: AdapterCall, message: Any) -> Iterator[Any]:
+        """Process a call of the I/O adapter "logs"; yield LogCalled or HighWatermarkRaised for the invariants."""
+        method, result, now = effect.method, effect.result, cluster.now
+        if method == "checkpoint":
+            self._checkpointed(cluster, node)
         if effect.error or not effect.args or not isinstance(effect.args[0], str):
-            return None
+            return
         name = effect.args[0].rpartition("/")[2]
         views = self.logs.setdefault(name, {})
         view = views.get(node)
+        end_before, start_before, high_watermark_before = 0, 0, 0
+        if view is not None:
+            end_before, start_before, high_watermark_before = view.end, view.kept_start, view.high_watermark
         if method == "open":
             start, end, _, high_watermark, _ = result
-            view = views[node] = LogView(start, end, min(max(high_watermark, start), end))
+            view = views[node] = LogView(start, end, min(max(high_watermark, start), end), durable_end=end)
             view.ends.append((now, end))
+            view.folder = Path(cluster.machines[node].disks.path(effect.args[0]))
+            view.starts = cluster.machines[node].starts
         elif view is None:
-            return None
+            return
         elif method == "close":
             if effect.args[1]:
                 del views[node]
-        elif method in ("append", "append_as_coordinator", "append_marker"):
+        elif method in _APPENDS:
             self._grow(view, result[0], now)
             if effect.args[3]:
                 view.high_watermark = view.end
@@ -107,10 +172,12 @@ class Replicas:
             self._grow(view, result[1], now)
         elif method in ("truncate", "restart"):
             view.start = result[0]
+            view.kept_start = min(view.kept_start, view.start)
             view.epoch_start = 0
             view.ends.clear()
             self._grow(view, result[1], now)
             view.high_watermark = min(view.high_watermark, view.end)
+            view.durable_end = min(view.durable_end, view.end)
         elif method == "advance_start":
             view.start = result
         elif method == "expire":
@@ -118,12 +185,39 @@ class Replicas:
         elif method == "begin_epoch":
             view.epoch_start = view.end
         elif method == "note_high_watermark":
-            before, view.high_watermark = view.high_watermark, effect.args[1]
-            if not isinstance(message, FOLLOWING) and before < view.high_watermark:
-                return HighWatermarkRaised(node, _partition(name), before, view.high_watermark)
+            view.high_watermark = effect.args[1]
+            if not isinstance(message, FOLLOWING) and high_watermark_before < view.high_watermark:
+                yield HighWatermarkRaised(node, _partition(name), high_watermark_before, view.high_watermark)
         if view.end and name not in self.with_records:
             self.with_records[name] = _partition(name)
-        return None
+        if method in _CALLS:
+            self._read_transactions(view, effect)
+            first = result if method == "note_high_watermark" else result[_FIRST_UNSTABLE[method]]
+            stable = last_stable_offset(first, view.start, view.high_watermark)
+            if not view.limits or view.limits[-1][1:] != (view.high_watermark, stable):
+                view.limits.append((now, view.high_watermark, stable))
+                while len(view.limits) > 1 and view.limits[1][0] < now - MEMORY:
+                    view.limits.popleft()
+            yield LogCalled(node, _partition(name), method, first, view, end_before, start_before)
+
+    def _read_transactions(self, view: LogView, effect: AdapterCall) -> None:
+        """Read what a call has changed in a log's files."""
+        if view.transactions is None or effect.method in ("open", "truncate", "restart"):
+            view.transactions = LogTransactions(view.folder, view.end)
+        elif effect.method in _FILLING:
+            view.transactions.read_on(view.end)
+        if effect.method == "note_high_watermark" or (effect.method in _APPENDS and effect.args[3]):
+            view.transactions.replicated(view.high_watermark)
+
+    def _checkpointed(self, cluster: Cluster, node: int) -> None:
+        """Note what is durable on the disks of a node, unless one of these fails."""
+        disks = cluster.machines[node].disks
+        for name in () if disks.faults or disks.hurt else self.with_records:
+            view = self.logs[name].get(node)
+            if view is not None and view.end:
+                view.kept_start = view.start
+                active = max((int(file.stem) for file in view.folder.glob("*.log")), default=0)
+                view.durable_end = max(view.durable_end, active)
 
     def _grow(self, view: LogView, end: int, now: float) -> None:
         view.end = end

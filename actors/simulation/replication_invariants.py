@@ -7,11 +7,11 @@ that were healthy for that whole time (`actors.simulation.replicas`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent, accepted_markers
-from actors.simulation.replicas import HighWatermarkRaised
+from actors.simulation.group_invariants import accepts
+from actors.simulation.replicas import SLACK, HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition
 from messages.data_requests import (
@@ -22,11 +22,10 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     ProduceRequest,
 )
-from messages.error_codes import NONE, REQUEST_TIMED_OUT, UNKNOWN_MEMBER_ID
+from messages.error_codes import NONE, REQUEST_TIMED_OUT
 from messages.group_requests import (
     HeartbeatRequest,
     OffsetCommitRequest,
-    OffsetFetchRequest,
     SyncGroupRequest,
 )
 from messages.requests import (
@@ -36,7 +35,6 @@ from messages.requests import (
     UpdateMetadataRequest,
 )
 from messages.transaction_requests import WriteTxnMarkersRequest
-from messages.vocabulary import Message
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
         TopicWritten,
     )
 
-SLACK = 4.0
-"""Seconds that a rule allows beyond its time: for writes to ZooKeeper, slow messages and the drift of clocks."""
-
 LATE = 40.0
 """Seconds for which a request may wait in a controller's queue for its broker."""
 
@@ -63,12 +58,23 @@ ELECTION = 15.0
 
 
 def new_isr_members_have_the_committed_records(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
-    """A replica enters the ISR only if its log reaches the high watermark and the start of the leader epoch."""
+    """A replica enters the ISR only if its log reaches the high watermark and the start of the leader epoch.
+
+    A replica that lost unflushed data fetches from its new log end before that: `SLACK` seconds later no earlier fetch
+    is on its way.
+    """
     before, after = change.before, change.after
-    if before is None or before.leader_epoch != after.leader_epoch or law.power_failed:
+    if before is None or before.leader_epoch != after.leader_epoch:
         return
-    leader = law.replicas.log(after.leader, change.partition)
+    leader, now = law.replicas.log(after.leader, change.partition), law.cluster.now
+    lost = {node: now - at for node, at in law.power_failed_at.items()}
+    if lost and not (
+        law.leads_intact(after.leader, change.partition) and law.replicas.healthy_for(law.cluster, after.leader) > SLACK
+    ):
+        return
     for replica in set(after.isr) - set(before.isr):
+        if lost.get(replica, SLACK) < SLACK:
+            continue
         log = law.replicas.log(replica, change.partition)
         if log is None or leader is None:
             continue
@@ -370,109 +376,19 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
                 if 0 <= sent < known and not law.was_deleted_since(partition.topic, change.at):
                     yield f"node {change.node} accepted a marker of {partition}, coordinator epoch {sent} after {known}"
         case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
-            accepts = _accepts(request, response)
+            is_accepted = accepts(request, response)
             known_ids = law.exchanges.member_ids.get(request.group_id, ())
             is_named = bool(request.member_id) and not isinstance(request, HeartbeatRequest)  # it succeeds during loads
-            if accepts and is_named and request.member_id not in known_ids:
+            if is_accepted and is_named and request.member_id not in known_ids:
                 yield (
                     f"node {change.node} accepted {type(request).__name__} of {request.group_id} from"
                     f" {request.member_id!r}, which was never a member"
                 )
-            if accepts and 0 <= request.generation_id < change.generation and not law.power_failed:
+            if is_accepted and 0 <= request.generation_id < change.generation and not law.power_failed:
                 yield (
                     f"node {change.node} accepted {type(request).__name__} of {request.group_id} with generation"
                     f" {request.generation_id} after {change.generation}"
                 )
-
-
-def _accepts(request: Message, response: Any) -> bool:
-    """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
-    if isinstance(request, OffsetCommitRequest):
-        return any(each.error_code == NONE for each in response.partitions)
-    return bool(response.error_code == NONE)
-
-
-# ---------------------------------------------------------------------------------------------------- groups
-
-
-def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A coordinator acknowledges a commit, and sends an assignment, only when its record is committed."""
-    request, partition = change.request, None
-    if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and _accepts(request, change.response):
-        partition = law.exchanges.group_partition(request.group_id)
-    log = None if partition is None else law.replicas.log(change.node, partition)
-    if log is None or partition is None or change.log_end < 0 or law.is_lossy(partition):
-        return
-    if log.high_watermark <= change.log_end:
-        yield (
-            f"node {change.node} accepted {type(request).__name__} of {request.group_id}, which arrived at log end"
-            f" {change.log_end} of {partition}; its high watermark is {log.high_watermark}"
-        )
-
-
-def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A group's generation has no member that was silent for its session timeout."""
-    request, cluster = change.request, law.cluster
-    if not isinstance(request, HeartbeatRequest) or change.response.error_code != NONE:
-        return
-    view = law.exchanges.groups.get((change.process, request.group_id))
-    if view is None or view.generation != request.generation_id:
-        return
-    for member in change.left:
-        if member != request.member_id and member in view.members:
-            yield f"{member} has left {request.group_id}, and is in generation {view.generation}"
-    for member in view.members:
-        timeout = view.session_timeouts.get(member)
-        if member == request.member_id or timeout is None or view.waiting.get(member):
-            continue
-        silent = cluster.now - max(view.heard_at.get(member, 0.0), view.since)
-        long = timeout * 1.03 + SLACK
-        if silent > long and law.replicas.healthy_for(cluster, change.node) > long:
-            yield (
-                f"{member} is in generation {view.generation} of {request.group_id}, and silent for {silent:.1f} s;"
-                f" its session timeout is {timeout:g} s"
-            )
-
-
-def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A member is not removed before its session timeout; a static member may be replaced."""
-    request = change.request
-    if not isinstance(request, HeartbeatRequest):
-        return
-    view = law.exchanges.groups.get((change.process, request.group_id))
-    if view is None or change.response.error_code != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
-        return
-    timeout = view.session_timeouts.get(request.member_id, 0.0)
-    if request.generation_id != view.generation or request.member_id in view.left:
-        return
-    if change.renewed < timeout * 0.97 - 1.0 and law.replicas.healthy_for(law.cluster, change.node) > timeout:
-        yield (
-            f"node {change.node} removed {request.member_id} from generation {view.generation} of {request.group_id},"
-            f" whose last request arrived {change.renewed:.1f} s ago; its session timeout is {timeout:g} s"
-        )
-
-
-def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A coordinator returns the last committed offset."""
-    request, response = change.request, change.response
-    if not isinstance(request, OffsetFetchRequest) or response.error_code != NONE or law.power_failed:
-        return
-    if law.is_lossy(law.exchanges.group_partition(request.group_id)):
-        return
-    for said in response.partitions:
-        if said.error_code != NONE or said.partition.topic != GROUP_METADATA:
-            continue
-        commits = law.exchanges.commits.get((request.group_id, said.partition), [])
-        found = [commit for commit in commits if commit.offset == said.committed_offset]
-        if said.committed_offset >= 0 and not found:
-            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} was never committed"
-        elif change.is_current and said.committed_offset >= 0 and all(c.superseded_at < change.at for c in found):
-            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} is not the last commit"
-        elif change.is_current and said.committed_offset < 0:
-            for commit in commits:
-                acknowledged = commit.acknowledged_at is not None and commit.acknowledged_at < change.at
-                if acknowledged and not commit.may_be_deleted:
-                    yield f"{request.group_id}: commit {commit.offset} of {said.partition} is not found"
 
 
 # ---------------------------------------------------------------------------------------------------- progress

@@ -22,7 +22,7 @@ import attrs
 
 from actors.runtime import Delivery
 from actors.runtime.trace.silence import silent
-from actors.simulation.actions import ACTIONS
+from actors.simulation.actions import ACTIONS, SESSION_MS
 from actors.simulation.checker import Checker, Violation
 from actors.simulation.coverage import Collector
 from actors.simulation.invariants import INVARIANTS, Invariant
@@ -51,8 +51,8 @@ READS = 15.0
 """Maximum seconds in which all records are read back."""
 
 SETTINGS: dict[str, Any] = {
-    "zookeeper_session_timeout_ms": 6_000,
-    "zookeeper_connection_timeout_ms": 6_000,
+    "zookeeper_session_timeout_ms": SESSION_MS,
+    "zookeeper_connection_timeout_ms": SESSION_MS,
     "replica_lag_time_max_ms": 10_000,
     "controlled_shutdown_retry_backoff_ms": 500,
     "leader_imbalance_check_interval_seconds": 15,
@@ -297,11 +297,11 @@ class _Run:
                 checker.violations += wrong
 
     def _renew_disks(self) -> None:
-        """Restart nodes that treat a repaired disk as failed."""
+        """Restart nodes that treat a repaired disk as failed; those with a lasting fault go on without that disk."""
         for machine in self.cluster.machines.values():
-            if machine.disks.hurt:
+            if machine.disks.hurt and not machine.disks.lasting:
                 self.cluster.kill(machine.id)
-            machine.disks.hurt = False
+                machine.disks.hurt = False
 
     def _ask_for_metadata(self) -> None:
         checker = self.checker

@@ -81,8 +81,14 @@ MOST_TRIES = 12
 MOST_BYTES = 600
 """Maximum number of bytes that the worker fetches at once."""
 
+WAITS_MS = 1_000
+"""Maximum time in ms that the worker's fetches wait for data."""
+
 DIES = 0.1
 """The share of transactions during which a producer ends without ending them."""
+
+LARGE_EACH, LARGE = 3, 1_000
+"""Each third transaction has records of this size, so that small segments end within a transaction."""
 
 LATE = 0.2
 """The share of the worker's transactions in which a zombie's commit arrives."""
@@ -233,7 +239,8 @@ class Incarnation:
         """Send a batch of `count` values until it is acknowledged; return False if it cannot be acknowledged."""
         law = self._law
         there = running.values.setdefault(partition, [])
-        values = [f"{running.name}:{len(there) + place}".encode() for place in range(count)]
+        size = 0 if self._count % LARGE_EACH else LARGE
+        values = [f"{running.name}:{len(there) + place}".encode().ljust(size, b".") for place in range(count)]
         values = [b"%b:%b" % pair for pair in zip(values, copied, strict=True)] if copied else values
         running.born[partition.topic] = law.born.get(partition.topic, 0)
         there += values
@@ -328,7 +335,7 @@ class Worker(Incarnation):
         if state is None or state.leader not in self._law.cluster.machines:
             return [], position
         part = FetchPartition(INPUT, position, MOST_BYTES)
-        response = yield state.leader, FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES, READ_COMMITTED)
+        response = yield state.leader, FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, READ_COMMITTED)
         if not isinstance(response, FetchResponse) or code_of(response) != NONE or not response.partitions:
             return [], position
         result = response.partitions[0]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from actors.simulation.actions import KINDS
+from actors.simulation.coincidences import COINCIDENCES, SHARE
 from actors.simulation.invariants import INVARIANTS
 from actors.simulation.swarm import CLUSTERS, DISTANCES, DRIFTS, LATENCIES, NODE_SETTINGS, TOPIC_CONFIGS, WEIGHTS
 from tests.simulation.known_bugs import KNOWN_BUGS, UNCOUNTED
@@ -27,6 +28,8 @@ WHEN = {
     "ClusterAtRest": "the cluster is at rest",
     "ResponseSent": "a node responds to a request",
     "HighWatermarkRaised": "a leader raises its high watermark",
+    "LogCalled": "a log is opened, is written to or truncated, or its high watermark moves",
+    "PointsWritten": "a node writes its recovery points and log start offsets",
     "StreamBroken": "an idempotent producer receives a response",
     "TransactionBroken": "a transactional producer receives a response",
     "StableOffsetSeen": "a leader sends the state of its log to a reader",
@@ -50,6 +53,7 @@ def document() -> str:
     for title, rows in (
         ("Actions", _actions()),
         ("Drawn values", _drawn()),
+        ("Coincidences", _coincidences()),
         ("Invariants", _invariants()),
         ("Known bugs", _known_bugs()),
     ):
@@ -82,6 +86,15 @@ def _drawn() -> Iterator[str]:
         yield f"| `set {drawn.name}` | {_listed(drawn.values)} |"
     for drawn in TOPIC_CONFIGS:
         yield f"| `configure` {drawn.name} | {_listed(drawn.values)} |"
+
+
+def _coincidences() -> Iterator[str]:
+    yield f"A seed draws at most one of these, with a probability of {SHARE:g}."
+    yield ""
+    yield "| actions | plan |"
+    yield "| --- | --- |"
+    for row in COINCIDENCES:
+        yield f"| {_listed(row.needs)} | {' '.join((row.plan.__doc__ or '').split())} |"
 
 
 def _listed(values: Iterable[object]) -> str:

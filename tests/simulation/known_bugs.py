@@ -497,7 +497,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "aborted transactions listed before the fetch waited",
             "KAFKA-5376",
             _early_list,
-            "readers see whole transactions",
+            "readers hear of aborted transactions",
             1,
         ),
         f"duration 18\n{TRANSACTIONS_RUN}",
@@ -511,7 +511,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "readers see whole transactions",
             UNCOUNTED,
         ),
-        f"duration 24\n{TRANSACTIONS_RUN}\n4 transact id1 for 14\n12 break 2 0 for 3",
+        f"seed 7\nduration 24\n{TRANSACTIONS_RUN}\n4 transact id1 for 14\n12 break 2 0 for 3",
         OF_TRANSACTIONS,
     ),
     KnownBug(

@@ -18,6 +18,15 @@ DELETES = mutant(
     "tests/simulation/test_replication_invariants.py",
 )
 
+BROKEN_DISK = """
+records yes
+2 create a 0,1,2 0,1,2 0,2,1 0,1,2
+6 burst a 0 5 100
+8 break 0 0 for inf
+10 burst a 0 5 100
+10 burst a 1 5 100
+"""
+
 CASES: dict[str, tuple[str, str]] = {
     "ISR expands without a look at the log end": (
         "new ISR members have the committed records",
@@ -171,6 +180,100 @@ CASES: dict[str, tuple[str, str]] = {
         8.5 burst a 0 20 100
         17 kill 0 for 10
         """,
+    ),
+    "markers count before they are replicated": (
+        "unfinished transactions are unstable",
+        "records yes\n2 create x 0,1,2 1,2,0 2,0,1 0,2,1\n4 transact id0 for 20\n5 slow 0 1 0.3 for 15",
+    ),
+    "open transactions are lost with a clean shutdown": (
+        "unfinished transactions are unstable",
+        """
+        seed 4
+        records yes
+        2 create x 0 1 2 0
+        4 transact id0 for 28
+        4 transact id1 for 28
+        4 slow 0 1 0.2 for 28
+        8 roll 0 for 3
+        14 roll 1 for 3
+        20 roll 2 for 3
+        """,
+    ),
+    "aborted transactions end with their segment": (
+        "readers hear of aborted transactions",
+        """
+        seed 2
+        records yes
+        set log_segment_bytes 4096
+        2 create x 0 1 2 0
+        4 transact id0 for 28
+        4 transact id1 for 28
+        """,
+    ),
+    "follower truncates to its high watermark, not by epoch": (
+        "replicas of the ISR keep committed records",
+        "records yes\n2 create a 0,1,2\n6 burst a 0 20 100\n6.5 move-controller\n7 kill 0 for 10",
+    ),
+    "log start offset is forgotten at a restart": (
+        "log start offsets survive restarts",
+        "records yes\n2 create a 0,1,2\n6 burst a 0 20 100\n8 delete-records a 0\n19 kill 0 for 3",
+    ),
+    "recovery point is ahead of what is durable": (
+        "recovery points are durable",
+        "records yes\n2 create a 0,1,2\n6 burst a 0 20 100",
+    ),
+    "transactional batches need no transactional id": (
+        "transactional records have a transactional id",
+        "records yes\n2 create x 0,1,2\n6 send-transactions produce-without-id x 0 g0",
+    ),
+    "deleted replica cannot be forgotten": ("valid state changes are made", "2 create a 0,1,2\n6 delete a"),
+    "failed log directory of an answer is ignored": ("partitions with a live ISR member have a leader", BROKEN_DISK),
+    "controller is not notified of a lost log directory": (
+        "partitions with a live ISR member have a leader",
+        BROKEN_DISK,
+    ),
+    "follower's log end never falls for its leader": (
+        "new ISR members have the committed records",
+        """
+        brokers 2
+        seed 83
+        steady no
+        records yes
+        set replica_fetch_wait_max_ms 2000
+        0.000 join g1 3
+        2.984 send-transactions mark-offsets t0 1 g0
+        3.084 crash 1 for 0.001
+        """,
+    ),
+    "won election with a lost answer counts as lost": (
+        "elected controllers begin their term",
+        """
+        seed 1
+        6 lose-responses 0 for 3
+        6 lose-responses 1 for 3
+        6 lose-responses 2 for 3
+        6.5 move-controller
+        """,
+    ),
+    "changes during a lost connection are missed": (
+        "partitions with a live ISR member have a leader",
+        "6 cut 1 zk for 4.8\n6.3 create a 0,1,2",
+    ),
+    "failed deletion of a replica counts as done": (
+        "deleted topics leave no logs",
+        "records yes\n2 create a 0,1,2 1,2,0 2,0,1\n20 break 0 0 for 8\n20.001 delete a",
+    ),
+    "UpdateMetadata of a started broker to the others is forgotten": (
+        "live brokers are propagated",
+        "0 kill 1 for 2\n2.5 create a 0",
+    ),
+    "a moved last stable offset wakes no delayed fetch": (
+        "waiting fetches end when there is data",
+        "records yes\n2 create x 0 1 2 0\n4 produce x 0 for 20\n4 transact worker for 20",
+    ),
+    "group that is being loaded answers as if it were empty": (
+        "coordinators know the members",
+        "seed 1\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
     ),
 }
 """A mutant -> the invariant that it violates, and a schedule on which it does."""

@@ -20,6 +20,13 @@ def test_seeds_draw_different_clusters_and_some_have_a_lasting_fault() -> None:
     assert all(parse(schedule.text()) == schedule for schedule in lasting)
 
 
+def test_half_of_the_seeds_draw_a_coincidence_of_actions_that_the_run_has() -> None:
+    drawn = [invent(seed, duration=60.0) for seed in range(40)]
+    late = [schedule for schedule in drawn if schedule.actions[0].name == "kill" and not schedule.actions[0].at]
+    assert 1 <= len(late) <= 15
+    assert all(action.name != "kill" for seed in range(40) for action in invent(seed, faults=("disk",)).actions)
+
+
 def test_a_broker_that_is_killed_for_good_does_not_return_at_a_rest() -> None:
     lines: list[str] = []
     outcome = run(

@@ -125,7 +125,7 @@ MUTANTS = (
         "transactions.md 3.4",
         "actors.core.broker.fetches:_limit",
         "return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark",
-        "return state.high_watermark",
+        "return -1 if session.isolation_level == READ_COMMITTED else state.high_watermark",
         FETCHES_TESTS,
     ),
     mutant(
@@ -456,7 +456,7 @@ MUTANTS = (
         f"{STOP}._stop",
         "self._hosted.unfollow(stopped)",
         "pass",
-        MANAGER_TESTS,
+        FOLLOWING_TESTS,
     ),
     mutant(
         "broker that shuts down goes on to follow",

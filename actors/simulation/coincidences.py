@@ -1,0 +1,98 @@
+"""Actions that a seed plans for the same moment, because they rarely coincide by themselves.
+
+Rule 1: a seed draws at most one coincidence, after all its other actions, which it does not change.
+Rule 2: a row of `COINCIDENCES` names the kinds of actions that it needs; it is drawn only if the run has all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from actors.simulation.schedule import Action
+
+SHARE = 0.5
+"""The share of seeds with a coincidence."""
+
+
+class Occasion(NamedTuple):
+    """What a coincidence is planned for.
+
+    Attributes:
+        chance: Draws all values.
+        brokers: Number of brokers.
+        topics: The topics that exist at the end of the schedule.
+        new_topic: The arguments of an action that creates a topic; None if there are too many.
+        session: The ZooKeeper session timeout in seconds.
+        duration: Virtual seconds of the schedule.
+    """
+
+    chance: random.Random
+    brokers: int
+    topics: tuple[str, ...]
+    new_topic: tuple[str, ...] | None
+    session: float
+    duration: float
+
+    def node(self) -> str:
+        """Draw a node."""
+        return str(self.chance.randrange(self.brokers))
+
+    def at(self, earliest: float, latest: float) -> float:
+        """Draw a time."""
+        return round(self.chance.uniform(earliest, max(earliest, latest)), 3)
+
+
+class Coincidence(NamedTuple):
+    """A row: the kinds of actions that it needs, and the function that yields the actions."""
+
+    needs: tuple[str, ...]
+    plan: Callable[[Occasion], Iterator[Action]]
+
+
+def _late_start(occasion: Occasion) -> Iterator[Action]:
+    """Start one node after the others, when no topic exists: only UpdateMetadata tells the others of it."""
+    yield Action(0.0, "kill", (occasion.node(),), occasion.at(1.0, 3.0))
+
+
+def _lost_election(occasion: Occasion) -> Iterator[Action]:
+    """Move the controller while the responses to all candidates' writes may be lost."""
+    at = occasion.at(occasion.duration - 8.0, occasion.duration - 4.0)
+    for node in range(occasion.brokers):
+        yield Action(at, "lose-responses", (str(node),), 3.0)
+    yield Action(round(at + 0.5, 3), "move-controller", ())
+
+
+def _deletion_on_a_broken_disk(occasion: Occasion) -> Iterator[Action]:
+    """Break a disk at the moment of a deletion, which is the first to notice."""
+    at = occasion.at(occasion.duration - 6.0, occasion.duration - 2.0)
+    yield Action(at, "break", (occasion.node(), str(occasion.chance.randrange(2))), 10.0)
+    if occasion.topics:
+        yield Action(round(at + 0.001, 3), "delete", (occasion.chance.choice(occasion.topics),))
+
+
+def _creation_behind_a_cut(occasion: Occasion) -> Iterator[Action]:
+    """Create a topic while a node has lost its connection to ZooKeeper, but not its session."""
+    lasts = round(0.8 * occasion.session, 3)
+    at = occasion.at(occasion.duration - lasts - 2.0, occasion.duration - lasts - 0.5)
+    yield Action(at, "cut", (occasion.node(), "zk"), lasts)
+    if occasion.new_topic is not None:
+        yield Action(round(at + 0.3, 3), "create", occasion.new_topic)
+
+
+COINCIDENCES: tuple[Coincidence, ...] = (
+    Coincidence(("kill",), _late_start),
+    Coincidence(("lose-responses", "move-controller"), _lost_election),
+    Coincidence(("break", "delete"), _deletion_on_a_broken_disk),
+    Coincidence(("cut", "create"), _creation_behind_a_cut),
+)
+"""All coincidences."""
+
+
+def draw_coincidence(occasion: Occasion, kinds: Collection[str]) -> list[Action]:
+    """Draw the actions of a coincidence for a run with these kinds of actions; usually none."""
+    possible = [each for each in COINCIDENCES if set(each.needs) <= set(kinds)]
+    if not possible or occasion.chance.random() >= SHARE:
+        return []
+    return list(occasion.chance.choice(possible).plan(occasion))

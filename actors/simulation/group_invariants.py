@@ -1,0 +1,144 @@
+"""The invariants of consumer groups; `actors.simulation.invariants` has the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation.exchanges import ResponseSent
+from actors.simulation.replicas import SLACK
+from actors.simulation.response_codes import codes_of
+from messages.error_codes import ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
+from messages.group_requests import (
+    DescribeGroupsRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+from messages.vocabulary import Message
+
+if TYPE_CHECKING:
+    from actors.simulation.checker import Checker
+
+
+def accepts(request: Message, response: Any) -> bool:
+    """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
+    if isinstance(request, OffsetCommitRequest):
+        return any(each.error_code == NONE for each in response.partitions)
+    return bool(response.error_code == NONE)
+
+
+def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A coordinator acknowledges a commit, and sends an assignment, only when its record is committed."""
+    request, partition = change.request, None
+    if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and accepts(request, change.response):
+        partition = law.exchanges.group_partition(request.group_id)
+    log = None if partition is None else law.replicas.log(change.node, partition)
+    if log is None or partition is None or change.log_end < 0 or law.is_lossy(partition):
+        return
+    if log.high_watermark <= change.log_end:
+        yield (
+            f"node {change.node} accepted {type(request).__name__} of {request.group_id}, which arrived at log end"
+            f" {change.log_end} of {partition}; its high watermark is {log.high_watermark}"
+        )
+
+
+def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A group's generation has no member that was silent for its session timeout."""
+    request, cluster = change.request, law.cluster
+    if not isinstance(request, HeartbeatRequest) or change.response.error_code != NONE:
+        return
+    view = law.exchanges.groups.get((change.process, request.group_id))
+    if view is None or view.generation != request.generation_id:
+        return
+    for member in change.left:
+        if member != request.member_id and member in view.members:
+            yield f"{member} has left {request.group_id}, and is in generation {view.generation}"
+    for member in view.members:
+        timeout = view.session_timeouts.get(member)
+        if member == request.member_id or timeout is None or view.waiting.get(member):
+            continue
+        silent = cluster.now - max(view.heard_at.get(member, 0.0), view.since)
+        long = timeout * 1.03 + SLACK
+        if silent > long and law.replicas.healthy_for(cluster, change.node) > long:
+            yield (
+                f"{member} is in generation {view.generation} of {request.group_id}, and silent for {silent:.1f} s;"
+                f" its session timeout is {timeout:g} s"
+            )
+
+
+def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A member is not removed before its session timeout; a static member may be replaced."""
+    request = change.request
+    if not isinstance(request, HeartbeatRequest):
+        return
+    view = law.exchanges.groups.get((change.process, request.group_id))
+    if view is None or change.response.error_code != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
+        return
+    timeout = view.session_timeouts.get(request.member_id, 0.0)
+    if request.generation_id != view.generation or request.member_id in view.left:
+        return
+    if change.renewed < timeout * 0.97 - 1.0 and law.replicas.healthy_for(law.cluster, change.node) > timeout:
+        yield (
+            f"node {change.node} removed {request.member_id} from generation {view.generation} of {request.group_id},"
+            f" whose last request arrived {change.renewed:.1f} s ago; its session timeout is {timeout:g} s"
+        )
+
+
+def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A coordinator returns the last committed offset."""
+    request, response = change.request, change.response
+    if not isinstance(request, OffsetFetchRequest) or response.error_code != NONE or law.power_failed:
+        return
+    if law.is_lossy(law.exchanges.group_partition(request.group_id)):
+        return
+    for said in response.partitions:
+        if said.error_code != NONE or said.partition.topic != GROUP_METADATA:
+            continue
+        commits = law.exchanges.commits.get((request.group_id, said.partition), [])
+        found = [commit for commit in commits if commit.offset == said.committed_offset]
+        if said.committed_offset >= 0 and not found:
+            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} was never committed"
+        elif change.is_current and said.committed_offset >= 0 and all(c.superseded_at < change.at for c in found):
+            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} is not the last commit"
+        elif change.is_current and said.committed_offset < 0:
+            for commit in commits:
+                acknowledged = commit.acknowledged_at is not None and commit.acknowledged_at < change.at
+                if acknowledged and not commit.may_be_deleted:
+                    yield f"{request.group_id}: commit {commit.offset} of {said.partition} is not found"
+
+
+def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A coordinator knows the members that its predecessor knew: it loads them from the log before it answers."""
+    now = law.cluster.now
+    for (group, member), standing in change.standing.items():
+        later = law.exchanges.standing_of(group, member)
+        is_same = later is not None and later.generation == standing.generation
+        if now > standing.until or law.is_lossy(law.exchanges.group_partition(group)):
+            continue
+        if is_same or isinstance(change.request, LeaveGroupRequest):
+            for said in _unknown_to(change.request, change.response, group, member, standing.generation):
+                yield (
+                    f"node {change.node} answered {type(change.request).__name__} with {said}; {member} is in"
+                    f" generation {standing.generation} of {group}"
+                )
+
+
+def _unknown_to(request: Message, response: Any, group: str, member: str, generation: int) -> Iterator[str]:
+    """Yield what a response says of a member that it does not know."""
+    match request:
+        case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
+            if (request.member_id, request.generation_id) == (member, generation):
+                refusals = (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION)
+                yield from (f"error {code}" for code in codes_of(response) if code in refusals)
+        case LeaveGroupRequest():
+            for each in response.members:
+                if each.member_id == member and each.error_code == UNKNOWN_MEMBER_ID:
+                    yield f"error {each.error_code}"
+        case DescribeGroupsRequest():
+            for each in response.groups:
+                if each.group_id == group and each.error_code == NONE and each.group_state == "Dead":
+                    yield f"state {each.group_state}"

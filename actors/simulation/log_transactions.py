@@ -1,0 +1,110 @@
+"""The transactions in the files of one replica's log.
+
+Rule 1: the batches are read from the files after each call that changes them, from the first file on when the log was
+        opened or truncated.
+Rule 2: an unfinished transaction is open, or its marker was never below the high watermark. Markers that were in the
+        files when the log was opened or truncated count as replicated, because no file says up to where they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from messages.records import NO_PRODUCER_ID
+from messages.wire.batch_records import records
+from messages.wire.record_batch import BatchHeader, whole_batches
+
+NO_OFFSET = -1
+
+_ABORT = 0
+
+
+@attrs.frozen
+class AbortedInLog:
+    """An aborted transaction: its producer, its first offset, and the offset of its marker."""
+
+    producer_id: int
+    first: int
+    marker: int
+
+
+class LogTransactions:
+    """The transactions in the log of a folder; see the module's rules."""
+
+    def __init__(self, folder: Path, end: int) -> None:
+        self.aborted: list[AbortedInLog] = []
+        self._folder = folder
+        self._file: Path | None = None
+        self._position = 0
+        self._end = 0
+        self._open: dict[int, int] = {}
+        """Producer id -> first offset."""
+        self._unreplicated: list[tuple[int, int]] = []
+        """(first offset, offset of the marker)."""
+        self.read_on(end)
+        self._unreplicated.clear()
+
+    @property
+    def first_unfinished(self) -> int:
+        """The first offset of the earliest unfinished transaction (rule 2); NO_OFFSET without one."""
+        return min((*self._open.values(), *(first for first, _ in self._unreplicated)), default=NO_OFFSET)
+
+    def aborted_within(self, first: int, last: int) -> Iterator[AbortedInLog]:
+        """Yield the aborted transactions that have a record or their marker between these offsets."""
+        for each in self.aborted:
+            if each.first <= last and each.marker >= first:
+                yield each
+
+    def replicated(self, high_watermark: int) -> None:
+        """Note the high watermark."""
+        if self._unreplicated:
+            self._unreplicated = [each for each in self._unreplicated if each[1] >= high_watermark]
+
+    def read_on(self, end: int) -> None:
+        """Read the batches up to the log end offset `end`."""
+        while self._end < end:
+            if self._file is not None and not self._read_file(end):
+                return
+            if self._end >= end or not self._next_file():
+                return
+
+    def _next_file(self) -> bool:
+        """Go to the next file; return whether there is one."""
+        for file in sorted(self._folder.glob("*.log")):
+            if self._file is None or file.name > self._file.name:
+                self._file, self._position = file, 0
+                return True
+        return False
+
+    def _read_file(self, end: int) -> bool:
+        """Read on in the file; return whether all of it has been read. It may have batches after `end`."""
+        assert self._file is not None
+        try:
+            with self._file.open("rb") as file:
+                file.seek(self._position)
+                data = file.read()
+        except FileNotFoundError:  # an old segment
+            return True
+        for position, header in whole_batches(data):
+            if header.next_offset > end:
+                return False
+            self._take(header, data[position : position + header.size])
+            self._position += header.size
+            self._end = header.next_offset
+        return True
+
+    def _take(self, header: BatchHeader, batch: bytes) -> None:
+        if header.producer_id == NO_PRODUCER_ID:
+            return
+        if header.is_control:
+            first = self._open.pop(header.producer_id, None)
+            if first is None:
+                return
+            self._unreplicated.append((first, header.base_offset))
+            if any(record.key is not None and record.key[3] == _ABORT for record in records(batch, header)):
+                self.aborted.append(AbortedInLog(header.producer_id, first, header.base_offset))
+        elif header.is_transactional:
+            self._open.setdefault(header.producer_id, header.base_offset)
