@@ -21,6 +21,7 @@ from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.wire.record_batch import batch_of
+from tests.docs.files_on_path import DEATH, PRODUCE, FilesOnPath, section
 from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "explanation"
@@ -58,6 +59,7 @@ class RecordedPath(NamedTuple):
     conclusion: str
     record: Callable[[], tuple[list[TraceRecord], dict[str, object]]]
     hidden: frozenset[str] = frozenset()
+    files: FilesOnPath | None = None
 
 
 LEGEND = """\
@@ -291,6 +293,7 @@ PATHS = (
         "`orders-{partition}`. Before the notification, ZooKeeper waited until the session of the dead broker expired: "
         "6 s in this cluster.",
         failed_broker,
+        files=DEATH,
     ),
     RecordedPath(
         FOLDER / "produce.md",
@@ -299,10 +302,11 @@ PATHS = (
         "shows what node {leader}, the leader, records.",
         PRODUCE_STEPS,
         "The producer waited {milliseconds:.1f} ms of virtual time: until the slower follower had received the record "
-        "and sent its next fetch. `min.insync.replicas` is checked twice: before the append, and when the request "
-        "completes.",
+        "and sent its next fetch. `min.insync.replicas` is checked twice: before the append, and before the high "
+        "watermark moves.",
         produce,
         HIDDEN,
+        PRODUCE,
     ),
     RecordedPath(
         FOLDER / "follower-fetch.md",
@@ -415,7 +419,11 @@ def document(path: RecordedPath) -> str:
     for number, (step, found) in enumerate(steps, 1):
         lines = "\n".join(line(record, shown[0], path.hidden) for record in found)
         parts += [f"## {number}. {step.title}", lines, wrapped(step.text)]
-    parts += ["## The result", wrapped(path.conclusion.format(milliseconds=milliseconds, **named)), wrapped(LOOK)]
+    parts += ["## The result", wrapped(path.conclusion.format(milliseconds=milliseconds, **named))]
+    if path.files is not None:
+        heading, said, table = section(path.files)
+        parts += [heading, wrapped(said), table]
+    parts.append(wrapped(LOOK))
     return "\n\n".join(parts) + "\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.actions import KINDS
-from tests.docs import architecture, catalogue, columns, paths, references, simulation, state_machines
+from tests.docs import architecture, catalogue, columns, files_on_path, paths, references, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
 from tests.layering import ROOT, sources
 
@@ -55,6 +55,17 @@ def test_the_catalogue_is_that_of_the_code() -> None:
 
 def test_the_columns_are_those_of_the_code() -> None:
     assert columns.FILE.read_text(encoding="utf-8") == columns.document(), "run `make docs`"
+
+
+@pytest.mark.parametrize("path", [files_on_path.DEATH, files_on_path.PRODUCE], ids=["death", "produce"])
+def test_the_present_files_on_a_path_exist(path: files_on_path.FilesOnPath) -> None:
+    missing = [
+        f"{package}/{name}"
+        for package, names in path.now.items()
+        for name in names.split()
+        if not (ROOT / package / f"{name}.py").exists()
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("path", paths.PATHS, ids=lambda path: str(path.file.name))
