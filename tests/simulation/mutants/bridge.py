@@ -36,6 +36,7 @@ MUTANTS = (
         "elif node.data == op.data:",
         "elif False:",
         BRIDGE_TESTS,
+        needs=("seed 59",),
     ),
     mutant(
         "assignments are written without the fence",
@@ -44,7 +45,7 @@ MUTANTS = (
         "check = fence(question.epoch_zk_version)",
         "check = ()",
         BRIDGE_TESTS,
-        needs=("fence", "reassign"),
+        needs=("seed 157",),
     ),
     mutant(
         "topics are deleted without the fence",
@@ -69,6 +70,7 @@ MUTANTS = (
         "if winner == question.broker_id and now.data == ops[1].data:",
         "if False:",
         BRIDGE_TESTS,
+        needs=("seed 18",),
     ),
     mutant(
         "watch of /brokers/ids is not set again",
@@ -109,7 +111,7 @@ MUTANTS = (
         "(self._watches.armed(), self._seen)",
         "(self._watches.armed(), None)",
         BRIDGE_TESTS,
-        needs=("zookeeper-down",),
+        needs=("seed 98",),
     ),
     mutant(
         "expired session is not reported",

@@ -184,6 +184,7 @@ MUTANTS = (
         "return [replica for replica in self.isr",
         "return [replica for replica in ()",
         LEADER_TESTS,
+        needs=("seed 34",),
     ),
     mutant(
         "refused ISR counts",
@@ -200,7 +201,7 @@ MUTANTS = (
         "follower.log_end_offset, follower.log_start_offset = offset, start",
         "follower.log_end_offset, follower.log_start_offset = max(offset, follower.log_end_offset), start",
         LEADER_TESTS,
-        needs=("break", "burst"),
+        needs=("seed 83",),
     ),
     mutant(
         "ISR write of unknown outcome is given up",
@@ -425,6 +426,7 @@ MUTANTS = (
             "if result.error_code == NONE:\n                        taken.append",
             "if True:\n                        taken.append",
         ),
+        needs=("seed 7",),
     ),
     mutant(
         "StopReplica of the present leader epoch is refused",
@@ -481,7 +483,7 @@ MUTANTS = (
         "self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))",
         "pass",
         MANAGER_TESTS,
-        needs=("break inf",),
+        needs=("seed 20",),
     ),
     mutant(
         "deleted partitions stay in the metadata cache",
@@ -498,7 +500,7 @@ MUTANTS = (
         "brokers = {broker.id: broker for",
         "brokers = dict(self.view.brokers) | {broker.id: broker for",
         "tests/core/broker/test_metadata_cache.py",
-        needs=("kill inf",),
+        needs=("seed 25",),
     ),
 )
 """Mutants of brokers."""

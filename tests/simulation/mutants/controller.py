@@ -36,6 +36,7 @@ MUTANTS = (
         "if (current.broker_id, current.epoch) == (context.broker_id, context.epoch):",
         "if True:",
         CANDIDATE_TESTS,
+        needs=("seed 106",),
     ),
     mutant(
         "fenced controller does not resign",
@@ -76,7 +77,7 @@ MUTANTS = (
         "yield from deletion_steps.resume(context)",
         "yield from ()",
         TOPIC_TESTS,
-        needs=("move-controller", "delete"),
+        needs=("seed 11",),
     ),
     mutant(
         "new controller does not look for requested elections",
@@ -183,7 +184,7 @@ MUTANTS = (
         "if lost:",
         "if False:",
         BROKER_TESTS,
-        needs=("break inf",),
+        needs=("seed 20",),
     ),
     # ------------------------------------------------------------------------------------------------------ elections
     mutant(
@@ -258,6 +259,7 @@ MUTANTS = (
         "replicas if r in online]",
         "replicas]",
         PARTITION_TESTS,
+        needs=("seed 143",),
     ),
     mutant(
         "leader epoch is not raised when a replica leaves the ISR",
@@ -314,6 +316,7 @@ MUTANTS = (
         "Transition(_R.NON_EXISTENT, (_R.DELETION_SUCCESSFUL,), forget)",
         "Transition(_R.NON_EXISTENT, (_R.DELETION_STARTED,), forget)",
         REPLICA_TESTS,
+        needs=("seed 7",),
     ),
     # ------------------------------------------------------------------------------------------------------ deletions
     mutant(
@@ -347,7 +350,7 @@ MUTANTS = (
         "if error.error_code != NONE}",
         "if False}",
         TOPIC_TESTS,
-        needs=("break", "delete"),
+        needs=("seed 33",),
     ),
     mutant(
         "StopReplica's error as a whole is ignored",
@@ -389,6 +392,7 @@ MUTANTS = (
         "yield from _delete_replicas(context, removed)",
         "yield from ()",
         REASSIGNMENT_TESTS,
+        needs=("seed 25",),
     ),
     mutant(
         "replicas that a replaced reassignment added are not stopped",

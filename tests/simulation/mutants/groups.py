@@ -28,7 +28,7 @@ MUTANTS = (
         "generation != self.generation",
         "generation > self.generation",
         GROUP_TESTS,
-        needs=("swamp-group",),
+        needs=("seed 32",),
     ),
     mutant(
         "commit of an earlier generation is accepted",
@@ -61,7 +61,7 @@ MUTANTS = (
         "self._expect(self.members[request.member_id])",
         "pass",
         GROUP_TESTS,
-        needs=("join 2",),
+        needs=("seed 105",),
     ),
     mutant(
         "silent member is not removed",
@@ -70,7 +70,7 @@ MUTANTS = (
         "self._remove(member, wall_ms)",
         "pass",
         GROUP_TESTS,
-        needs=("fall-silent", "join"),
+        needs=("seed 197",),
     ),
     mutant(
         "leaving member stays",
@@ -141,7 +141,7 @@ MUTANTS = (
         "return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)",
         "return WHILE_LOADING.get(kind)",
         "tests/core/coordinator/test_request_checks.py",
-        needs=("swamp", "join"),
+        needs=("seed 74",),
     ),
     mutant(
         "coordinator keeps groups whose partition it no longer leads",

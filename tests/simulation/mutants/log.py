@@ -118,7 +118,7 @@ MUTANTS = (
         "self._unreplicated.append((first, marker_offset))",
         "pass",
         TRANSACTION_TESTS,
-        needs=("lag", "transact"),
+        needs=("seed 130",),
     ),
     mutant(
         "open transactions are lost with a clean shutdown",
@@ -127,7 +127,7 @@ MUTANTS = (
         "if opened:",
         "if False:",
         TRANSACTION_TESTS,
-        needs=("roll", "transact"),
+        needs=("seed 112",),
     ),
     mutant(
         "index of aborted transactions stays as it is when the log is truncated",
@@ -186,7 +186,7 @@ MUTANTS = (
         "if log.start > log.first_base:",
         "if False:",
         LOGS_TESTS,
-        needs=("delete-records", "roll"),
+        needs=("seed 146",),
     ),
     mutant(
         "truncated log keeps a later start in its checkpoint",

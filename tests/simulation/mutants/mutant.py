@@ -15,7 +15,8 @@ class Mutant:
     Attributes:
         rule: The source of the rule that it breaks.
         test: The pytest target that fails with it by itself, in the same process: the nearest to the rule.
-        needs: What lines of a schedule are likely to find it: the words of one of these, such as `kill inf`.
+        needs: What lines of a schedule are likely to find it: the words of each, such as `kill inf`. `seed 7` is a line
+            of that seed only, which has found it before.
     """
 
     name: str

@@ -26,7 +26,8 @@ simulated clusters until an invariant breaks: of the first {seeds} seeds, each
 {duration:g} virtual seconds long, with records, and with the parts `{parts}`.
 A seed counts only if the unchanged code passes it, and is run only if it reaches the changed fragment: the run would
 be the same otherwise. The first of these seeds are run in their order, then those whose schedules have what the mutant
-needs (`needs` in its declaration), and of these the ones that reach the fragment most often.
+needs (`needs` in its declaration, which may be a seed that has found it), and of these the ones that reach the fragment
+most often.
 So *seeds* is an upper bound: a seed that is not run may find a bug earlier. What the simulation does not find within
 {seeds} seeds is given to the nearest test file.
 
@@ -84,7 +85,7 @@ def _counts(measured: list[Measured], number: int) -> dict[str, str]:
         f"... with fewer than {SEEDS} seeds tried": str(sum(each.tried < SEEDS for each in missed)),
         "found by the nearest tests only": str(sum(bool(each.test) for each in measured)),
         "found by neither": str(sum(each.survives for each in measured)),
-        "not found by the simulation, tests not run": str(sum(not each.tested for each in measured)),
+        "not found by the simulation, tests not run": str(sum(not each.tested for each in missed)),
     }
 
 
