@@ -99,11 +99,11 @@ class BadZnode(AskFailed):
 
 
 class ZooKeeperRefused(AskFailed):
-    """ZooKeeper returned an error that has no other exception class; the detail names the error code and the path."""
+    """ZooKeeper returned an unexpected error code; the exception's message has the reason and the path."""
 
 
 class LostAnswer(AskFailed):
-    """The answer to a request did not arrive in time, because of a bug or a write with an unknown outcome."""
+    """An answer did not arrive before the deadline; if the request was a write, its outcome is unknown."""
 
 
 FAILURES: dict[str, type[AskFailed]] = {

@@ -40,7 +40,7 @@ class Forwarded(Message):
 
 @message
 class ForwardedPart(Message):
-    """A part of a large client request, sent to the handler before the request itself (Forwarded)."""
+    """A part of a large controller request, forwarded to the replica manager; the rest follows in Forwarded."""
 
     connection: int
     part: AnyMessage

@@ -1,4 +1,7 @@
-"""The situations of transactions, consumer groups and producers."""
+"""Tables of the verdicts about transactional ids, consumer groups and producers, and functions that find which applies.
+
+The rows are in the order of importance. `kafka-actors why` prints the first that applies.
+"""
 
 from __future__ import annotations
 

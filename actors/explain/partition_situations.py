@@ -1,4 +1,7 @@
-"""The situations of partitions and topics that `kafka-actors why` recognises; ongoing ones are first."""
+"""Tables of the verdicts about partitions and topics, and functions that find which applies in a trace.
+
+The rows are in the order of importance. `kafka-actors why` prints the first that applies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A situation that `kafka-actors why` recognises: how it is found in the facts, its verdict, and its remedy."""
+"""The type of the rows in the tables of verdicts (`*_situations`): a function, the text of a verdict, and a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """A situation that `kafka-actors why` recognises, such as an offline partition, with its verdict and its remedy."""
+    """A row: `find` looks for a situation, such as an offline partition, and `verdict` is the text for it."""
 
     find: Callable[[TraceFacts, Any], Seen | None]
     verdict: str
@@ -32,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Always find the situation that the lists of situations end with: nothing is wrong, or nothing is recorded."""
+    """Return a situation without a fact: the last row of a table applies if no other row does."""
     return Seen(None)

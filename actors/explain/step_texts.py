@@ -1,4 +1,4 @@
-"""The texts for the facts in a chain of causes, and the remedies for facts with which a chain can begin.
+"""Tables of the texts for the facts in a chain of causes, and of the remedies for facts with which a chain can begin.
 
 Rule 1: `TEXTS` has a text for each kind of fact, and for its variants. A text can contain the fields of the fact,
         `node` (the id of the node that recorded the fact), and the fields in `_FIELDS`.

@@ -1,4 +1,4 @@
-"""The kinds of subjects that `kafka-actors why` explains: how each is named, and which questions are answered."""
+"""Tables of what `kafka-actors why` explains, such as partitions: how each kind is named, and its questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict about a subject, and its chain of causes: from the visible effect back to the first cause.
+"""Find the verdict about a subject, and its chain of causes: from the visible effect back to the first cause.
 
 Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
         that is found in the facts is the verdict.

@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _LabelGauge(Collector):
-    """A gauge with the label `reason`, whose value is read at each scrape; it is 1 if there is a reason, else 0."""
+    """A gauge that is 1 while `read` returns a text, which becomes its label `reason`; else it is 0."""
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name
@@ -52,7 +52,7 @@ class _LabelGauge(Collector):
 
 
 class _Table(Collector):
-    """Gauges whose values are read from a table at each scrape."""
+    """Gauges with the same labels; at each scrape `read` returns a row of values for each set of labels."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read

@@ -1,4 +1,4 @@
-"""Requests that simulated admin clients send (`client_requests`)."""
+"""Table of the requests of simulated admin clients, which `client_requests` sends."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class ClusterQueried:
 
 @attrs.frozen
 class Ticked:
-    """A timer: it lets the invariants check every half second of simulated time how long a state has lasted."""
+    """Observed by the invariants: half a second of simulated time has passed, so they check how long states last."""
 
 
 LATELY = 30.0

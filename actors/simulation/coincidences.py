@@ -17,7 +17,7 @@ SHARE = 0.5
 
 
 class Occasion(NamedTuple):
-    """What a coincidence is planned for.
+    """The run for which a coincidence is planned, and the source of its random values.
 
     Attributes:
         chance: Draws all values.
@@ -45,7 +45,7 @@ class Occasion(NamedTuple):
 
 
 class Coincidence(NamedTuple):
-    """A row: the kinds of actions that it needs, and the function that yields the actions."""
+    """A row of `COINCIDENCES`: the kinds of actions that the run must have, and the function that plans the actions."""
 
     needs: tuple[str, ...]
     plan: Callable[[Occasion], Iterator[Action]]

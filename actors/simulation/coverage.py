@@ -320,7 +320,7 @@ def _arguments(action: Action) -> dict[str, str]:
 
 @attrs.frozen
 class Report:
-    """The coverage of several runs; `everything` has all points with their kinds."""
+    """The coverage of several runs: how often they reached each point. `everything` maps each point to its kind."""
 
     counts: Mapping[str, int]
     everything: Mapping[str, str] = attrs.field(factory=universe)

@@ -1,4 +1,4 @@
-"""Requests that simulated producers and consumers send besides their own workload (`client_requests`)."""
+"""Table of requests about records and offsets, valid and invalid, which `client_requests` sends."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class GroupView:
 
 
 class Standing(NamedTuple):
-    """The standing of a member in a generation: since and until when the coordinator may not remove it."""
+    """The time from `since` to `until` in which the coordinator may not remove a member from a generation (rule 4)."""
 
     generation: int
     since: float

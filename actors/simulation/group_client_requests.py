@@ -1,4 +1,4 @@
-"""Requests about consumer groups that simulated group members do not send themselves (`client_requests`)."""
+"""Table of requests about consumer groups, besides those of simulated members; `client_requests` sends them."""
 
 from __future__ import annotations
 

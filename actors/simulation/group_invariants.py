@@ -1,4 +1,4 @@
-"""The invariants of consumer groups; `actors.simulation.invariants` has the table."""
+"""Functions that check consumer groups; the table `INVARIANTS` of `actors.simulation.invariants` lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The invariants of logs and their files; `actors.simulation.invariants` has the table."""
+"""Functions that check logs and their files; the table `INVARIANTS` of `actors.simulation.invariants` lists them."""
 
 from __future__ import annotations
 

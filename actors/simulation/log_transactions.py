@@ -1,4 +1,4 @@
-"""The transactions in the files of one replica's log.
+"""Read the aborted and the unfinished transactions from the files of one replica's log.
 
 Rule 1: the batches are read from the files after each call that changes them, from the first file on when the log was
         opened or truncated.
@@ -32,7 +32,7 @@ class AbortedInLog:
 
 
 class LogTransactions:
-    """The transactions in the log of a folder; see the module's rules."""
+    """The aborted and the unfinished transactions of the log in `folder` (rules 1 and 2 of the module)."""
 
     def __init__(self, folder: Path, end: int) -> None:
         self.aborted: list[AbortedInLog] = []

@@ -1,4 +1,4 @@
-"""The invariants of idempotent producers and transactions; `actors.simulation.invariants` has the table."""
+"""Functions that check producers and transactions; `INVARIANTS` of `actors.simulation.invariants` lists them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The invariants about replication: epochs, ISR, high watermark, and progress under faults.
+"""Functions that check replication: epochs, ISR, high watermark, and progress under faults.
 
-`actors.simulation.invariants` has the table. Rules with a time limit allow `SLACK` more, and apply only to nodes
-that were healthy for that whole time (`actors.simulation.replicas`).
+The table `INVARIANTS` of `actors.simulation.invariants` lists them. Rules with a time limit allow `SLACK`
+more, and apply only to nodes that were healthy for that whole time (`actors.simulation.replicas`).
 """
 
 from __future__ import annotations

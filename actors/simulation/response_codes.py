@@ -1,4 +1,4 @@
-"""The error codes in a response of any API."""
+"""Collect the error codes in a response of any API."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """Observed by the invariants: a reader received the last stable and the log end offset of a leader.
+    """Observed by the invariants: a reader received a leader's last stable offset and log end offset.
 
     `starts` is how often the leader's node has started.
     """

@@ -1,4 +1,4 @@
-"""Requests with an old controller epoch or broker epoch, which a broker must refuse (`client_requests`)."""
+"""Table of requests that a broker must refuse, such as those with an old epoch; `client_requests` sends them."""
 
 from __future__ import annotations
 

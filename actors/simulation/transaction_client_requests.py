@@ -1,4 +1,4 @@
-"""Requests about transactions that simulated producers do not send themselves (`client_requests`)."""
+"""Table of requests about transactions, besides those of simulated producers; `client_requests` sends them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Partition = tuple[str, int]
 
 
 class CheckpointFile:
-    """A checkpoint file of a log directory, which is written after changes.
+    """A checkpoint file of a log directory; `write` writes it if offsets of logs have changed.
 
     The lines of the file are cached: formatting those of 100,000 logs takes a tenth of a second.
     """

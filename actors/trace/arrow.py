@@ -1,4 +1,4 @@
-"""Traces as Arrow record batches; needs pyarrow."""
+"""Convert the deliveries of traces to Arrow record batches; this needs pyarrow."""
 
 from __future__ import annotations
 

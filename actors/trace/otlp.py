@@ -43,7 +43,7 @@ BATCH = 200
 
 
 class LineWriter(Protocol):
-    """A binary file, or an endpoint that takes each line as a request."""
+    """The interface of an export's target: a binary file, or an endpoint to which each line is sent as a request."""
 
     def write(self, line: bytes, /) -> object:
         """Write one line."""

@@ -30,7 +30,7 @@ from messages.vocabulary import Message
 
 
 class _Channel:
-    """A controller's channel to a broker: its queued LeaderAndIsr requests, and the rows read so far of the next."""
+    """A controller's channel to a broker: its queued LeaderAndIsr requests, and parts of incomplete messages."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker

@@ -1,4 +1,4 @@
-"""The facts that a trace records about partitions, topics, brokers, controllers and transactions.
+"""Classes of the facts that are read from a trace, such as the election of a controller or a refused request.
 
 A fact has the run, the number and the time of the delivery that shows it: `replay --run RUN --until DELIVERY` stops
 there.

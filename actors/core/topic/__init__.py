@@ -1,1 +1,1 @@
-"""Topics: their names, and where their partitions have replicas."""
+"""Rules of topics: check names, new topics and new partitions, and assign replicas to brokers."""

@@ -1,4 +1,4 @@
-"""Remove from a queue the entries that fit into the next request."""
+"""Take from a queue of markers or verifications those that fit into the next request; the others stay in order."""
 
 from __future__ import annotations
 

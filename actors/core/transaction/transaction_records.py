@@ -85,7 +85,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 class _Fields:
-    """A decoder for the fields whose encoding depends on the version."""
+    """Decodes the partitions in a value, whose encoding differs in version 0 and in version 1 (`flexible`)."""
 
     def __init__(self, reader: ValueReader, flexible: bool) -> None:
         self._reader = reader

@@ -1,1 +1,1 @@
-"""What a node records of its actors: recorder, flight recorder, snapshots, and exact replay."""
+"""Record what a node's actors do (recorder, flight recorder, snapshots), and replay it exactly."""
