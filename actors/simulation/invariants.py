@@ -360,13 +360,19 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 
 
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+    """Check that the ISR has all live replicas, and only replicas that run.
+
+    If a leader lost records by a power failure and continued in its leader epoch, a follower that still has them
+    refuses a batch that begins below its log end offset. It stays out of the ISR.
+    """
     able, running = set(controlled(law)), set(connected(law))
     for partition, state in _remaining(law).items():
         if state.leader not in able:
             continue
         replicas = set(law.assigned.get(partition, Assigned(())).replicas)
         must = {replica for replica in replicas & able if linked(law, state.leader, replica)}
-        if not must <= set(state.isr) or not set(state.isr) <= replicas & running:
+        misses = partition not in law.resumed and not must <= set(state.isr)
+        if misses or not set(state.isr) <= replicas & running:
             yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
 
 
