@@ -32,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Return a situation without a fact: the last row of a table applies if no other row does."""
+    """Return a situation without a fact; a row that applies whenever no earlier row does uses this function."""
     return Seen(None)

@@ -1,4 +1,4 @@
-"""Table of requests that a broker must refuse, such as those with an old epoch; `client_requests` sends them."""
+"""Table of requests that a broker must refuse or ignore, such as stale ones; `client_requests` sends them."""
 
 from __future__ import annotations
 
