@@ -79,7 +79,7 @@ class CloseConnection(Message):
 
 @message
 class Interrupt(Message):
-    """A message to the network gateway: deliver the next response on this channel even if it contains no data."""
+    """A message to the network gateway: stop repeating idle polls on this channel, and deliver the next response."""
 
     channel: str
 
@@ -141,7 +141,7 @@ class ClientResponses(Message):
 
 @message
 class WakeFetchSession(Message):
-    """A message to a listener: return an idle fetch session to its actor; the reply is FetchSessionWoken.
+    """A message to a listener: stop answering the polls of an idle fetch session; the reply is FetchSessionWoken.
 
     The listener sends no reply if the session's next request is already on its way to the actor.
     """
@@ -164,7 +164,7 @@ class FetchSessionWoken(Message):
 
 @message
 class ClientPart(Message):
-    """A part of a large client request or response, which is sent before the rest."""
+    """Some entries of a large client request or response; the message with its other fields follows."""
 
     connection: int
     part: AnyMessage

@@ -120,7 +120,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base class of Body. It has the bytes, which equality and traces ignore."""
+    """The base class of Body, with the attribute for the bytes. Equality and traces ignore this attribute."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region

@@ -16,7 +16,7 @@ from messages.vocabulary import Message, message
 
 @message
 class AddPartitionsToTxnTransaction(Message):
-    """The partitions of one transactional id in a broker's request; if `verify_only`, they are not added."""
+    """The partitions of one transactional id in a broker's request; if `verify_only`, they are only checked."""
 
     transactional_id: str
     producer_id: int

@@ -70,7 +70,7 @@ class Story:
 
 
 class _Group(NamedTuple):
-    """Rows that form one incident, with the numbers of partitions and of partitions `still` affected, begin and end."""
+    """Rows that form one incident, from `at` to `until`; `still` is the number of partitions still affected."""
 
     rows: Sequence[SimpleNamespace]
     partitions: int

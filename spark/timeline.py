@@ -35,7 +35,7 @@ def colour(broker: int) -> str:
 
 
 class Timeline:
-    """The lanes of a summary; the constructor counts their values, and `chart` draws them for any period."""
+    """The timeline of one summary: the constructor computes it, and `chart` draws any period of it."""
 
     def __init__(self, summary: Summary, incidents: Sequence[Incident], zone: tzinfo | None) -> None:
         self._summary = summary

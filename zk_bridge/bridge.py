@@ -1,4 +1,4 @@
-"""Give other actors access to ZooKeeper by messages. `BridgeCore` has the rules.
+"""Give other actors access to ZooKeeper by messages. `zk_bridge.core` decides how each message is handled.
 
 Messages of each peer:
 

@@ -1,4 +1,4 @@
-"""The rules of the bridge, independent of actors: it handles requests, replies and session states, and sends messages.
+"""Handle the messages of the ZooKeeper bridge, independent of actors: requests, store replies and session states.
 
 Rule 1: several requests are in progress at once, each with at most one store request in flight.
 Rule 2: nothing is sent to the store while it is disconnected. Requests that a lost connection left without an answer
@@ -77,7 +77,7 @@ class _RequestInProgress:
 
 
 class BridgeCore:
-    """The state and the rules of the bridge.
+    """The state of the ZooKeeper bridge, and methods that handle its messages.
 
     Args:
         me: The bridge's own address.

@@ -129,7 +129,7 @@ class ControllerElected(NamedTuple):
 
 
 class ControllerResigned(NamedTuple):
-    """A controller's term ended; its `why`, or its `event` if that is empty, has the reason."""
+    """A controller's term ended: `why` is the reason; if `why` is empty, the reason is `event`."""
 
     place: TracePosition
     broker: int
@@ -326,7 +326,7 @@ class StopRequested(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for these seconds before this delivery, and then lost its connection to ZooKeeper.
+    """A node recorded nothing for `seconds` before the delivery at `place`, and then lost its connection to ZooKeeper.
 
     If its session had ended by then, the node did not run meanwhile.
     """

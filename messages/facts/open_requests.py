@@ -1,4 +1,4 @@
-"""The clients' requests that a node received and has not answered, and the sequence numbers of its producers.
+"""Find the client requests that a node has not answered, and the next sequence numbers of its producers.
 
 Rule 1: a response has the connection and the correlation id of its request. Requests are kept as they are recorded, and
         decoded only for a response with an error.

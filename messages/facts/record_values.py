@@ -1,4 +1,4 @@
-"""The values of messages for the columns of Spark's trace tables (`spark.columns`).
+"""Functions that read values from messages: one value for each column of Spark's trace tables (`spark.columns`).
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
 The class of a message selects its function; a message inside a message is decoded only if it also has values.

@@ -34,7 +34,7 @@ short.
 
 
 class Encoding(Protocol):
-    """The methods of an encoder that `Plain` functions call to convert values for JSON."""
+    """The methods of an encoder that `Form.plain` calls to convert a value for JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -50,7 +50,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The methods of a decoder that `Build` functions call to restore values from JSON."""
+    """The methods of a decoder that `Form.build` calls to restore a value from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""

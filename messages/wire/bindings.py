@@ -1,4 +1,4 @@
-"""Message fields that differ from protocol fields of the same name, as data for the `compiler`.
+"""A table for the `compiler`: how the fields of messages differ from the protocol fields of the same name.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr responses of v5+ contain *only* the id.

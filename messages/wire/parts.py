@@ -1,4 +1,4 @@
-"""The encoded entries of a part of a request, which a trace stores without the rest of the request."""
+"""Convert a part of a large message to its encoded entries (rows), which a trace stores, and decode them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TOPIC_OF = operator.attrgetter("partition.topic")
 
 
 class PartRows(NamedTuple):
-    """Encoded rows of a large request that is sent in parts: the rows of one part, by topic.
+    """The encoded entries (rows) of one part of a large message, by topic.
 
-    `message` is the name of the request's class, `version` the API version of the request.
+    `message` is the name of the message's class, `version` the API version in which the rows are encoded.
 
     `runs` is set if the entries of a topic are not consecutive: for each run, the index of the topic and the number of
     rows.

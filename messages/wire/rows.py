@@ -1,4 +1,4 @@
-"""Cache, for each topic, decoded entries by their bytes, so that equal bytes are decoded once."""
+"""A cache of the decoded entries of each topic, found by their bytes, so that equal bytes are decoded once."""
 
 from __future__ import annotations
 

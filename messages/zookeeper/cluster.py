@@ -29,7 +29,7 @@ class FindClusterId(BridgeQuestion["ClusterId | NoCluster"]):
 
 @message
 class NoCluster(Message):
-    """The reply to FindClusterId if /cluster/id is missing, so no broker has ever started here."""
+    """The reply to FindClusterId if /cluster/id is missing: no broker has used this ZooKeeper yet."""
 
 
 @message
