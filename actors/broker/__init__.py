@@ -1,1 +1,1 @@
-"""The actors of a broker, such as ReplicaManagerActor and PartitionActor; `actors.core.broker` has their rules."""
+"""The actors of a broker, such as PartitionActor; the package `actors.core.broker` makes their decisions."""

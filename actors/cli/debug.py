@@ -43,8 +43,8 @@ def command(directory: Path, node: int | None, name: str | None, cache: Path | N
     """Walk a recorded run forwards and backwards, from its end; `help` lists the commands.
 
     The first walk replays the run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug), so that
-    going back is fast. Commands are read from standard input, a line each; if it is no terminal, the first
-    command that fails ends the session with exit code 1.
+    going back is fast. Commands are read from standard input, a line each. If standard input is not a terminal, the
+    first command that fails ends the session with exit code 1.
     """
     try:
         trace = open_trace(directory)

@@ -1,4 +1,4 @@
-"""Optional libraries: which command needs which extra of the package, and how the user installs it."""
+"""Check that the optional libraries of a command are installed; the error has the command that installs them."""
 
 from __future__ import annotations
 

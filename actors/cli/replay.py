@@ -64,9 +64,10 @@ def command(
     Replay stops at the first difference of a run, and prints the recorded and the replayed message with the chain of
     causes. A run whose beginning was removed is replayed from its first snapshot. --until, --break, --state, --changed
     and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3, a class name
-    if the run has only one actor of that class, or a class and what the actor is for: PartitionActor:pay-0,
-    BrokerChannelActor:2, GroupActor:readers. PATH is as --state prints it: _context.epoch, or _channels[1]. --diff
-    prints how the states of all actors (with --state: of one actor) differ between two deliveries.
+    if the run has only one actor of that class, or a class with the actor's partition, broker or group:
+    PartitionActor:pay-0, BrokerChannelActor:2, GroupActor:readers. PATH names a part of the state that --state prints,
+    such as _context.epoch or _channels[1]. --diff prints how the states of all actors (with --state: of one actor)
+    differ between two deliveries.
     """
     try:
         if changed is not None or diff is not None:

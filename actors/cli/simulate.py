@@ -118,10 +118,11 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"What happens to the cluster, separated by commas. Faults: {', '.join(FAULTS)} (kill and pause of nodes,"
-    " network partitions, expired sessions, failed and full disks, slow nodes and networks, failures of ZooKeeper)."
-    f" Requests: {ADMIN} (of admin tools), {GROUPS} (of consumer groups), {ABSENT} (reassign topics to a broker that"
-    f" never exists, and delete these topics), {STALE} (with old epochs). `all` selects everything, `none` nothing.",
+    help=f"The faults and requests that runs may contain, separated by commas. Faults: {', '.join(FAULTS)}"
+    " (kill and pause of nodes, network partitions, expired sessions, failed and full disks, slow nodes and networks,"
+    f" failures of ZooKeeper). Requests: {ADMIN} (of admin tools), {GROUPS} (of consumer groups), {ABSENT} (reassign"
+    f" topics to a broker that never exists, and delete these topics), {STALE} (with old epochs)."
+    " `all` selects everything, `none` nothing.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(

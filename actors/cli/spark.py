@@ -17,9 +17,10 @@ def command() -> None:
 
 @command.command("prepare", epilog="Exit codes: 0 Spark is prepared, 1 Spark cannot be started, 2 usage error.")
 def prepared() -> int:
-    """Store a class data archive of Spark (half a minute, 180 MB), so that `summary` needs half the CPU time.
+    """Store Spark's Java classes in an archive from which they load faster: `summary` then needs half the CPU time.
 
-    The archive is stored in this Python environment and is valid for the current version of Java.
+    This takes half a minute and 180 MB (Java's class data sharing). The archive is stored in this Python environment
+    and is valid for the current version of Java.
     """
     need("spark", "spark prepare")
     from spark.archive import prepare

@@ -36,7 +36,12 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="FILE|URL", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")
-@click.option("--otlp", "form", flag_value="otlp", help="Spans of events and requests as OTLP JSON lines, or to a URL.")
+@click.option(
+    "--otlp",
+    "form",
+    flag_value="otlp",
+    help="Spans of events and requests as OTLP JSON, written to FILE as lines or sent to URL.",
+)
 @click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option(

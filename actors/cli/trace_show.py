@@ -69,8 +69,8 @@ def command(
 
     A line has the node, time (UTC), number of the delivery, sender, receiver, message and I/O calls. Filters are
     combined. --cause-of and --effects-of take a delivery number; --node or --run says which run the number belongs to.
-    The causes and effects on other nodes are printed too. Long values are shortened; JSON has the
-    size of a message above 16 KiB instead of its fields.
+    The causes and effects on other nodes are printed too. Long values are shortened. For a message larger than 16 KiB,
+    --json prints the message's size and omits its fields.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

@@ -26,7 +26,7 @@ from messages.trace.files.runs import find_runs
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 @click.option("--at", type=Time(), help="Explain the state at this time (ISO 8601 or seconds since 1970).")
 @click.option("--local", is_flag=True, help="Print times in this machine's time zone; the default is UTC.")
-@click.option("--json", "as_json", is_flag=True, help="Print the same as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as one JSON object.")
 def command(about: str, name: str | None, directory: Path | None, at: float | None, local: bool, as_json: bool) -> int:
     """Explain the state of a partition, broker, consumer group or another subject from the traces below DIR.
 

@@ -86,7 +86,10 @@ def _errors(
 
 
 class Queued(NamedTuple):
-    """A request in the queue of a channel, the time when it was queued, and the parts of a large request.
+    """A request in the queue of a channel, with the time when it was queued.
+
+    `parts` are the first entries of a large request; they are sent before the message `request`, which has the rest
+    (`messages.parts`).
 
     `event_id` is the id of the controller event that caused the request. The messages that send this request have the
     same event id, and so has its response.

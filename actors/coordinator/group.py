@@ -1,4 +1,4 @@
-"""GroupActor hosts one consumer group: it manages the members and writes their offsets to the group's log.
+"""GroupActor hosts one consumer group: it manages members and writes their offsets to __consumer_offsets.
 
 Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs its timers, appends its records
         with acks=all to the partition that is its log, and sends its responses to the clients.

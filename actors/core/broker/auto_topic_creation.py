@@ -1,4 +1,4 @@
-"""Automatic creation of topics (Kafka's AutoTopicCreationManager).
+"""Decide the settings and replicas of topics that are created on first use (Kafka's AutoTopicCreationManager).
 
 Rule 1: the internal topics have their own settings. Other topics get the node's default partition count and replication
         factor.

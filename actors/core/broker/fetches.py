@@ -73,7 +73,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to let the listener forward the fetches of an idle session again, instead of answering them.
+    """An instruction to end a session's idle state: the listener no longer answers its fetches, but forwards them.
 
     `Fetches.woken` is then called with the time of the last fetch.
     """

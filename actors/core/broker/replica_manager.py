@@ -128,7 +128,10 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The partitions led here, and their number by topic and health flag, for metrics."""
+    """The partitions that this broker leads, and counts of them by topic and health flag, for metrics.
+
+    Health flags, such as under-replicated, are the names in TROUBLES.
+    """
 
     leading: dict[TopicPartition, tuple[str, ...]] = attrs.field(factory=dict)
     """Each partition led here, with its health flags."""

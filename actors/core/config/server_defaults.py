@@ -1,4 +1,4 @@
-"""The defaults of broker settings, which the fields of NodeSettings declare."""
+"""Functions that read the defaults of broker settings from the fields of NodeSettings."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """A part of a LeaderAndIsr request, and for each broker the number of partitions of this part that it leads."""
+    """A part of a LeaderAndIsr request; `leaders` counts the partitions of this part by leader."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]

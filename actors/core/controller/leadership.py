@@ -1,4 +1,4 @@
-"""Read and write the states of partitions in ZooKeeper, for both state machines (controller.md 2.5).
+"""Read and write partition states in ZooKeeper, for the partition and replica state machines (controller.md 2.5).
 
 Rule 1: One request to the ZooKeeper bridge reads or writes many partitions.
 Rule 2: If the znode of a partition has another version than the write expects, this partition alone is read and written
