@@ -18,7 +18,7 @@ class Gauge(NamedTuple):
     """The value of a gauge, named as jmx_exporter names Kafka's metric; labels are (name, value) pairs."""
 
     name: str
-    value: int | float  # an int must stay one in a trace: `2` and `2.0` are different bytes of a snapshot
+    value: int | float  # an int must stay an int in a trace, because `2` and `2.0` are different bytes in a snapshot
     labels: tuple[tuple[str, str], ...] = ()
 
 

@@ -26,7 +26,7 @@ class Facts:
         self._kept: list[DataFrame] = []
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        if self._few:  # as rows: columns need a compiler, which takes longer than all these rows
+        if self._few:  # cached as rows: a columnar cache compiles code, which takes longer than reading few rows
             return frame.localCheckpoint(eager=False)
         self._kept.append(frame.persist())
         return frame
@@ -38,7 +38,7 @@ class Facts:
         grouped = seen.groupBy("node", "run").agg(
             f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
         )
-        # As literals: a frame of our own would start Python workers, which takes longer than all of this.
+        # Literals, because a data frame made from Python values would start Python workers, which takes longer.
         ending = _found("ending", {run.run: run.ending for run in self.manifest.runs})
         detail = _found("detail", {run.run: run.detail for run in self.manifest.runs})
         return grouped.select("*", ending, detail).orderBy("node", "first_at")

@@ -276,7 +276,7 @@ class _IncidentFinder:
         until = min(ended, default=NEVER)
         unled = sum(row.since_at is not None and row.since_at < until for row in self.summary["unavailable"])
         gone = sorted({row.broker for row in self.gone if row.back_at is None and row not in self.closing})
-        stopping = {row.broker for row in self.closing}  # a controlled shutdown begins with the ISRs
+        stopping = {row.broker for row in self.closing}  # a controlled shutdown first removes the broker from ISRs
         late = self.end - CLOSING_SECONDS
         out = sum(
             row.partitions

@@ -226,7 +226,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
         f.regexp_extract("value", _HEAD, group).alias(name)
         for group, name in enumerate(("time", "level", "message", "logger"), 1)
     ]
-    # The order of lines in a file is that of its blocks, and within a block that of Spark's numbers.
+    # Lines of a file are ordered by the start of their block, and within a block by the ids that Spark assigns.
     order = (f.col("_metadata.file_block_start").alias("block"), f.monotonically_increasing_id().alias("line"))
     parted = lines.select(place.alias("place"), *order, *part).where(f.col("time") != "")
     local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
@@ -326,6 +326,7 @@ class LogFacts(Facts):
         ).select("run", "node", "n", "at", "updated", *(f"state.{name}" for name in _STATE_COLUMNS))
         before = Window.partitionBy("topic", "partition").orderBy("at", "n").rowsBetween(Window.unboundedPreceding, -1)
         last = {f"{name}_before": f.last(name, ignorenulls=True).over(before) for name in ("leader", "isr")}
-        # An unclean election leaves the leader alone in the ISR. Others were in the ISR before, whatever the log lacks.
+        # An unclean election leaves only the leader in the ISR. If an ISR has more members, they were in the ISR before
+        # the election, even if the log has no line about it.
         clean = f.when(f.size("isr") > 1, f.col("isr")).otherwise(f.col("isr_before"))
         return self._keep(each.withColumns(last).withColumn("isr_before", clean))

@@ -144,7 +144,7 @@ class BridgeCore:
     def replied(self, reply: StoreReply) -> None:
         """Handle the store's reply to a request. Replies with ids of an earlier session are ignored."""
         rearmed = self._rearming.get(reply.id)
-        if rearmed is not None and reply.code == OK:  # if lost again, the next connection sets all watches anew
+        if rearmed is not None and reply.code == OK:  # if this request was lost, the next connection arms all watches
             del self._rearming[reply.id]
             if reply.present:
                 self._tell(self._watches.interrupted(rearmed, reply.present, self.generation))
@@ -155,7 +155,7 @@ class BridgeCore:
             return
         if reply.code in (CONNECTION_LOSS, SESSION_EXPIRED):
             talk.lost = True
-            self._held.append(talk)  # until the next SessionState
+            self._held.append(talk)  # resumed at the next SessionState
             return
         if isinstance(talk.request, Arm):
             self._watches.looked(talk.request, reply.present)

@@ -264,7 +264,7 @@ class _StoreReading:
             self.in_flight -= 1
             if code == UNIMPLEMENTED and part.type == jute.MULTI_READ:
                 self.store.multi_read = False
-                code = CONNECTION_LOSS  # the server closes the link; the bridge's retry uses single reads
+                code = CONNECTION_LOSS  # the server closes the connection, and the bridge's retry uses single reads
             if code == OK:
                 self.answers[index] = value
             elif code in (CONNECTION_LOSS, SESSION_EXPIRED) or part.type == jute.MULTI_READ:

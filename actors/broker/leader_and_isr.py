@@ -187,7 +187,7 @@ class LeaderAndIsrRequests:
                     self._ignored(order, result.error_code, result.leader_epoch)
                 if result.error_code == KAFKA_STORAGE_ERROR:
                     hosted.take_offline(partition)
-                    if not result.storage_error:  # its directory stays online, but without a new log
+                    if not result.storage_error:  # the log directory stays online, but has no log of this partition
                         directories.forget(partition)
                 else:
                     if result.error_code == NONE:
@@ -198,7 +198,7 @@ class LeaderAndIsrRequests:
             looks.clear()
             for directory, storage_error in failures.items():
                 yield from log_dirs.fail(directory, storage_error)
-            placed = [  # their logs may be created, as was checked before
+            placed = [  # is_new: the check whether a missing log may be created has already passed
                 (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken

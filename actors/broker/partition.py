@@ -73,7 +73,7 @@ class PartitionActor(Answerer):
                 else:
                     self.wake_at(effect.at)
         except StopIteration:
-            return  # the handler has ended with the result of its last call
+            return  # the handler ended when it got the result of its last call
 
     def _disk_failure(self, error: OSError) -> str:
         """Return the disk's error, "" if the disk works and its directory stays online."""

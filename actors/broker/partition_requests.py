@@ -418,7 +418,7 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
         """Pass the records that a partition has read to the fetches that wait for them."""
         if sender != self._hosted.get(message.result.partition):
-            return  # rule 6
+            return  # this actor no longer hosts the partition (rule 6)
         if message.adding and message.result.body.size:
             self._figures.count(REASSIGNMENT_OUT, message.result.partition.topic, message.result.body.size)
         self._fetches.read(message.request, message.result, message.state, self.now, message.in_sync)
@@ -427,7 +427,7 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_LogMoved(self, message: LogMoved, sender: ActorAddress) -> None:
         """Inform the waiting fetches that a partition's offsets have changed since the last read."""
         if sender != self._hosted.get(message.partition):
-            return  # rule 6
+            return  # this actor no longer hosts the partition (rule 6)
         self._fetches.moved(message.partition, message.state, self.now)
         self._carry_out()
 

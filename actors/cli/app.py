@@ -95,7 +95,7 @@ def commands() -> None:
 def fill_standard_streams() -> None:
     """Open the null device for closed standard streams (`>&-`), so their output is discarded."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # open() returns the lowest free number, the stream's own
+        if getattr(sys, name) is None:  # open() takes the lowest free descriptor, which is that of the closed stream
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123
 
 

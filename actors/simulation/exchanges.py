@@ -398,7 +398,7 @@ class Exchanges:
             self.member_ids.setdefault(request.group_id, set()).add(response.member_id)
         codes = list(codes_of(response))
         if GROUP_MAX_SIZE_REACHED in codes:
-            view.renewed_at.pop(request.member_id, None)  # it may be dropped
+            view.renewed_at.pop(request.member_id, None)  # the group may drop this member
             self.standing.pop(request.group_id, None)
         if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)

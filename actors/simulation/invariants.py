@@ -218,7 +218,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
         if state.leader == LEADER_DURING_DELETE:
             sent_states.pop(partition, None)
         elif partition not in law.states or state.leader_epoch > law.states[partition].leader_epoch:
-            continue  # it waited in the channel, and is about an earlier topic of that name
+            continue  # the request waited in the channel, and concerns an earlier topic of the same name
         elif known is None or news >= known:
             sent_states[partition] = news
         elif known[:2] == news[:2]:
@@ -229,7 +229,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server, at an expiry; a node that connects has the id 0, too
+    if change.session in (0, change.owner):  # 0: the server expires the session, or a node is still connecting
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:
@@ -269,7 +269,7 @@ def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterat
             for partition in imbalanced:
                 state = led[partition]
                 untouched = change.before.get(partition) is state
-                written = law.states.get(partition)  # its leader may have removed it since: the written state counts
+                written = law.states.get(partition)  # the leader may have removed the broker from the ISR since
                 could = broker in state.isr and written is not None and broker in written.isr
                 if untouched and could and context.is_online(broker, partition):
                     yield (
@@ -305,7 +305,7 @@ def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceive
     if generation == 1:
         group.begin(change.leader)
     leader = group.leaders.setdefault(generation, change.leader)
-    ids = group.ids  # a static member may change its id within a generation, and its id may be unknown
+    ids = group.ids  # a static member may get another member id within a generation, which may be unknown here
     unknown = group.has_static and not {leader, change.leader} <= ids.keys()
     if not unknown and ids.get(leader, leader) != ids.get(change.leader, change.leader):
         yield f"generation {generation} of {group.name} has two leaders: {leader} and {change.leader}"
@@ -346,7 +346,7 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
             continue
         state = law.states.get(partition)
         if state is None:
-            # A reassignment elects no first leader; a partition without one waits for a broker to start, as in Kafka.
+            # As in Kafka, a partition that never had a leader gets none by a reassignment, only when a broker starts.
             electable = set(assigned.replicas) & set(law.created_with[partition]) & up
             if electable:
                 yield f"{partition} has no state znode; replicas {sorted(electable)} are running"
@@ -473,11 +473,12 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             for each in topic.partitions
         }
         if law.lapsed.get(node) is law.cluster.machines[node].node:
-            # A broker that was disconnected receives what exists, and never what was deleted meanwhile or is queued for
-            # it: Kafka's brokers keep a topic that was deleted then, too.
+            # A broker that was disconnected is sent only existing topics. It keeps the metadata of topics that were
+            # deleted meanwhile, as Kafka's brokers do, so only existing topics are compared.
             existing = law.topics.keys() - law.deleting.keys()
             sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in existing}
-        # A deletion does not wait for its UpdateMetadata requests, and a later controller has no such topic.
+        # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
+        # deleted topic, so a broker may never receive them.
         sent_states = {tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic)}
         yield from _differences(f"metadata (leader, epoch, ISR, replicas) of node {node}", sent_states, true)
         brokers = sorted(broker.id for broker in answer.brokers)
@@ -503,7 +504,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
             actor.partition.role.partition: (actor.partition.role.leader, actor.partition.role.leader_epoch)
             for actor in hosted
         }
-        # A broker may keep a replica that was moved elsewhere (`_log_directories_match_the_assignment`).
+        # A broker may keep a replica that was reassigned to another broker (`_log_directories_match_the_assignment`).
         said = {tp: role for tp, role in known.items() if tp in true}
         yield from _differences(f"roles of node {node}", said, true)
 
@@ -533,8 +534,9 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         missing = (wanted - held) & law.states.keys()  # before its first leader, no replica gets a request about it
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
-            # As Kafka's, a controller does not wait for a broker that is away to delete what was moved elsewhere.
-            # After a failover it halts a topic with an offline replica, and the others are made again (trap T1).
+            # As in Kafka, a controller does not wait until an absent broker deletes reassigned replicas. After a
+            # failover it halts the deletion of a topic with an offline replica, and live brokers create their logs
+            # again (trap T1).
             halted = tp.topic in law.deleting and _waits_for_absent(law, tp.topic)
             if (node, tp) not in law.moved_away and not halted:
                 yield f"node {node} has a log of {tp} but no assigned replica"
@@ -607,7 +609,7 @@ def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried
         said, partition = group.described, law.exchanges.group_partition(group.name)
         members = [each for each in group.living.values() if not _is_stranded(law, each, partition)]
         living = sorted(member.id for member in members)
-        # A member that asked only brokers that are away for the coordinator may join as late as this.
+        # A member whose FindCoordinator requests went only to absent brokers may still be joining now.
         if some_are_away and said is not None and any(member.joining for member in members):
             continue
         if said is None:

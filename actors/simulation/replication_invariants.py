@@ -378,7 +378,8 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
         case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
             is_accepted = accepts(request, response)
             known_ids = law.exchanges.member_ids.get(request.group_id, ())
-            is_named = bool(request.member_id) and not isinstance(request, HeartbeatRequest)  # it succeeds during loads
+            # A Heartbeat is accepted from any member while the group is being loaded.
+            is_named = bool(request.member_id) and not isinstance(request, HeartbeatRequest)
             if is_accepted and is_named and request.member_id not in known_ids:
                 yield (
                     f"node {change.node} accepted {type(request).__name__} of {request.group_id} from"

@@ -188,7 +188,8 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        lasting = isinstance(news, SessionState) and news.state == EXPIRED  # the next connection would report it, too
+        # An expiry is delivered even after a reconnect, because the next connection would report it as well.
+        lasting = isinstance(news, SessionState) and news.state == EXPIRED
 
         def arrived() -> None:
             if self._sink is None or not (lasting or connection == self._connection):

@@ -454,7 +454,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # its only record of that time is before the log's start
+            start = header.next_offset  # all records of this batch with that time are before the log's start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
@@ -477,7 +477,8 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # Its markers were read again: those below the high watermark, which may stay where it is, are replicated.
+        # The truncation has read the log's transaction markers again. Those below the high watermark, which may be
+        # unchanged, are replicated.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 

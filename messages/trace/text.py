@@ -193,7 +193,7 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # The last record taken has these entries; records that share them come later.
+            # The last row is the record with these entries. Records that share the entries come later.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)
@@ -323,7 +323,7 @@ def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
     """
     text = text.strip(b"\n")
     start = 0
-    while start < len(text):  # until the first line that refers to shared lines
+    while start < len(text):  # decode piece by piece, up to the first line that refers to shared lines
         end = text.find(b"\n", start + READ)
         piece = text[start:] if end < 0 else text[start:end]
         records = None if b"@" in piece and _REFERENCE in piece else _all_of(piece)

@@ -517,7 +517,7 @@ class _Reader(_Code):
             return "None"
         if kind.type is TopicPartition:
             return self.partition(scope)
-        if not kind.hints:  # a plain value, the only field of its struct
+        if not kind.hints:  # the struct's only field, which the message has as a plain value instead of a struct
             return next(scope.values[field.name] for field in fields if field.present)
         make = self.refer(_maker(kind.type) if many else kind.type, kind.type.__name__)
         return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"
@@ -777,7 +777,7 @@ class _Writer(_Code):
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             sources = [source for _, source in run]
-            if all(source.isdecimal() for source in sources):  # constant in all rows
+            if all(source.isdecimal() for source in sources):  # the same bytes in all rows: packed when compiled
                 pieces.append(repr(layout.pack(*map(int, sources))))
             else:
                 pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))

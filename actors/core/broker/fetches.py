@@ -371,7 +371,7 @@ class Fetches:
             if known[1].high_watermark != result.high_watermark:
                 session.moved[partition] = None
             if _figures(known[0]) != _figures(known[1]):
-                self._look_again(session, partition, now)  # rule 2
+                self._look_again(session, partition, now)  # its log has changed since it was read (rule 2)
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
         elif within:

@@ -144,8 +144,8 @@ class Partition(HostedReplica):
         role, log, leader = self.role, self.log, self.leader
         if not role.leads:
             yield from self._end_leadership(now)
-            # Records replicated since have epochs of their own. Without this look-up a log that seemed to have no epoch
-            # would be truncated to its high watermark, which may be below acknowledged records.
+            # Records that were replicated since the last look-up have leader epochs. Without a new look-up, a log that
+            # had no epoch before is truncated to its high watermark, which may be below acknowledged records.
             log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1
             return
         if log.end:

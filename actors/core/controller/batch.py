@@ -183,7 +183,7 @@ class RequestBatch:
         """
         context, states = self._context, self._leader_and_isr.get(broker_id, {})
         known = list(map(context.last_sent.get, partitions))
-        if not all(known):  # never sent, or without a leader
+        if not all(known):  # the state of a partition was never sent, or the partition has no leader
             partitions = [partition for partition in partitions if partition in context.leadership]
             known = list(map(context.last_sent.get, partitions))
         if not partitions:

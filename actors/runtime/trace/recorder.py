@@ -111,7 +111,7 @@ def header_of(
 ) -> Header:
     """Return the header of a run that begins now, or at the time `started` of a simulation."""
     started = time.time() if started is None else started
-    clock_offset = started - now()  # at once: the version of the code takes tenths of a second to find
+    clock_offset = started - now()  # right after `started`: finding the code version below takes tenths of a second
     return Header(
         schema_version=SCHEMA_VERSION,
         run=run_name(node, started, os.getpid() if process is None else process),

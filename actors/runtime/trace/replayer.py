@@ -412,7 +412,7 @@ class Replay:
         if actor_class is None:
             raise _CannotGoOn(f"{record.type} is none of the actors that may be at the top of a node")
         if self._counts["began"] == record.n and self.base.instance_of(self.base.address_of(record.receiver)):
-            return  # the snapshot contains it
+            return  # the snapshot contains this actor already
         address = self.base.newPrimaryActor(actor_class)
         again = created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
         if again != record:
