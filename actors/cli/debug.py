@@ -147,7 +147,7 @@ class DebugPrompt:
         if not wanted:
             raise DebugCommandError(
                 "Missing argument of `until`: name the class of a message or actor, or an actor's address such as"
-                " ControllerActor.3. `until` without an argument needs a break."
+                " ControllerActor.3. Without an argument, `until` goes to a break: add one with `break NAME`."
             )
         found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
         if found is None:

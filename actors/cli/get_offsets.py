@@ -68,9 +68,9 @@ def command(
         if not wanted:
             raise CommandFailed("Could not match any topic-partitions with the specified filters")
         if timestamp in NEEDED_VERSIONS:
-            reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, brokers of Kafka 2.6"
+            reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, but brokers of Kafka 2.6"
             raise CommandFailed(
-                f"{reason} serve up to {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
+                f"{reason} support at most version {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
             )
 
         def request(led: list[TopicPartition]) -> ListOffsetsRequest:

@@ -65,7 +65,8 @@ def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Ver
             text, steps = _verdict(facts, situation, seen, str(subject), clock)
             end = "" if stopped is None else f" The cluster was stopped at {clock(stopped)}."
             return Verdict(text + end, steps)
-    raise AssertionError(f"no entry of SITUATIONS describes {about} {subject}")  # the last one always does
+    # The last situation of each kind of subject always matches.
+    raise AssertionError(f"none of the situations declared in SITUATIONS matches {about} {subject}")
 
 
 def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, clock: Clock) -> Verdict:

@@ -57,7 +57,10 @@ class NodeFault:
         if self.kind == SLOW_DISK and self.value < 0:
             raise FaultError(f"{self.kind} cannot delay operations by {self.value:g} seconds")
         if self.to is not None and (self.kind != MUTE or self.to == self.broker):
-            raise FaultError(f"{self.kind} of broker {self.broker} cannot be limited to messages to broker {self.to}")
+            raise FaultError(
+                f"{self.kind} of broker {self.broker} cannot be limited to messages to broker {self.to}:"
+                " only a mute can be limited, to the messages for one other broker"
+            )
 
     def __str__(self) -> str:
         value = f" ({self.value:g})" if self.value else ""

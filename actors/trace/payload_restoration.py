@@ -40,7 +40,7 @@ def _restore(run: Run, folder: Path) -> None:
 
     result = expand(run, ACTORS, folder)
     if not result.ok:
-        reason = result.problem or "its replay differs from the trace (see `kafka-actors replay`)"
+        reason = result.problem or "the replayed run differs from the trace (see `kafka-actors replay`)"
         raise TraceError(
             f"run {run.header.run} was recorded without payloads (trace.detail={run.header.detail}), and a replay"
             f" cannot restore them: {reason}"

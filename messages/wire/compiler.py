@@ -562,7 +562,7 @@ def _refuse_more(most: int) -> NoReturn:
 
 
 def _refuse_rest() -> NoReturn:
-    raise ValueError("the encoded entries end inside an entry")
+    raise ValueError("the encoded entries end in the middle of an entry")
 
 
 def _text_of_id(data: bytes) -> str:

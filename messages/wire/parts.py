@@ -73,8 +73,9 @@ def entries_of(rows: PartRows) -> list[Any]:
             return list(chain.from_iterable(entries))
         rest = [iter(each) for each in entries]
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
-        if len(found) != sum(map(len, entries)):
-            raise ValueError("the order of the partitions must contain each partition exactly once")
+        encoded = sum(map(len, entries))
+        if len(found) != encoded:
+            raise ValueError(f"`runs` counts {len(found)} entries, but {encoded} are encoded")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
         raise ValueError(

@@ -52,7 +52,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "can only be altered by the broker": {"name": "follower.replication.throttled.rate"},
     "the metric {name}": {"name": "kafka_server_BytesInPerSec"},
     "is not running{why}": {"why": " (it failed: Input/output error)"},
-    "needs a value: {": {"self.kind": "slow_disk", "VALUES[self.kind]": "seconds for each operation"},
+    "needs a value: {": {"self.kind": "slow_disk", "VALUES[self.kind]": "a number of seconds"},
     "cannot delay operations by": {"self.kind": "slow_disk", "self.value": "-1"},
     "cannot be limited to messages": {"self.kind": "slow_disk", "self.to": "1"},
     "'a string' if part ==": {"'a string' if part == 'text' else 'an array'": "a string"},
@@ -106,10 +106,11 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "is an invalid regex": {"text": "orders[", "error": "unterminated character set at position 6"},
     "has no version {version": {"api.name": "Produce", "version": "99"},
+    "`runs` counts": {"len(found)": "3", "encoded": "4"},
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the order of the partitions must contain each partition exactly once",
+        "error": "`runs` counts 3 entries, but 4 are encoded",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignores an unexpected": {"type(message).__name__": "FindLeader"},
@@ -133,7 +134,10 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "log_text.listed(new)": "orders",
         "log_text.listed(removed)": "payments",
     },
-    "state changed to {text}": {"text": "ReplicaDeletionStarted"},
+    "state changed to {text}": {
+        "text": "(Leader:1,ISR:1,LeaderRecoveryState:RECOVERED,LeaderEpoch:4,ZkVersion:9,ControllerEpoch:7) after"
+        " removing replica 2 from the ISR as part of transition to OfflineReplica"
+    },
     "Broker failure callback": {"','.join(map(str, broker_ids))": "2,3"},
     "Currently active brokers": {"log_text.listed(tuple(context.brokers))": "1,2,3"},
     "Current list of topics": {"log_text.listed(tuple(context.topics))": "orders,payments"},
@@ -194,8 +198,8 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "started as {": {"self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"},
     "Injecting a fault": {"message.fault": "error", "message.value:d": "6"},
-    "{reason} serve up to": {
-        "reason": "--time max-timestamp needs ListOffsets version 7, brokers of Kafka 2.6",
+    "{reason} support at most": {
+        "reason": "--time max-timestamp needs ListOffsets version 7, but brokers of Kafka 2.6",
         "OFFSETS_VERSION": "5",
     },
     "is not a bootstrap server": {"each.strip()": "kafka2.example.org"},
@@ -419,7 +423,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "`up` sets it for each node": {"name": "broker.id"},
     "has no valid field": {"name": "partition"},
     "Number of alive brokers": {"len(brokers)": "2", "factor": "3"},
-    "no entry of SITUATIONS": {"subject": "orders-3"},
+    "declared in SITUATIONS": {"subject": "orders-3"},
     "in max.connections.per.ip.overrides": {"error": "Name or service not known"},
     "; the maximum is {MAX_RESPONSE": {"size": "2000000000", "MAX_RESPONSE_BYTES": "1073741824"},
     "topic {name} was not created: {response}": {"response": "the controller did not respond"},
@@ -447,7 +451,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Failed to {what} for partition": {"why": "its state could not be written: BADVERSION"},
     "is not a controller event. The": {"event": "Produce", "', '.join(known)": "BrokerChange, TopicChange"},
     "and a replay cannot restore them": {
-        "reason": "its replay differs from the trace (see `kafka-actors replay`)",
+        "reason": "the replayed run differs from the trace (see `kafka-actors replay`)",
     },
     "run{reasons}": {"'readable' if reasons else 'recorded'": "recorded", "reasons": ""},
     "Its runs: {": {"_listed(self.runs)": "0-1767225600-3f9a (node 0), 1-1767225601-77c0 (node 1)"},

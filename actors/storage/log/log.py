@@ -267,7 +267,10 @@ class Log:
                 self._note_producer(segment, BatchPosition(segment.size - header.size, header))
             if segment.size < before:
                 log.warning(
-                    "%s: truncating %d damaged bytes from offset %d on", segment.path, before - segment.size, end
+                    "%s: truncating %d damaged bytes at the end; the log now ends at offset %d",
+                    segment.path,
+                    before - segment.size,
+                    end,
                 )
                 self._drop(self._segments[number + 1 :])
                 del self._segments[number + 1 :]
