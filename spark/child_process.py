@@ -88,7 +88,7 @@ def _die_with_the_parent(lifeline: Connection) -> None:
 def _kill(child: int) -> None:
     """Kill the child's process group and wait for the child; signals are blocked until then."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    with suppress(ProcessLookupError, PermissionError):  # not yet a group, or no longer one
+    with suppress(ProcessLookupError, PermissionError):  # the process group does not exist yet, or has ended
         os.killpg(child, signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)

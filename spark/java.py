@@ -172,7 +172,7 @@ class Java:
         with (self._folder / "errors").open("wb") as errors:
             self._process = subprocess.Popen(
                 [home / _SUBMIT, "pyspark-shell"],
-                stdin=subprocess.PIPE,  # it ends when its input ends
+                stdin=subprocess.PIPE,  # the Java process ends when its input ends
                 stderr=errors,
                 env=environment,
             )

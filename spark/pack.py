@@ -135,7 +135,7 @@ def _gap(file: Path) -> str:
     """Return the error in a Parquet file (unreadable, missing or different columns); "" if it has none."""
     try:
         schema = pq.read_schema(file)
-    except FileNotFoundError:  # packed again meanwhile
+    except FileNotFoundError:  # replaced meanwhile, because its run was packed again
         return ""
     except (OSError, pa.ArrowException) as error:
         return f"{file} is no Parquet: {str(error).splitlines()[0]}"

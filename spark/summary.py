@@ -112,7 +112,7 @@ def summarise(
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
-        packings = {  # their processes begin before this one has threads
+        packings = {  # forks its processes before this process has threads
             folder: Packing(folder, Path(place) / str(number), check)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)

@@ -200,7 +200,7 @@ class EmbeddedZooKeeper:
         """Kill the server (SIGKILL). `start` starts it again."""
         process = self._process
         if process is not None and process.stdin is not None:
-            process.stdin.close()  # the guardian kills it
+            process.stdin.close()  # the guardian process then kills the server
             process.wait()
         elif process is not None:
             process.kill()

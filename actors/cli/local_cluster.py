@@ -52,7 +52,7 @@ LOOK_SECONDS = 0.05
 
 DEFAULTS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "controlled.shutdown.retry.backoff.ms": "500",  # the last node of a cluster cannot move its leaders
+    "controlled.shutdown.retry.backoff.ms": "500",  # short, because the last node of a cluster cannot move its leaders
 }
 """Defaults of a node's settings, which its properties file can replace."""
 
@@ -274,7 +274,7 @@ class LocalCluster:
         if self.server is not None and self.server.pid is None:  # without ZooKeeper, no controller can move leaderships
             _stop(running, 1.0, print_line)
             return
-        with suppress(AskFailed):  # without a response, the order is irrelevant
+        with suppress(AskFailed):  # if ZooKeeper does not respond, the nodes stop in any order
             controller = self._ask(GetController(watch=False)).broker_id
             _stop([node for node in running if node.id != controller], STOP_SECONDS, print_line)
         _stop([node for node in running if node.ended is None], STOP_SECONDS, print_line)

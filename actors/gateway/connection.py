@@ -294,7 +294,7 @@ class Connection:
 
     def _unthrottle(self) -> None:
         self._holds.pop(Hold.THROTTLED, None)
-        self._throttle_if_due()  # more was used meanwhile
+        self._throttle_if_due()  # the client may have used more of its quota meanwhile
         self._go_on()
 
     def _begin(self, frame: Data) -> None:
@@ -348,7 +348,7 @@ class Connection:
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
-        self._only_produce = header.api_key == _PRODUCE  # no request begins behind a request of another kind
+        self._only_produce = header.api_key == _PRODUCE  # only after Produce requests may the next request begin early
         if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "Rejecting %s from %s: listener %s does not permit it",

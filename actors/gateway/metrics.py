@@ -98,8 +98,8 @@ class _Summary(Collector):
         observed.sum += value
         observed.recent.append(value)
         if labels not in self._observed:
-            # Make a new table, because the server's thread may be reading the old one. Its entries always have an
-            # observation.
+            # Make a new table, because the server's thread may be reading the old one. Each entry of a table has at
+            # least one observation.
             self._observed = {**self._observed, labels: observed}
 
     def drop(self, labels: Labels) -> None:

@@ -45,7 +45,7 @@ class ClusterProcess:
     _free: list[ClusterProcess] = []  # noqa: RUF012
 
     def __init__(self) -> None:
-        import tempfile  # late, as in kafka_cluster.py
+        import tempfile  # imported here, to keep `import kafka_actors` fast
 
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -120,7 +120,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
-                self._process.wait()  # otherwise `taken` might return it
+                self._process.wait()  # a process that is still running might be reused by `taken`
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:

@@ -20,6 +20,6 @@ def command_line(*arguments: str) -> list[str]:
 
 def main() -> None:
     """Run `kafka-actors` in this process."""
-    import runpy  # late, as in kafka_cluster.py
+    import runpy  # imported here, to keep `import kafka_actors` fast
 
     runpy.run_module(COMMANDS, run_name="__main__")

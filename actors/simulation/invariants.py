@@ -493,7 +493,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
     running = connected(law)
     for tp, state in _remaining(law).items():
         if state.leader not in running:
-            continue  # a broker takes no role from an order without a live leader
+            continue  # a broker takes no role from a LeaderAndIsr request whose leader is not alive
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
     for node in controlled(law):

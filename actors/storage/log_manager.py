@@ -668,7 +668,7 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
                 locks.append(lock)
                 log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
                 for path in doubtful:
-                    with contextlib.suppress(UnsupportedFormat):  # it is logged, and affects only its partition
+                    with contextlib.suppress(UnsupportedFormat):  # already logged, and affects only this partition
                         logs.open(path, False, _DEFAULTS)
         except OSError as error:
             log.error("Error while recovering log directory %s: %s", directory, error)

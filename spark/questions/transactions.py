@@ -57,7 +57,8 @@ def _each(delivered: DataFrame) -> DataFrame:
     kind = f.col("type")
     appended = delivered.where((kind == "AppendBatches") & f.col("sender").startswith(COORDINATOR))
     accepted = appended.select("run", f.col("cause").alias("n"))
-    begun = delivered.where(kind == BEGUN).join(accepted, ["run", "n"], "left_semi")  # rule 1
+    # Requests that the coordinator rejects append nothing, and begin no transaction (rule 1).
+    begun = delivered.where(kind == BEGUN).join(accepted, ["run", "n"], "left_semi")
     decided = delivered.where((kind == DECIDED) & (f.col("actor") == MARKERS))
     columns = ("at", "n", "type", "items", "transactions")
     steps = begun.select(*columns).unionAll(decided.select(*columns))

@@ -142,7 +142,7 @@ class Fetches:
             self._answer(session, session.fetch, now)
         self._leave(session, request.forgotten)
         for part in request.partitions:
-            if part.partition in session.partitions:  # and not forgotten by the same request
+            if part.partition in session.partitions:  # the same request may also forget the partition
                 self._readers.setdefault(part.partition, {})[session.key] = session
         if not self._near(request):
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:

@@ -439,7 +439,7 @@ class Log:
         self.end = headers[-1].next_offset
         for header in headers:
             if header.producer_id != NO_PRODUCER_ID:
-                if header.attributes & CONTROL_BIT:  # the only batch of its write
+                if header.attributes & CONTROL_BIT:  # a control batch is always written alone
                     self._note_producer(active, BatchPosition(active.size - header.size, header))
                 else:
                     self.producers.add(header)
@@ -573,7 +573,7 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # first, for the reason in `restart`
+        self.producers.remove_snapshots(0, offset)  # first: after a crash they would be used as the state there
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)

@@ -247,7 +247,7 @@ class _Manifest:
             count = len(self.opened)
             for number in range(self.removed, count):
                 path = self.path.parent / files.segment_name(header.run, number)
-                if path.exists():  # it may be newer than the listing of the folder
+                if path.exists():  # the file may have been created after the folder was listed
                     segments[number] = path
                 else:
                     faults.append(f"{path} is missing")

@@ -132,7 +132,7 @@ class SnapshotCollector:
                 self._places, self._after, self._created = [], frame.after, state.created
                 self._lines, self._digest = 0, _digest()
             elif not self._places:
-                return  # its beginning was removed with its segment
+                return  # the beginning of the snapshot was removed with its segment
             elif frame.after != self._after:
                 raise ValueError("the snapshot is incomplete: a part of another snapshot follows")
             self._places.append((path, frame.offset))
