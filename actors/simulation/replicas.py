@@ -235,8 +235,10 @@ class Replicas:
         self._registered = dict(registered)
 
     def healthy_for(self, cluster: Cluster, node: int) -> float:
-        """Return for how many seconds a node has been healthy."""
-        return cluster.now - self.unhealthy_at.get(node, 0.0) if node in cluster.machines else 0.0
+        """Return for how many seconds a node has been healthy; 0.0 also if a fault began after the last `look`."""
+        if node not in cluster.machines or not self._is_well(cluster, node):
+            return 0.0
+        return cluster.now - self.unhealthy_at.get(node, 0.0)
 
     def _is_well(self, cluster: Cluster, node: int) -> bool:
         machine, wires, host = cluster.machines[node], cluster.wires, host_of(node)
