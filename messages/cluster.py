@@ -36,6 +36,18 @@ def partition_named(text: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number)) if topic and number.isdecimal() else None
 
 
+def partition_of_log(path: str) -> TopicPartition:
+    """Return the partition of a log from the name or path of its directory, such as /data-0/orders-0.
+
+    Raises:
+        ValueError: The directory is not named after a partition.
+    """
+    partition = partition_named(path.rpartition("/")[2])
+    if partition is None:
+        raise ValueError(f"{path!r} is not named after a partition")
+    return partition
+
+
 class PartitionReplica(NamedTuple):
     """A replica of a partition, given by the partition and a broker."""
 

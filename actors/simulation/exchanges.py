@@ -174,6 +174,11 @@ class _Arrival:
     standing: Mapping[tuple[str, str], Standing]
 
 
+def kept_for(session_timeout: float) -> float:
+    """Return for how many seconds after a request its member stays in the group, with any drift of the clocks."""
+    return session_timeout * 0.97 - 1.0
+
+
 def _groups_of(request: Message) -> Iterable[str]:
     """Return the groups whose members a request names or describes."""
     match request:
@@ -407,7 +412,7 @@ class Exchanges:
             return
         view.since = view.since or now
         if isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None:
-            until = arrived_at + self._timeouts.get(request.member_id, 0.0) * 0.97 - 1.0
+            until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.standing.setdefault(request.group_id, {})
             members[request.member_id] = Standing(request.generation_id, arrived_at, until)
         if not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from actors.simulation.exchanges import ResponseSent
+from actors.simulation.exchanges import ResponseSent, kept_for
 from actors.simulation.replicas import SLACK
 from actors.simulation.response_codes import codes_of
 from messages.error_codes import ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
@@ -81,7 +81,7 @@ def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iter
     timeout = view.session_timeouts.get(request.member_id, 0.0)
     if request.generation_id != view.generation or request.member_id in view.left:
         return
-    if change.renewed < timeout * 0.97 - 1.0 and law.replicas.healthy_for(law.cluster, change.node) > timeout:
+    if change.renewed < kept_for(timeout) and law.replicas.healthy_for(law.cluster, change.node) > timeout:
         yield (
             f"node {change.node} removed {request.member_id} from generation {view.generation} of {request.group_id},"
             f" whose last request arrived {change.renewed:.1f} s ago; its session timeout is {timeout:g} s"

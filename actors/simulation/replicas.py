@@ -19,7 +19,7 @@ from actors.runtime import AdapterCall
 from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
-from messages.cluster import TopicPartition
+from messages.cluster import TopicPartition, partition_of_log
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
 
 MEMORY = 60.0
@@ -187,9 +187,9 @@ class Replicas:
         elif method == "note_high_watermark":
             view.high_watermark = effect.args[1]
             if not isinstance(message, FOLLOWING) and high_watermark_before < view.high_watermark:
-                yield HighWatermarkRaised(node, _partition(name), high_watermark_before, view.high_watermark)
+                yield HighWatermarkRaised(node, partition_of_log(name), high_watermark_before, view.high_watermark)
         if view.end and name not in self.with_records:
-            self.with_records[name] = _partition(name)
+            self.with_records[name] = partition_of_log(name)
         if method in _CALLS:
             self._read_transactions(view, effect)
             first = result if method == "note_high_watermark" else result[_FIRST_UNSTABLE[method]]
@@ -198,7 +198,7 @@ class Replicas:
                 view.limits.append((now, view.high_watermark, stable))
                 while len(view.limits) > 1 and view.limits[1][0] < now - MEMORY:
                     view.limits.popleft()
-            yield LogCalled(node, _partition(name), method, first, view, end_before, start_before)
+            yield LogCalled(node, partition_of_log(name), method, first, view, end_before, start_before)
 
     def _read_transactions(self, view: LogView, effect: AdapterCall) -> None:
         """Read what a call has changed in a log's files."""
@@ -249,8 +249,3 @@ class Replicas:
             and not (machine.disks.faults or machine.disks.delays or machine.disks.hurt)
             and wires.is_steady(host, ZOOKEEPER)
         )
-
-
-def _partition(log: str) -> TopicPartition:
-    topic, _, number = log.rpartition("-")
-    return TopicPartition(topic, int(number))

@@ -10,7 +10,7 @@ import attrs
 
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed
-from messages.cluster import TopicPartition
+from messages.cluster import TopicPartition, partition_of_log
 from messages.data_requests import ProduceRequest
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
@@ -152,9 +152,9 @@ class NodeFacts:
                 continue
             path = effect.args[0]
             if effect.method in ("truncate", "restart"):
-                topic, _, number = path.rpartition("/")[2].rpartition("-")
-                partition = TopicPartition(topic, int(number))
-                self._emit(LogTruncated(place, partition, self._log_ends.get(path, -1), effect.result[end]))
+                self._emit(
+                    LogTruncated(place, partition_of_log(path), self._log_ends.get(path, -1), effect.result[end])
+                )
             self._log_ends[path] = effect.result[end]
 
     def end(self, first: TracePosition, last: TracePosition, ending: str) -> None:

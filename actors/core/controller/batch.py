@@ -194,8 +194,7 @@ class RequestBatch:
             roles = list(map(self._role_again, partitions, known, map(states.get, partitions)))
         states.update(zip(partitions, roles, strict=True))
         self._tell_all()
-        for partition in partitions:
-            self._metadata_partitions[partition.topic][partition] = None
+        self._add_metadata(partitions)
 
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
@@ -222,6 +221,10 @@ class RequestBatch:
         The request has all live brokers, also if `partitions` is empty. Negative broker ids are skipped.
         """
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
+        self._add_metadata(partitions)
+
+    def _add_metadata(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add the partitions to those of UpdateMetadata."""
         for partition in partitions:
             self._metadata_partitions[partition.topic][partition] = None
 
