@@ -473,10 +473,9 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             for each in topic.partitions
         }
         if law.lapsed.get(node) is law.cluster.machines[node].node:
-            # A broker that was disconnected is sent only existing topics. It keeps the metadata of topics that were
-            # deleted meanwhile, as Kafka's brokers do, so only existing topics are compared.
-            existing = law.topics.keys() - law.deleting.keys()
-            sent_states = {tp: state for tp, state in sent_states.items() if tp.topic in existing}
+            # A broker that was disconnected is sent only existing partitions. It keeps the metadata of partitions that
+            # were deleted meanwhile, as Kafka's brokers do, also if the topic was created again with fewer partitions.
+            sent_states = {tp: state for tp, state in sent_states.items() if tp in true}
         # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
         # deleted topic, so a broker may never receive them.
         sent_states = {tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic)}

@@ -526,6 +526,17 @@ LEGAL = {
         0.200 mute zk 0 for inf
         6.870 roll 1 for 0.001
         """,
+    "a broker that was disconnected keeps metadata of a partition that its topic no longer has": """
+        brokers 5
+        seed 0
+        duration 7.746
+        records yes
+        validated yes
+        0 create t3 1 0
+        1 pause 2 for 8.000
+        1 recreate t1 2
+        4.445 recreate t3 1
+        """,
     "each replica deletes expired records when its own retention check is due": """
         brokers 2
         seed 51
