@@ -328,8 +328,8 @@ class Checker:
         self._born_at: dict[str, float] = {}
         self._unclean_until: dict[str, float] = {}
         """The time until which each topic allowed unclean elections."""
-        self._leaderless_at: dict[TopicPartition, float] = {}
-        """The time since which the leader is not registered."""
+        self.leaderless_since: dict[TopicPartition, float] = {}
+        """Partition -> since when its leader has not been a registered broker."""
         self._uncontrolled_at: float | None = 0.0
         """The time since which the controller is not registered."""
         self._controlled_at = 0.0
@@ -425,8 +425,8 @@ class Checker:
             self._uncontrolled_at = None
         elif self._uncontrolled_at is None:
             self._uncontrolled_at = now
-        before = self._leaderless_at
-        self._leaderless_at = {
+        before = self.leaderless_since
+        self.leaderless_since = {
             partition: before.get(partition, now)
             for partition, state in self.states.items()
             if state.leader not in self.registered
@@ -512,10 +512,6 @@ class Checker:
     def leads_intact(self, node: int, partition: TopicPartition) -> bool:
         """Return whether a leader has lost no unflushed data since it became the leader."""
         return self.led_for(node, partition) < self.cluster.now - self.power_failed_at.get(node, -math.inf)
-
-    def leaderless_for(self, partition: TopicPartition) -> float:
-        """Return for how many seconds the partition's leader has not been a registered broker."""
-        return self.cluster.now - self._leaderless_at.get(partition, self.cluster.now)
 
     def uncontrolled_for(self) -> float:
         """Return for how many seconds no registered broker has been the controller."""

@@ -70,6 +70,10 @@ class Disks(DiskFaults):
         place = Path(self.path(self.names[disk]))
         return [log.name for log in sorted(place.iterdir()) if log.is_dir()] if place.is_dir() else []
 
+    def has_log(self, log: str) -> bool:
+        """Return whether a disk has a log's directory."""
+        return any(Path(self.path(f"{name}/{log}")).is_dir() for name in self.names)
+
     def records_of(self, log: str, first: int = 0) -> bytes:
         """Return the bytes of a log from the batch with offset `first` on. Earlier records may be deleted."""
         data = b"".join(

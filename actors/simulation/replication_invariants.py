@@ -260,7 +260,7 @@ def deleted_topics_leave_no_logs(law: Checker, change: TopicDeleted) -> Iterator
     for partition, replicas in change.replicas.items():
         for replica in replicas:
             machine = law.cluster.machines.get(replica)
-            if machine is not None and not law.power_failed and str(partition) in machine.disks.logs():
+            if machine is not None and not law.power_failed and machine.disks.has_log(str(partition)):
                 yield f"topic {change.topic} is deleted from ZooKeeper, and node {replica} has the log of {partition}"
 
 
@@ -403,12 +403,11 @@ def leaders_are_elected_in_time(law: Checker, change: Ticked) -> Iterator[str]:
         yield f"there is no controller for {law.uncontrolled_for():.1f} s, and {well} are healthy"
     if law.controller not in well or law.controlled_for() < ELECTION:
         return
-    for partition, state in law.states.items():
-        if partition.topic in law.deleting or state.leader in law.registered:
-            continue
+    for partition, since in law.leaderless_since.items():
+        state, seconds = law.states[partition], cluster.now - since
         able = [node for node in state.isr if node in well]
-        if able and law.leaderless_for(partition) > ELECTION:
+        if able and seconds > ELECTION and partition.topic not in law.deleting:
             yield (
-                f"{partition} has leader {state.leader} for {law.leaderless_for(partition):.1f} s, and {able} of its"
+                f"{partition} has leader {state.leader} for {seconds:.1f} s, and {able} of its"
                 f" ISR {state.isr} are healthy, as is controller {law.controller}"
             )
