@@ -462,6 +462,7 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
         for tp, state in _remaining(law).items()
     }
+    halted = {topic for topic in law.deleting if _waits_for_absent(law, topic)}
     for node in controlled(law):
         answer = law.metadata.get(node)
         if answer is None:
@@ -478,7 +479,10 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             sent_states = {tp: state for tp, state in sent_states.items() if tp in true}
         # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
         # deleted topic, so a broker may never receive them.
-        sent_states = {tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic)}
+        # A new controller does not start the deletion of a topic with an offline replica: brokers keep its metadata.
+        sent_states = {
+            tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic) and tp.topic not in halted
+        }
         yield from _differences(f"metadata (leader, epoch, ISR, replicas) of node {node}", sent_states, true)
         brokers = sorted(broker.id for broker in answer.brokers)
         if brokers != sorted(law.registered):

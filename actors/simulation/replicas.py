@@ -244,7 +244,7 @@ class Replicas:
         machine, wires, host = cluster.machines[node], cluster.wires, host_of(node)
         return (
             machine.state == UP
-            and not (machine.pace or machine.loses)
+            and not (machine.pace or machine.loses or cluster.is_stalled(machine))
             and cluster.zookeeper.up
             and not (machine.disks.faults or machine.disks.delays or machine.disks.hurt)
             and wires.is_steady(host, ZOOKEEPER)

@@ -315,6 +315,10 @@ class Cluster:
         if machine.node is not None and machine.state != PAUSED:
             self.scheduler.hold(machine.node.base, seconds)
 
+    def is_stalled(self, machine: Machine) -> bool:
+        """Return whether a slow disk or `stall` stops the machine's node now."""
+        return machine.node is not None and machine.state != PAUSED and self.scheduler.is_held(machine.node.base)
+
     def _recorder(self, machine: Machine) -> Recorder | NullRecorder:
         if not self._recorded:
             return NullRecorder()

@@ -537,6 +537,34 @@ LEGAL = {
         1 recreate t1 2
         4.445 recreate t3 1
         """,
+    "brokers keep metadata of a topic whose deletion waits for a broker that is gone": """
+        brokers 3
+        seed 20398
+        duration 0.1
+        records yes
+        validated yes
+        0 create t3 2
+        0.1 kill 2 for inf
+        0.1 recreate t3 1
+        """,
+    "a coordinator that a slow disk has stalled removes members before it reads their requests": """
+        brokers 3
+        seed 23439
+        duration 15.708
+        records yes
+        validated yes
+        steady no
+        0.100 create x 1 1 0,2,1 1
+        0.200 create t4 1
+        0.200 create t7 0,1
+        0.200 join g0 3
+        0.200 join g1 0
+        0.200 join g1 2
+        1.200 pause 2 for 8.000
+        3.733 mute 0 zk for 8.000
+        11.625 clog 1 1 for 2.000
+        12.625 burst t7 0 100 300
+        """,
     "each replica deletes expired records when its own retention check is due": """
         brokers 2
         seed 51

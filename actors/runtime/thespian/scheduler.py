@@ -143,6 +143,10 @@ class VirtualScheduler:
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))
 
+    def is_held(self, base: LocalBase) -> bool:
+        """Return whether `hold` stops this base now."""
+        return self._held.get(self._place(base), 0.0) > self.clock.now()
+
     def pace(self, base: LocalBase) -> float:
         """Return the virtual time in seconds that this base needs to handle one message."""
         return self._paces.get(self._place(base), 0.0)
