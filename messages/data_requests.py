@@ -25,6 +25,8 @@ LAST_EPOCH = 2**31 - 1
 """The largest epoch of a fetch session."""
 ACKS_ALL = -1
 """Value of `acks`: respond when all in-sync replicas have the batch."""
+ACKS_NONE = 0
+"""Value of `acks`: wait for no replica, and ignore `min.insync.replicas`."""
 
 # ---------------------------------------------------------------------------------------------------- Produce
 

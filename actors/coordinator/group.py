@@ -1,7 +1,9 @@
 """GroupActor hosts one consumer group: it manages members and writes their offsets to __consumer_offsets.
 
 Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs its timers, appends its records
-        with acks=all to the partition that is its log, and sends its responses to the clients.
+        with acks=all, and tombstones with acks=0, to the partition that is its log, and sends its responses to the
+        clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next coordinator expires the
+        offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
 Rule 2: the coordinator is notified of each change of the group's state before the client that caused it receives its
         response.
 
@@ -16,11 +18,11 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
-from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Producer, Reply
+from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, Producer, Reply
 from actors.runtime import Answerer
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import ACKS_ALL, ProducePartition
+from messages.data_requests import ACKS_ALL, ACKS_NONE, ProducePartition
 from messages.flow.conversation import slices
 from messages.group_requests import (
     NO_MEMBER,
@@ -182,23 +184,23 @@ class GroupActor(Answerer):
             match step:
                 case Reply(forwarded, response):
                     self.send(*forwarded.reply(response))
-                case AppendRecords(0, records):
-                    for part in slices(records, RECORDS_AT_ONCE):
-                        self._append(0, part, None)
                 case AppendRecords(number, records, producer):
                     self._append(number, records, producer)
+                case AppendTombstones(records):
+                    for part in slices(records, RECORDS_AT_ONCE):
+                        self._append(0, part, None, ACKS_NONE)
                 case ArmTimer(name, delay_ms, payload):
                     self.set_timer(name, delay_ms / 1000, payload)
                 case Disarm(name):
                     self.cancel_timer(name)
 
-    def _append(self, number: int, records: Sequence[Record], producer: Producer | None) -> None:
+    def _append(self, number: int, records: Sequence[Record], producer: Producer | None, acks: int = ACKS_ALL) -> None:
         pairs = [key_value(record, self._settings.format) for record in records]
         header = () if producer is None else (producer.id, producer.epoch, OFFSETS_SEQUENCE, True)
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms(), *header))
         timeout = self._settings.commit_timeout_ms / 1000
         id = None if producer is None else producer.transactional_id
-        batch = AppendBatch(number, 0, part, ACKS_ALL, COORDINATOR_VERSION, timeout, FROM_COORDINATOR, id)
+        batch = AppendBatch(number, 0, part, acks, COORDINATOR_VERSION, timeout, FROM_COORDINATOR, id)
         self.send(self._partition, AppendBatches((batch,)))
 
     def _wall_ms(self) -> int:

@@ -93,8 +93,9 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
     """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
-    The exception is a replica that has entered the ISR since. It needs the log up to the high watermark only, which
-    does not advance while the ISR is smaller than min.insync.replicas.
+    Exceptions are a replica whose broker has lost unflushed records since, and one that has entered the ISR since. The
+    latter needs the log up to the high watermark only, which does not advance while the ISR is smaller than
+    min.insync.replicas.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
@@ -116,7 +117,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         had = leader.end_at(cluster.now - long)
         for replica in state.isr:
             end = logs[replica].end if replica in logs else 0
-            since = law.in_sync_since.get((replica, partition), 0.0)
+            since = max(law.in_sync_since.get((replica, partition), 0.0), law.power_failed_at.get(replica, 0.0))
             if replica != state.leader and end < had and cluster.now - since > long:
                 yield (
                     f"{partition}: {replica} is in the ISR {state.isr} with log end {end}; leader {state.leader} had"

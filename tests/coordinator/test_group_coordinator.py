@@ -263,6 +263,24 @@ def test_offsets_of_a_deleted_topic_are_forgotten(world: World) -> None:
     assert world.fetch() == {}
 
 
+def test_tombstones_are_appended_with_too_few_replicas_in_sync(tmp_path: Path) -> None:
+    """Kafka appends them with acks=0: a deleted offset does not return with the next coordinator."""
+    world = World(tmp_path, min_insync_replicas=2)
+    world.coordinate(*range(4))
+    number = world.partition_of("g")
+    world.lead(order(GROUP_METADATA, number, epoch=2, isr=(0,), replicas=(0,)))
+    assert world.commit() == NONE, "one replica of one is enough"
+    world.epoch = 3
+    world.coordinate(*range(4))
+    assert world.commit(offset=8) == COORDINATOR_NOT_AVAILABLE, "one of two is not"
+    assert world.fetch() == {T0: 7}
+    assert world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0),))).error_code == NONE
+    world.coordinate(*range(4), leader=1)
+    world.coordinate(*range(4))
+    assert world.fetch() == {}
+    world.base.shutdown()
+
+
 def test_the_states_of_coordinator_and_group_travel(world: World) -> None:
     world.coordinate(*range(4))
     world.member()

@@ -565,6 +565,18 @@ LEGAL = {
         11.625 clog 1 1 for 2.000
         12.625 burst t7 0 100 300
         """,
+    "a follower that lost its only record in a power failure reads it again before it has lagged for too long": """
+        brokers 3
+        seed 20980
+        duration 22.523
+        records yes
+        validated yes
+        steady no
+        latency 0.02
+        distance 0 1 0.1
+        0.000 transact worker for 0.001
+        21.673 crash 1 for 1.000
+        """,
     "each replica deletes expired records when its own retention check is due": """
         brokers 2
         seed 51

@@ -26,7 +26,7 @@ from actors.core.coordinator.group_states import (
     GroupAction,
 )
 from actors.core.coordinator.log_codes import COMMON_CODES
-from actors.core.coordinator.membership import Member, Membership, Producer
+from actors.core.coordinator.membership import AppendTombstones, Member, Membership, Producer
 from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
@@ -217,7 +217,7 @@ class Group(Membership):
             if self.generation > 0:  # a group of generation 0 never had a member and has no record in the log
                 records.append(GroupRecord(self.name, None))
         if records:
-            self._store(None, *records)
+            self._to_do.append(AppendTombstones(tuple(records)))
 
     # ------------------------------------------------------------------------------------------------ admin
 

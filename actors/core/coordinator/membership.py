@@ -151,6 +151,13 @@ class AppendRecords:
 
 
 @attrs.frozen
+class AppendTombstones:
+    """An instruction to append tombstones to the group's log, whether or not enough replicas are in sync."""
+
+    records: tuple[Record, ...]
+
+
+@attrs.frozen
 class ArmTimer:
     """An instruction to start the timer with this name; the delay is in ms."""
 
@@ -166,7 +173,7 @@ class Disarm:
     name: str
 
 
-ToDo = Reply | AppendRecords | ArmTimer | Disarm
+ToDo = Reply | AppendRecords | AppendTombstones | ArmTimer | Disarm
 
 
 # ------------------------------------------------------------------------------------------------------------- members

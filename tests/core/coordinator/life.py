@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from thespian.actors import ActorAddress
@@ -11,7 +12,7 @@ from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from actors.core.coordinator.loading import Loading, Row
-from actors.core.coordinator.membership import AppendRecords, ArmTimer, Disarm, Reply
+from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, Reply
 from actors.core.coordinator.offsets import NO_TRANSACTION
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
@@ -82,6 +83,9 @@ class Life:
                         self.stores.append(step)
                         self.written += step.records
                         self._append(step)
+                    case AppendTombstones(records):  # whatever the log answers to other appends
+                        self.written += records
+                        self._write(records, NO_TRANSACTION)
                     case ArmTimer(name, delay_ms, payload):
                         self.timers[name] = self.now + delay_ms, next(self._numbers), payload
                     case Disarm(name):
@@ -91,15 +95,17 @@ class Life:
         if self.log:
             self.group.stored(step.number, self.log, self.now)
             return
-        producer = NO_TRANSACTION if step.producer is None else step.producer.id
-        for record in step.records:
+        self._placed[step.number] = self._end
+        self._write(step.records, NO_TRANSACTION if step.producer is None else step.producer.id)
+        if self.log is not None:
+            self.group.stored(step.number, self.log, self.now, self._placed[step.number])
+
+    def _write(self, records: Sequence[Record], producer: int) -> None:
+        for record in records:
             key, value = key_value(record, self.settings.format)
             text = None if value is None else value.decode("latin-1")
             self.rows.append((producer, False, key.decode("latin-1"), text, self._end))
-        self._placed[step.number] = self._end
-        self._end += len(step.records)
-        if self.log is not None:
-            self.group.stored(step.number, self.log, self.now, self._placed[step.number])
+        self._end += len(records)
 
     def stored(self, code: int = 0, which: int = -1) -> None:
         """The log answers one of the Stores that it left unanswered."""
