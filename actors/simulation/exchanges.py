@@ -8,8 +8,9 @@ Rule 1: a request is stale if its receiver had accepted a newer epoch or generat
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
 Rule 3: a group member is silent from its last request or response on, while none of its requests waits. This holds only
         as long as one process coordinates the group: a new coordinator restarts all session timeouts.
-Rule 4: a member has a standing in a generation since a SyncGroup or Heartbeat without an error, until it joins again or
-        leaves, or until it may be removed. A later coordinator knows it from the log.
+Rule 4: a member has a standing in a generation since a SyncGroup or Heartbeat that the current coordinator answered
+        without an error, until it joins again or leaves, or until it may be removed. A later coordinator knows it from
+        the log.
 """
 
 from __future__ import annotations
@@ -245,6 +246,7 @@ class Exchanges:
                 is_current = self._is_current(process, self.group_partition(request.group_id), states)
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
                 view = self.groups.setdefault((process, request.group_id), GroupView())
+                is_current = self._is_current(process, self.group_partition(request.group_id), states)
                 generation, left = view.generation, tuple(view.left)
                 renewed = now - view.renewed_at.get(request.member_id, -math.inf)
                 log = replicas.log(process[0], self.group_partition(request.group_id))
@@ -340,7 +342,7 @@ class Exchanges:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 self._obeyed(process, request, response, now)
             case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
-                self._took_part(process, connection, request, response, arrival.at, now)
+                self._took_part(connection, request, response, arrival, now)
             case DeleteGroupsRequest():
                 self._may_delete(request.groups)
             case LeaveGroupRequest():
@@ -393,9 +395,8 @@ class Exchanges:
                         mine.led_since[state.partition] = now
                     mine.leader_epochs[state.partition] = state.leader_epoch
 
-    def _took_part(
-        self, process: Process, connection: int, request: Any, response: Any, arrived_at: float, now: float
-    ) -> None:
+    def _took_part(self, connection: int, request: Any, response: Any, arrival: _Arrival, now: float) -> None:
+        process, arrived_at = arrival.process, arrival.at
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now
@@ -411,11 +412,13 @@ class Exchanges:
         if NONE not in codes:
             return
         view.since = view.since or now
-        if isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None:
+        is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
+        if is_dynamic and arrival.is_current:  # the next coordinator does not know what a former one accepts
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.standing.setdefault(request.group_id, {})
             members[request.member_id] = Standing(request.generation_id, arrived_at, until)
-        if not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation:
+        is_renewal = not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation
+        if is_renewal and arrived_at > self._left_at.get(request.member_id, -1.0):
             view.renewed_at[request.member_id] = arrived_at
         if isinstance(request, SyncGroupRequest):
             view.synced = max(view.synced, request.generation_id)

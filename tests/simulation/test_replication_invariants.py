@@ -577,6 +577,33 @@ LEGAL = {
         0.000 transact worker for 0.001
         21.673 crash 1 for 1.000
         """,
+    "a full group removes a member that joins again, and a commit that was waiting is answered later": """
+        brokers 3
+        seed 24276
+        duration 12.986
+        records yes
+        validated yes
+        steady no
+        set replica_fetch_response_max_bytes 8192
+        distance 0 1 0.1
+        4.000 create x 0,1,2 2,1,0 0,1,2 0,2,1
+        4.299 create t5 2,0,1
+        4.680 create t7 2,1,0 1,2 0 1,0,2
+        4.799 create t6 2 0,1,2 2,0 2,0,1
+        4.939 create t1 1,2,0
+        5.000 produce x 0 for 8.000
+        5.000 transact id0 for 8.000
+        5.000 transact id1 for 8.000
+        5.000 transact worker for 8.000
+        5.000 join g0 0
+        5.000 join g0 1
+        5.000 join g0 2
+        5.000 join g1 1
+        5.000 join g1 2
+        5.711 swamp-group g1 t5
+        11.868 strand t5 0 for 1.844
+        12.986 swamp-group g0 t6
+        """,
     "each replica deletes expired records when its own retention check is due": """
         brokers 2
         seed 51
