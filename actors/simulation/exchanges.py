@@ -88,7 +88,8 @@ class GroupView:
     generation: int = -1
     members: tuple[str, ...] = ()
     since: float = 0.0
-    """The time of this process's first response without an error."""
+    """When all session timeouts last began again: at this process's first response without an error, and with each
+    generation, also those of static members that did not join again."""
     heard_at: dict[str, float] = attrs.field(factory=dict)
     waiting: dict[str, set[int]] = attrs.field(factory=dict)
     """The connections on which each member waits for a response."""
@@ -426,7 +427,8 @@ class Exchanges:
             if response.generation_id == 1 or 0 <= view.generation < response.generation_id:
                 view.begun = response.generation_id
             if view.generation != response.generation_id:
-                view.generation, view.members, view.left, view.renewed_at = response.generation_id, (), {}, {}
+                view.generation, view.since = response.generation_id, now
+                view.members, view.left, view.renewed_at = (), {}, {}
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
