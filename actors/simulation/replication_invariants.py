@@ -117,7 +117,9 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         had = leader.end_at(cluster.now - long)
         for replica in state.isr:
             end = logs[replica].end if replica in logs else 0
-            since = max(law.in_sync_since.get((replica, partition), 0.0), law.power_failed_at.get(replica, 0.0))
+            since = law.in_sync_since.get((replica, partition), 0.0)
+            if replica in law.power_failed_at:  # its leader cannot notice the loss before it fetches again
+                since = max(since, replicas.unhealthy_at.get(replica, 0.0))
             if replica != state.leader and end < had and cluster.now - since > long:
                 yield (
                     f"{partition}: {replica} is in the ISR {state.isr} with log end {end}; leader {state.leader} had"
