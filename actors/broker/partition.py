@@ -11,10 +11,11 @@ from typing import Any
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.partition import EVENTS, Partition
-from actors.core.broker.partition_effects import CallAdapter, Effects, RenameDeletedLog, Send, StorageError
+from actors.core.broker.partition_effects import CallAdapter, Effects, RenameDeletedLog, Send, StorageError, WakeAt
 from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import rename_deleted
+from messages.ask import Ask
 from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.cluster.Partition")
@@ -32,6 +33,8 @@ class PartitionActor(Answerer):
         """Pass an event to the partition; `answer` handles the replica manager's orders."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
+        elif message.__class__ is Ask:  # without a search for the handler, which adds 2 % to 100,000 orders
+            self.receiveMsg_Ask(message, sender)
         else:
             super().receiveMessage(message, sender)
 
@@ -39,22 +42,21 @@ class PartitionActor(Answerer):
         """Carry out one order of the replica manager."""
         if question.__class__ not in EVENTS:
             return super().answer(question)
-        self.partition.address = self.myAddress
-        replies: list[Message] = []
-        self._carry_out(_kept_reply(self.partition.handle(question, None, self.now), replies))
-        [reply] = replies
-        return reply
+        if self.partition.address is None:
+            self.partition.address = self.myAddress
+        return self._carry_out(self.partition.handle(question, None, self.now))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """A waiting request has timed out."""
         self._carry_out(self.partition.expire(self.now))
 
-    def _carry_out(self, effects: Effects[Any]) -> None:
-        """Carry out each effect, and return its result to the generator.
+    def _carry_out(self, effects: Effects[None]) -> Any:
+        """Carry out each effect, and send its result to the generator; return the reply to an order, None for an event.
 
         A `for` loop ends without a StopIteration, unlike a loop of `send` calls. This saves 0.5 us of 28 us in each
         append.
         """
+        reply = None
         try:
             for each in effects:
                 effect: Any = each
@@ -70,10 +72,13 @@ class PartitionActor(Answerer):
                     effect = effects.send(result) if error is None else effects.throw(error)
                 if kind is Send:
                     self.send(effect[0], effect[1])
-                else:
+                elif kind is WakeAt:
                     self.wake_at(effect.at)
+                else:
+                    reply = effect
         except StopIteration:
-            return  # the handler ended when it got the result of its last call
+            pass  # the handler ended when it got the result of its last call
+        return reply
 
     def _disk_failure(self, error: OSError) -> str:
         """Return the disk's error, "" if the disk works and its directory stays online."""
@@ -87,8 +92,3 @@ class PartitionActor(Answerer):
             )
             return ""
         return error.strerror or str(error)
-
-
-def _kept_reply(effects: Effects[Any], replies: list[Message]) -> Effects[None]:
-    """Yield an order's effects; append its reply to `replies`, because `for` drops a generator's return value."""
-    replies.append((yield from effects))

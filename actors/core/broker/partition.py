@@ -68,7 +68,7 @@ from messages.partition import (
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transactions import TransactionVerified
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import AnyMessage
 
 Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
 
@@ -81,8 +81,8 @@ class Partition(HostedReplica):
 
     __slots__ = ()
 
-    def handle(self, event: object, sender: Address, now: float) -> Effects[Message | None]:
-        """Yield the effects of an event, and return the reply to an order of the replica manager (rule 1).
+    def handle(self, event: object, sender: Address, now: float) -> Effects[None]:
+        """Yield the effects of an event; the last effect of an order is the reply to the replica manager (rule 1).
 
         Raises:
             KeyError: The event has no handler.
@@ -99,15 +99,13 @@ class Partition(HostedReplica):
             yield from self.carry_out(self.leader, now)
             yield from self.changed_health()
 
-    def _become_leader(self, order: BecomeLeader, sender: Address, now: float) -> Effects[RoleTaken]:
+    def _become_leader(self, order: BecomeLeader, sender: Address, now: float) -> Effects[None]:
         return self._take_role(order, make_leader, now)
 
-    def _become_follower(self, order: BecomeFollower, sender: Address, now: float) -> Effects[RoleTaken]:
+    def _become_follower(self, order: BecomeFollower, sender: Address, now: float) -> Effects[None]:
         return self._take_role(order, make_follower if order.leader_alive else _await_leader, now)
 
-    def _take_role(
-        self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float
-    ) -> Effects[RoleTaken]:
+    def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float) -> Effects[None]:
         order, host, log = asked.state, asked.host, self.log
         if host is not None:
             self.role = ReplicaRole(order.partition, host.broker_id)
@@ -133,7 +131,7 @@ class Partition(HostedReplica):
         except StorageError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, error.failure
         self.health_flags = self.find_health_flags()
-        return _role_taken(
+        yield _role_taken(
             *(error_code, changed, self.role.leads, self.health_flags, log.path != NO_LOG, storage_error),
             *(log.end, log.high_watermark, log.latest_epoch, self.role.leader_epoch),
             None if self.leader is None else self.next_look(self.leader, now),
@@ -172,7 +170,10 @@ class Partition(HostedReplica):
             yield deleted(self.role.partition, sender, request, NOT_LEADER_OR_FOLLOWER)
         yield from self.log_moved()
 
-    def _stop(self, order: StopPartition, sender: Address, now: float) -> Effects[PartitionStopped]:
+    def _stop(self, order: StopPartition, sender: Address, now: float) -> Effects[None]:
+        yield (yield from self._stopped(order, now))
+
+    def _stopped(self, order: StopPartition, now: float) -> Effects[PartitionStopped]:
         error_code = stop_verdict(self.role, order.leader_epoch)
         if error_code != NONE:
             return PartitionStopped(error_code, leader_epoch=self.role.leader_epoch)

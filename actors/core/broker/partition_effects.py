@@ -2,7 +2,7 @@
 
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: the value that the call
 returned for a CallAdapter, the new path for a RenameDeletedLog, otherwise None. A failed effect raises StorageError in
-the handler.
+the handler. The last effect of an order of the replica manager is the reply to it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from messages.broker import PartitionStopped, RoleTaken
 from messages.vocabulary import Message
 
 R = TypeVar("R")
@@ -56,7 +57,10 @@ class WakeAt(NamedTuple):
     at: float
 
 
-Effect = Send | CallAdapter | RenameDeletedLog | WakeAt
+Reply = RoleTaken | PartitionStopped
+"""An effect: reply to the replica manager."""
+
+Effect = Send | CallAdapter | RenameDeletedLog | WakeAt | Reply
 
 Effects = Generator[Effect, Result, R]
 """The effects of one event, and the handler's result."""

@@ -82,14 +82,13 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
     """
     if not known.leads:
         return ()
-    required = min(min_isr, len(known.replicas))
-    holds = (
-        len(isr) < len(known.replicas) - len(known.adding_replicas),
-        len(isr) < required,
-        len(isr) == required,
-        bool(known.adding_replicas or known.removing_replicas),
-    )
-    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so) if True in holds else ()
+    in_sync, replicas = len(isr), len(known.replicas)
+    reassigning = bool(known.adding_replicas or known.removing_replicas)
+    required = min_isr if min_isr < replicas else replicas
+    if required < in_sync == replicas and not reassigning:
+        return ()  # as most partitions most of the time: 1 us less for each of 100,000
+    holds = in_sync < replicas - len(known.adding_replicas), in_sync < required, in_sync == required, reassigning
+    return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so)
 
 
 def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
@@ -124,19 +123,9 @@ def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tupl
 
 
 def _taken_over(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str, isr: tuple[int, ...]) -> ReplicaRole:
-    return ReplicaRole(
-        known.partition,
-        known.broker_id,
-        name,
-        order.leader,
-        order.leader_epoch,
-        order.controller_epoch,
-        order.zk_version,
-        isr,
-        order.replicas,
-        order.adding_replicas,
-        order.removing_replicas,
-    )
+    leadership = name, order.leader, order.leader_epoch, order.controller_epoch, order.zk_version, isr
+    replicas = order.replicas, order.adding_replicas, order.removing_replicas
+    return tuple.__new__(ReplicaRole, (known.partition, known.broker_id, *leadership, *replicas))
 
 
 def make_stopped(known: ReplicaRole) -> ReplicaRole:

@@ -22,6 +22,7 @@ from messages.broker import (
     PartitionContext,
     PartitionHealth,
     PartitionStopped,
+    RoleTaken,
     StopPartition,
 )
 from messages.cluster import TopicPartition
@@ -154,7 +155,7 @@ class Stage:
         self.carry_out(self.partition.expire(now))
 
     def carry_out(self, effects: Any) -> Any:
-        result, error = None, None
+        result, error, reply = None, None, None
         try:
             while True:
                 effect = effects.send(result) if error is None else effects.throw(error)
@@ -169,10 +170,12 @@ class Stage:
                             result = f"{path}-delete"
                         case CallAdapter():
                             result = self.disk.answer(effect)
+                        case RoleTaken() | PartitionStopped():
+                            reply = effect
                 except StorageError as failure:
                     error = failure
-        except StopIteration as done:
-            return done.value
+        except StopIteration:
+            return reply
 
     def take(self, to: str | None = None) -> list[Any]:
         """What was sent to an actor (None: to all), once."""
