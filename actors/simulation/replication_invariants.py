@@ -300,7 +300,8 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
     for partition, state in law.states.items():
         if request.broker_id in state.isr and len(state.isr) > 1 and partition.topic not in law.deleting:
             before = change.states.get(partition)
-            if before is not None and before.leader_epoch == state.leader_epoch and request.broker_id not in before.isr:
+            added_at = law.in_sync_since.get((request.broker_id, partition), 0.0)
+            if before is not None and before.leader_epoch == state.leader_epoch and added_at >= change.at:
                 continue
             yield f"{request.broker_id} may stop, and is in the ISR {state.isr} of {partition}"
 

@@ -416,7 +416,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-14154",
             _unchecked_epochs,
             "stale requests are refused",
-            1,
+            5,
         ),
         "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
     ),
@@ -445,7 +445,7 @@ KNOWN_BUGS: tuple[KnownBug, ...] = (
             "KAFKA-10149",
             _starved,
             "preferred leaders are elected",
-            12,
+            8,
         ),
         "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1\n2 create b 1\n4 kill 0 for 4\n"
         "12 kill 2 for 15\n20 reassign b 0 2",
