@@ -211,7 +211,10 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
 
 
 def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader acknowledges with acks=all only records that at least min.insync.replicas logs have."""
+    """A leader acknowledges with acks=all only records that at least min.insync.replicas logs have.
+
+    A leader may learn late that its write of the ISR succeeded, if its connection to ZooKeeper is disturbed.
+    """
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
@@ -224,6 +227,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
             and len(state.isr) < required
             and law.written_at[said.partition] < change.at - SLACK
             and law.led_for(change.node, said.partition) > law.cluster.now - change.at + SLACK
+            and law.replicas.healthy_for(law.cluster, change.node) > law.cluster.now - change.at + SLACK
             and not gone
         ):
             yield (

@@ -333,6 +333,19 @@ def test_what_only_looks_like_an_old_message_is_cut_as_any_torn_write(folder: st
     assert opened(folder, clean=False).end == 80
 
 
+def test_a_batch_of_the_leader_with_an_older_epoch_replaces_a_later_one(folder: str) -> None:
+    """A broker led in epoch 2 and appended nothing; the next leader has a record of epoch 0 at the same offset."""
+    log = opened(folder)
+    log.append_as_follower(memoryview(batch(b"a", b"b", leader_epoch=0)), NOW)
+    log.epochs.assign(2, log.end)
+    log.epochs.save()
+    log.append_as_follower(memoryview(batch(b"c", base_offset=2, leader_epoch=0)), NOW)
+    assert log.epochs.latest == 0
+    assert log.epochs.end_offset_for(0, log.end) == (0, 3)
+    log.flush()
+    assert opened(folder, clean=False).epochs.latest == 0, "also after a crash"
+
+
 # ------------------------------------------------------------------------------------------------ cutting
 
 

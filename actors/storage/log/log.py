@@ -425,8 +425,11 @@ class Log:
                         f"{self.folder}: the batch begins at offset {header.base_offset}, but must not begin before"
                         f" the log end offset {self.end}"
                     )
-            if header.leader_epoch > self.epochs.latest:
+            latest = self.epochs.latest
+            if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
+                if header.leader_epoch < latest:
+                    self.epochs.save()  # recovery does not find that the batches contradict a later epoch
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))
