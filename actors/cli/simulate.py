@@ -21,7 +21,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console
-from actors.simulation.actions import ABSENT, ADMIN, FAULTS, GROUPS, NAMED, STALE, invent, unfit
+from actors.simulation.actions import (
+    ABSENT,
+    ADMIN,
+    FAULTS,
+    GROUPS,
+    NAMED,
+    PRODUCERS,
+    STALE,
+    TRANSACTIONS,
+    invent,
+    unfit,
+)
 from actors.simulation.canary import NAME, SEEDS, run_with_bug
 from actors.simulation.coverage import Report
 from actors.simulation.explore import explore
@@ -39,6 +50,24 @@ SAMPLE = 20
 
 EQUAL = "each seed that was run twice left the same traces"
 FOUND = "found"
+
+
+PARTS = {
+    "kill": "nodes are killed or stopped",
+    "pause": "nodes are suspended for a while",
+    "partition": "hosts cannot reach each other",
+    "expire": "ZooKeeper sessions expire",
+    "disk": "disks fail, are full or are slow",
+    "slow": "nodes and connections are slow",
+    "zookeeper": "ZooKeeper is down or slow",
+    ADMIN: "requests of admin tools",
+    GROUPS: "requests of consumer groups",
+    ABSENT: "topics are reassigned to a broker that never exists, and deleted",
+    STALE: "requests with old epochs",
+    PRODUCERS: "idempotent producers",
+    TRANSACTIONS: "transactional producers",
+}
+"""Value of --faults -> what it adds to the runs."""
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -118,11 +147,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     default="all",
     show_default=True,
     callback=_faults,
-    help=f"The faults and requests that runs may contain, separated by commas. Faults: {', '.join(FAULTS)}"
-    " (kill and pause of nodes, network partitions, expired sessions, failed and full disks, slow nodes and networks,"
-    f" failures of ZooKeeper). Requests: {ADMIN} (of admin tools), {GROUPS} (of consumer groups), {ABSENT} (reassign"
-    f" topics to a broker that never exists, and delete these topics), {STALE} (with old epochs)."
-    " `all` selects everything, `none` nothing.",
+    help="The faults and requests that runs may contain, separated by commas: "
+    + ", ".join(f"{name} ({PARTS[name]})" for name in (*FAULTS, *NAMED))
+    + ". `all` selects everything, `none` nothing.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
 @click.option(

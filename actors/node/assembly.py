@@ -263,9 +263,9 @@ class Node:
         self.recorder.abandon()
 
     def _process_received(self, message: Message, sender: ActorAddress) -> None:
-        """Handle messages that NodeActor and the ZooKeeper gateway send out of the actor system; call `tell` with them.
+        """Pass a message from NodeActor or the ZooKeeper gateway to the node's process.
 
-        NodeReady, NodeFailed and NodeStopped are also stored.
+        NodeReady is also stored as `ready`, and the first NodeFailed or NodeStopped as `ended`.
         """
         if isinstance(message, NodeReady):
             self.ready = message

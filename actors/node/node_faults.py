@@ -41,7 +41,15 @@ _OF_DISKS = {FULL: FULL_DISK, FAILING: BROKEN_DISK, SLOW: SLOW_DISK}
 
 @attrs.define(str=False, eq=False)
 class NodeFault:
-    """A fault of the node `broker`; a fault of the kind `mute` can be limited to messages for the node `to`."""
+    """A fault that is injected into one node.
+
+    Attributes:
+        kind: One of the keys of VALUES.
+        broker: The id of the node.
+        value: The value that the kind needs, such as seconds; 0.0 if it needs none.
+        to: With kind `mute`, which delays what the node sends: the only node whose messages are delayed; None for all
+            nodes.
+    """
 
     kind: str
     broker: int

@@ -145,10 +145,13 @@ class FaultKinds(Generic[_T]):
         return self._injected("pause", broker)
 
     def mute(self, broker: int, to: int | None = None) -> _T:
-        """Delay what a broker sends to the other brokers, or to one of them; it still receives from them.
+        """Delay all requests and responses that a broker sends to other brokers; the broker still receives theirs.
 
-        Both its requests and its responses wait, until `remove` or until the receiver times out. Clients and ZooKeeper
-        are not affected.
+        They wait until `remove`, or until the receiver times out. Clients and ZooKeeper are not affected.
+
+        Args:
+            broker: Id of the broker.
+            to: Id of the only broker whose messages are delayed; None for all brokers.
         """
         return self._injected("mute", broker, to=to)
 

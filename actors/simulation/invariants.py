@@ -307,7 +307,7 @@ def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceive
     if generation == 1:
         group.begin(change.leader)
     leader = group.leaders.setdefault(generation, change.leader)
-    ids = group.ids  # a static member may get another member id within a generation, which may be unknown here
+    ids = group.ids  # a member id may be missing: within a generation, a static member may get a new member id
     unknown = group.has_static and not {leader, change.leader} <= ids.keys()
     if not unknown and ids.get(leader, leader) != ids.get(change.leader, change.leader):
         yield f"generation {generation} of {group.name} has two leaders: {leader} and {change.leader}"

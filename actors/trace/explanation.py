@@ -62,9 +62,12 @@ class TraceAnswer(NamedTuple):
 
 
 class TraceExplanation(NamedTuple):
-    """Why a subject is in its state: one sentence, the chain of causes, and answers in detail.
+    """The output of `kafka-actors why` about a partition, broker, group or other part of a cluster.
 
-    `chain` begins with the observed state and ends with its first cause; it is empty if nothing is wrong.
+    Attributes:
+        verdict: One sentence that says what is or was wrong, and why.
+        chain: The causes, from the observed state back to the first cause; empty if nothing is wrong.
+        answers: Further questions with their answers, such as "How did its ISR change, and why?".
     """
 
     verdict: str

@@ -142,9 +142,10 @@ def effects(
 def linked_effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[tuple[TraceDelivery, Link | None]]:
-    """Yield the same as `effects`, each with the link to its cause.
+    """Yield the deliveries that `effects` yields, each with the link to its cause.
 
-    On the node of an event, its deliveries are those with its event id; links lead to other nodes.
+    A delivery belongs to a controller's event if it has the event's id. This id exists only on the controller's node;
+    links lead to deliveries on other nodes.
     """
     links, led_to, events = CauseFinder(trace.runs), set[int](), set[int]()
     begin = {_packed(place) for place in places}

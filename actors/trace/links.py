@@ -101,7 +101,7 @@ class CauseFinder:
         """The last time at which each run set a watch on a znode, as the number of deliveries until then."""
 
     def link(self, delivery: TraceDelivery) -> Link | None:
-        """Return the cause of the next delivery; None without a cause."""
+        """Return the link from a delivery to its cause, None without a cause; call it for all deliveries in order."""
         record, run = delivery.record, self.index[id(delivery.run)]
         name = record.type
         self._taken += 1

@@ -50,7 +50,7 @@ class LineWriter(Protocol):
 
 
 class _Span:
-    """A span that is not yet written."""
+    """An OpenTelemetry span in memory: it is written to the export when it has ended."""
 
     __slots__ = ("attributes", "end", "error", "kind", "links", "name", "parent", "run", "serial", "start")
 

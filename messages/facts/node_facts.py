@@ -64,7 +64,7 @@ _LOG_END = {
 
 
 class NodeFacts:
-    """Reads the facts about the node of one run."""
+    """A reader of one run of a node: it emits the facts about this node."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -158,7 +158,7 @@ class NodeFacts:
             self._log_ends[path] = effect.result[end]
 
     def end(self, first: TracePosition, last: TracePosition, ending: str) -> None:
-        """Emit the node's run, at its end."""
+        """Emit the fact NodeRun, which says when the run began and ended, and how it ended."""
         self._emit(NodeRun(last, first.at, ending, tuple(self._registered)))
 
     def _errors(self, place: TracePosition, responded: ClientResponse) -> None:
