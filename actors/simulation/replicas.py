@@ -120,6 +120,8 @@ class Replicas:
         self.logs: dict[str, dict[int, LogView]] = {}
         self.with_records: dict[str, TopicPartition] = {}
         """The partitions of which a log has, or had, records; by directory name."""
+        self.truncated: set[TopicPartition] = set()
+        """The partitions of which a follower has removed records that its leader did not have."""
         self.unhealthy_at: dict[int, float] = {}
         """The time at which each node was last unhealthy."""
         self._registered: dict[int, int] = {}
@@ -178,6 +180,8 @@ class Replicas:
             self._grow(view, result[1], now)
             view.high_watermark = min(view.high_watermark, view.end)
             view.durable_end = min(view.durable_end, view.end)
+            if method == "truncate" and view.end < end_before:
+                self.truncated.add(partition_of_log(name))
         elif method == "advance_start":
             view.start = result
         elif method == "expire":
