@@ -235,7 +235,7 @@ class BrokerChannelActor(FlowActor):
     # ---------------------------------------------------------------------------------------------- responses
 
     def event_id_of(self, message: Message) -> int:
-        """Return the id of the controller event that caused the request, if the message is its response."""
+        """Return the request's event id if the message is its response, otherwise the current event id."""
         in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
         return self._queue[0].event_id if in_flight else self.event_id
 

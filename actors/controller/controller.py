@@ -101,7 +101,7 @@ class ControllerActor(FlowActor):
         return self.delivery
 
     def flow(self, message: AnyMessage) -> Flow[None] | None:
-        """Return the flow of an event; None for an event that is ignored (rule 2)."""
+        """Return the flow of an event; None for an event that is ignored, or a request that was refused."""
         if isinstance(message, WakeupMessage):
             message = message.payload
             if isinstance(message, Reelect):
@@ -142,7 +142,7 @@ class ControllerActor(FlowActor):
         return None
 
     def _unforeseen(self, event: Message, error: Exception) -> Flow[None]:
-        """Handle an unexpected error: reload all state the first time, then drop the event."""
+        """Handle an unexpected error: the first time, resign and reload all state; later, drop the event."""
         name = _name_of(event)
         times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))
@@ -170,7 +170,7 @@ class ControllerActor(FlowActor):
         return 0 < getattr(message, "generation", 0) <= self._dead_generation
 
     def _body(self, message: Message) -> Flow[None] | None:
-        """Return the flow of the event's handler; None for an event that only an active controller handles."""
+        """Return the flow of the event's handler; None if this node is inactive and the event needs the controller."""
         context = self.context
         match message:
             case Startup() | ControllerChange() | Reelect():

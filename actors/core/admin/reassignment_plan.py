@@ -161,7 +161,7 @@ def _joined(values: Iterable[object]) -> str:
 
 
 def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]]) -> dict[TopicPartition, Replicas]:
-    """Return a plan that distributes the partitions of these topics over these brokers.
+    """Return a plan that distributes the partitions of `current` over the brokers in `racks`.
 
     Each topic has the replication factor of its first partition. Raises the errors of `replica_assignment.assign`.
 

@@ -195,7 +195,7 @@ class Fetcher:
         return not self._busy
 
     def next_time(self) -> float | None:
-        """Return the time of the next delayed request; None if no request is delayed."""
+        """Return the earliest time at which a partition's back-off ends; None if no partition backs off."""
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[PartitionCommand]:
@@ -279,7 +279,10 @@ class Fetcher:
     # ---------------------------------------------------------------------------------------------- responses
 
     def unanswered(self, now: float) -> None:
-        """Back off after a failed request. The leader may have received it, so the next request ends the session."""
+        """Back off after a failed request.
+
+        The leader may have received a failed fetch, so the next fetch ends the session. A failed lookup does not.
+        """
         asked, self._asked = list(self._asked), {}
         if not asked:
             asked = list(self._due[Phase.FETCHING])

@@ -1,8 +1,8 @@
 """Pending fetch requests, of which some wait for data in purgatory (Kafka's DelayedFetch; broker.md 3.7).
 
 Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sent when enough bytes are found, when a
-        partition fails, or when the request has no partition. After the request's timeout, it contains the data that
-        was found until then.
+        partition fails, when a consumer is sent to another replica (rule 6), or when the session has no partition.
+        After the request's timeout, it contains the data that was found until then.
 Rule 2: this module stores each log's state at its last read, and the state in the last notification since. A log
         notifies each value once, when it first changes after the read (`LogMoved`). A value without a notification has
         therefore not changed since the read. A value that was notified and sent to a reader may have changed again, so
@@ -15,8 +15,8 @@ Rule 4: partitions are read in waves, each as large as may fill the rest of the 
 Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
         of the poll. The partition receives this time with the next read, after its log has grown, or when it asks
         before it removes a lagging follower.
-Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if the leader finds that replica
-        equally good (`replica.selector.class`, broker.md 3.7).
+Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
+        and has the fetch offset (`replica.selector.class`, broker.md 3.7).
 Rule 7: a session is idle if its last response was empty and it has nothing left to send. The listener then answers its
         polls without a message to this broker's actor. A change of a log that the session reads ends the idle state.
         Until the listener sends the time of the session's last poll, the current time is used.

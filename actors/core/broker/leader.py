@@ -1,8 +1,8 @@
 """The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
 Rule 1 (followers): the leader stores each other replica's log end offset (LEO), which is the offset of its last fetch,
-        and the time at which it was last caught up. A follower that fetches from the leader's LEO is caught up now. A
-        follower that fetches from the leader's LEO at the previous fetch was caught up at that fetch.
+        and the time at which it was last caught up. A fetch from the leader's LEO shows that the follower is caught up
+        now. A fetch from the LEO that the leader had at the follower's previous fetch shows that it was caught up then.
 Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` ago. A follower that
         is not behind stays, even if it does not fetch. The leader always stays.
 Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
@@ -182,7 +182,9 @@ class Leader:
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
     def look_after(self, now: float) -> float | None:
-        """Return the earliest time at which to check the followers for lag; None if no follower is behind.
+        """Return the earliest time at which to check the followers for lag; None if no check is needed.
+
+        A check is needed while a follower is behind that is in the ISR, or that was caught up within `lag` (rule 5).
 
         A follower that can lag was caught up at the start of this leadership, or later. Therefore no follower lags
         before the leadership has lasted `lag` seconds.
@@ -223,7 +225,10 @@ class Leader:
         return len(self.replicas) == 1 and len(self.isr) >= self.required_isr
 
     def is_settled(self, replica: int) -> bool:
-        """Return whether an unchanged fetch of this follower changes nothing: it is in the confirmed ISR."""
+        """Return whether the follower is in the confirmed ISR, and no ISR write is in flight.
+
+        An unchanged fetch of such a follower changes nothing.
+        """
         return replica in self.isr and self._writing is None
 
     @property

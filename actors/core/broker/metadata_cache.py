@@ -109,7 +109,7 @@ class ClusterView:
         return None if state is None or endpoint is None else self._metadata_broker(state.leader, endpoint)
 
     def place(self, partition: TopicPartition, endpoints: Mapping[int, Endpoint]) -> PartitionLeader:
-        """Return the leader of a partition, with its endpoint among `endpoints` if it is alive."""
+        """Return a partition's leader and the leader's endpoint in `endpoints`; None as endpoint if it is not there."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         if state is None:
             return PartitionLeader(False, NO_LEADER, None)
@@ -165,7 +165,7 @@ class ClusterView:
 
 
 def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
-    """Return whether the topic in this view is as expected."""
+    """Return whether the view has the expected leaders of a topic, or no longer has a topic that was deleted."""
     known = view.topics.get(expected.topic, {})
     if not expected.partitions:
         return not known

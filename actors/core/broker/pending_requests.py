@@ -130,7 +130,7 @@ class PendingRequests:
         del self._pending[number]
 
     def of_partitions(self, gone: Collection[TopicPartition]) -> Iterator[tuple[int, PendingRequest, Unanswered]]:
-        """Yield the requests that wait for these partitions, each with its partitions that have no result."""
+        """Yield every pending request with its partitions in `gone` that have no result; nothing if `gone` is empty."""
         for number, pending in list(self._pending.items()) if gone else ():
             unanswered = [
                 (index, partition)

@@ -74,7 +74,7 @@ def acks_verdict(acks: int) -> int:
 
 
 def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
-    """Return the first violation of a producer's batches for a partition, if any.
+    """Return the first violation of a producer's batches for a partition; TAKEN if the batches are valid.
 
     Args:
         records: The batches for one partition.

@@ -63,7 +63,7 @@ TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not Non
 
 
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Read /controller: resign if it names another controller, join the election if it is absent.
+    """Read /controller: resign if it is not of this term; join the election if it is absent and no back-off runs.
 
     Kafka only resigns after a ControllerChange. Here the election is joined too: the elected controller's znode may be
     deleted again before it is read, and that deletion fires no watch.

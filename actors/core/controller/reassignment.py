@@ -142,8 +142,8 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
     """Finish a reassignment if its whole target is in the ISR, after the partition's state changed.
 
-    This controller's own writes also fire the watch. Up to MOVES other partitions, whose events are still queued, are
-    checked too and finished in the same requests.
+    This controller's own writes also fire the watch. If the reassignment is finished, up to MOVES other
+    reassignments are checked too, and finished in the same requests.
     """
     partition = TopicPartition(event.topic, event.partition)
     if partition not in context.reassigning:

@@ -61,7 +61,10 @@ def can_collide(topic: str) -> bool:
 
 
 def collisions(topic: str, existing: Iterable[str]) -> list[str]:
-    """Return the existing topics that would share metric names with `topic`, sorted; `topic` itself if it exists."""
+    """Return the existing topics that would share metric names with `topic`, sorted.
+
+    They include `topic` itself if it exists. The list is empty if `topic` has neither '.' nor '_'.
+    """
     if not can_collide(topic):
         return []
     merged = topic.replace(".", "_")

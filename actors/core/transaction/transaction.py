@@ -67,12 +67,12 @@ class Transaction:
 
     @property
     def is_completing(self) -> bool:
-        """Whether the decision is stored and some partitions lack their marker."""
+        """Whether the decision is stored, but its completion is not stored yet."""
         return self.state in COMPLETION and self.pending is COMPLETION[self.state]
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether an epoch is the last one that InitProducerId assigns (rule 3)."""
+    """Return whether InitProducerId can no longer raise this epoch (rule 3)."""
     return epoch >= MAX_EPOCH - 1
 
 
