@@ -34,6 +34,7 @@ from actors.simulation.simulated_producers import IdempotentProducers
 from actors.simulation.transaction_reader import TransactionReader
 from actors.simulation.transactional_producers import TransactionalProducers
 from actors.simulation.transcript import TranscriptWriter
+from messages.node import NodeSettings
 from messages.probes import collecting
 from messages.requests import MetadataRequest
 from messages.vocabulary import Message
@@ -49,6 +50,9 @@ TICK = 0.5
 
 READS = 15.0
 """Maximum seconds in which all records are read back."""
+
+SWITCHES = frozenset(field.name for field in attrs.fields(NodeSettings) if field.type in (bool, "bool"))
+"""Settings that are yes or no; a schedule has 1 and 0 for them. A trace with such a number cannot be replayed."""
 
 SETTINGS: dict[str, Any] = {
     "zookeeper_session_timeout_ms": SESSION_MS,
@@ -137,7 +141,7 @@ class _Run:
             "validate_state": schedule.validated,
             "offsets_topic_replication_factor": min(3, schedule.brokers),
             "transaction_state_log_replication_factor": min(3, schedule.brokers),
-            **dict(schedule.settings),
+            **{name: bool(value) if name in SWITCHES else value for name, value in schedule.settings},
         }
         self.cluster = checker.cluster = Cluster(
             schedule.brokers,

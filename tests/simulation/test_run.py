@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from actors.core.controller.states import State, Table
@@ -30,8 +31,10 @@ def test_random_schedules_violate_no_invariant(seed: int) -> None:
     assert outcome.deliveries > 1000
 
 
-def test_what_a_run_recorded_replays(tmp_path: Path) -> None:
-    run(invent(5, duration=30.0, faults=("kill", "expire")), tmp_path)
+@pytest.mark.parametrize("settings", [(), (("auto_leader_rebalance_enable", 0),)])
+def test_what_a_run_recorded_replays(tmp_path: Path, settings: tuple[tuple[str, int], ...]) -> None:
+    schedule = invent(5, duration=30.0, faults=("kill", "expire"))
+    run(attrs.evolve(schedule, settings=(*schedule.settings, *settings)), tmp_path)
     report = replay_directory(tmp_path, (NodeActor,))
     assert len(report.runs) >= 3
     for each in report.runs:
