@@ -326,7 +326,7 @@ class Leader:
             self._advance(now)
 
     def tick(self, now: float) -> None:
-        """Remove lagging followers from the ISR, as time has passed (rule 2)."""
+        """Start to remove lagging followers from the ISR, if no ISR write is in flight (rule 2)."""
         if self._writing is not None:
             return
         out = self.lagging(now)
@@ -397,7 +397,7 @@ class Leader:
         return follower.log_end_offset != self.log.end and now - follower.caught_up_at > self.lag
 
     def _maybe_expand(self, replica: int) -> None:
-        """Add a replica to the ISR if it has caught up (rule 3)."""
+        """Start to add a replica to the ISR, if it has caught up and no ISR write is in flight (rule 3)."""
         end = self.followers[replica].log_end_offset
         if self._writing is None and replica not in self.isr and end >= max(self.log.high_watermark, self.epoch_start):
             self._write((*self.isr, replica))

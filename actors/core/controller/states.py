@@ -95,7 +95,7 @@ class Table:
             states: The current state of each subject.
             illegal: Receives each subject that no row moves, with its current state.
         """
-        if states.count(states[0]) == len(states):  # the usual case
+        if states.count(states[0]) == len(states):  # usually all subjects have the same state
             together = [(row, subjects) for row in self.into(target) if states[0] in row.previous]
             if not together:
                 illegal.update(dict.fromkeys(subjects, states[0]))
