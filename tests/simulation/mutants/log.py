@@ -27,7 +27,7 @@ MUTANTS = (
         "followers do not note leader epochs",
         "broker.md 4.6",
         f"{LOG}.append_as_follower",
-        "if header.leader_epoch > self.epochs.latest:",
+        "if 0 <= header.leader_epoch != latest:",
         "if False:",
         LOG_TESTS,
     ),
