@@ -155,6 +155,8 @@ RARE: Mapping[str, str] = {
     ),
     "ISR shrinks while a reassignment is under way": "A follower must lag for replica.lag.time.max.ms while a"
     " reassignment waits for another one; tests/core/broker/test_leader.py holds the shrink.",
+    "a new controller deletes what an interrupted reassignment left over": "The controller must move within"
+    " milliseconds of a cancellation; tests/simulation/test_replication_invariants.py holds it.",
     "Metadata INVALID_REPLICATION_FACTOR": "An internal topic must be created while fewer brokers are alive"
     " than it needs; tests/core/broker/test_auto_topic_creation.py holds it.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",

@@ -708,6 +708,18 @@ LEGAL = {
         15.174 slow 1 zk 2 for 19.667
 15.609 send-group find-coordinator,forget-absent,sync-other-protocol,beat-stranger,beat-as-member,commit-long t4 0 g1
         """,
+    "a broker does not learn that it was elected before another client raises the epoch": """
+        brokers 3
+        seed 3425
+        duration 8.2
+        records yes
+        validated yes
+        steady no
+        0.100 crash 1 for 1.000
+        8.100 lose-responses 1 for 0.007
+        8.100 move-controller
+        8.200 fence
+        """,
 }
 """What Kafka does too -> a schedule that leads to it."""
 
@@ -728,6 +740,22 @@ MENDED = {
         1.081 join g1 2
         1.715 send-admin create-token,create-twice,moving-topic,metadata-absent,alter-bad,create-many-replicas t3 0 g1
         52.518 kill 0 for 0.001
+        """,
+    "the controller moves while a reassignment is cancelled whose new replica has joined the ISR": """
+        brokers 4
+        seed 3246
+        duration 8.378
+        records yes
+        validated yes
+        steady no
+        latency 0.02
+        set zookeeper_session_timeout_ms 4000
+        set min_insync_replicas 2
+        set replica_fetch_response_max_bytes 8192
+        set replica_fetch_wait_max_ms 100
+        0.000 create t1 3
+        8.000 send-admin metadata-old-version,moving-topic t1 0 g0
+        8.378 move-controller
         """,
 }
 """A fault that a seed found -> its schedule."""

@@ -13,6 +13,7 @@ removed. The topic's znode has the same assignment, so any controller can contin
    znode and the request are updated, and all brokers are notified.
 
 Rule: An interrupted reassignment is resumed at any step: by the next controller, or when a broker of its target starts.
+      The next controller also deletes replicas that an interrupted cancellation left over, if they are in the ISR.
       A request that cannot be executed is removed from the znode and logged. The deletion of a topic ends its
       reassignments (`end_for_deletion`), so no partition of a queued topic is being reassigned.
 
@@ -69,7 +70,7 @@ from messages.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
-from messages.flow.conversation import Flow, ask, for_each
+from messages.flow.conversation import Flow, ask, for_each, select
 from messages.probes import probe
 from messages.vocabulary import Message
 from messages.zookeeper import (
@@ -89,9 +90,35 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 def begin(context: ControllerContext) -> Flow[None]:
     """Begin a term: handle the requests in ZooKeeper, then resume the other ongoing reassignments."""
+    yield from _finish_interrupted(context)
     on_their_way = dict.fromkeys(context.reassigning)
     asked_for = yield from _requested(context)
     yield from _reassign(context, {tp: context.assignments[tp] for tp in on_their_way if tp not in asked_for})
+
+
+def _finish_interrupted(context: ControllerContext) -> Flow[None]:
+    """Delete replicas that are in the ISR and not in the assignment.
+
+    An earlier controller has written the assignment without them, and its term ended before it deleted them. Kafka
+    3.9.1 leaves such a broker in the ISR. If no assigned replica is in the ISR, they are kept: they may have the only
+    copy of committed records.
+    """
+
+    def has_left_over(partition: TopicPartition) -> bool:
+        isr, replicas = context.leadership[partition].isr, context.assignments[partition].replicas
+        return not set(isr).issubset(replicas) and not set(isr).isdisjoint(replicas)
+
+    partitions = yield from select(context.leadership, has_left_over)
+    left_over: ReplicasByBroker = {}
+    for partition in partitions:
+        if partition.topic not in context.queued:
+            probe("a new controller deletes what an interrupted reassignment left over")
+            for broker_id in context.leadership[partition].isr:
+                if broker_id not in context.assignments[partition].replicas:
+                    left_over.setdefault(broker_id, []).append(partition)
+    for broker_id, hosted in left_over.items():
+        context.set_replica_states(broker_id, hosted, ReplicaState.ONLINE)
+    yield from _remove_replicas(context, left_over)
 
 
 def requested(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
@@ -296,10 +323,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
                 "%s Successfully updated assignment of partition %s to %s",
                 *(context.tag, partition, log_text.assignment(assignment)),
             )
-    stranded = [tp for tp in changed if tp in context.leadership and context.leadership[tp].leader in unneeded]
-    stranded = [tp for tp in stranded if tp in unneeded[context.leadership[tp].leader]]
-    yield from move_partitions(context, stranded, PartitionState.ONLINE)
-    yield from _delete_replicas(context, unneeded)
+    yield from _remove_replicas(context, unneeded)
     begun = [tp for tp in assignments if tp not in failures]
     complete = yield from _caught_up(context, begun)
     done = frozenset(complete)
@@ -421,6 +445,18 @@ def _raise_epochs(
     yield from for_each(partitions, rise, MOVES)
     log_failures(context, "send a reassignment", failures)
     yield from batch.send()
+
+
+def _remove_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> Flow[None]:
+    """Delete these replicas, which are no longer assigned. If one of them leads, first elect another leader."""
+    led = [
+        tp
+        for broker_id, hosted in replicas.items()
+        for tp in hosted
+        if tp in context.leadership and context.leadership[tp].leader == broker_id
+    ]
+    yield from move_partitions(context, led, PartitionState.ONLINE)
+    yield from _delete_replicas(context, replicas)
 
 
 def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> Flow[None]:

@@ -398,7 +398,7 @@ MUTANTS = (
         "replicas that a replaced reassignment added are not stopped",
         "controller.md 7.7, KIP-455",
         f"{REASSIGNMENT}:_reassign",
-        "yield from _delete_replicas(context, unneeded)",
+        "yield from _remove_replicas(context, unneeded)",
         "yield from ()",
         REASSIGNMENT_TESTS,
     ),
