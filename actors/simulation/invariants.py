@@ -239,8 +239,12 @@ def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDel
 
 
 def _elected_controllers_begin_their_term(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    """Check that a broker that gives up /controller has been the controller."""
-    if change.session == change.owner and not law.has_begun:
+    """Check that a broker that gives up /controller has been the controller.
+
+    It need not have been the controller if another client has raised the epoch since /controller was created, and the
+    broker lost its connection before it received the result of the election.
+    """
+    if change.session == change.owner == law.epoch_session and not law.has_begun:
         yield f"session {change.owner:#x} deleted its /controller before its broker began a term"
 
 
