@@ -47,8 +47,7 @@ class NodeFault:
         kind: One of the keys of VALUES.
         broker: The id of the node.
         value: The value that the kind needs, such as seconds; 0.0 if it needs none.
-        to: With kind `mute`, which delays what the node sends: the only node whose messages are delayed; None for all
-            nodes.
+        to: For kind `mute`: id of the only node to which messages are delayed; None to delay messages to all nodes.
     """
 
     kind: str

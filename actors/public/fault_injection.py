@@ -151,7 +151,7 @@ class FaultKinds(Generic[_T]):
 
         Args:
             broker: Id of the broker.
-            to: Id of the only broker whose messages are delayed; None for all brokers.
+            to: Id of the only broker to which messages are delayed; None to delay messages to all other brokers.
         """
         return self._injected("mute", broker, to=to)
 
