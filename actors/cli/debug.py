@@ -122,19 +122,19 @@ class DebugPrompt:
     # -------------------------------------------------------------------------------------------------- move
 
     def next(self, argument: str) -> None:
-        """Go forwards."""
+        """Go forwards by this number of deliveries; by one without an argument."""
         steps = _number(argument, 1)
         if not self.debugger.go(self.debugger.n + steps):
             click.echo("the end of the run")
         self._here()
 
     def back(self, argument: str) -> None:
-        """Go backwards."""
+        """Go backwards by this number of deliveries; by one without an argument."""
         self.debugger.go(max(self.debugger.n - _number(argument, 1), 0))
         self._here()
 
     def goto(self, argument: str) -> None:
-        """Go to a delivery, the start or the end."""
+        """Go to the delivery with this number, to the start or to the end of the run."""
         if argument == "end":
             self.debugger.to_end()
         elif not self.debugger.go(0 if argument == "start" else _number(argument)):
@@ -142,7 +142,7 @@ class DebugPrompt:
         self._here()
 
     def until(self, argument: str) -> None:
-        """Go to the next delivery of a class of messages or actors, or to the next break."""
+        """Go to the next delivery of this class of messages or actors; without an argument, to the next break."""
         wanted = [argument] if argument else self._breaks
         if not wanted:
             raise DebugCommandError(
@@ -158,7 +158,7 @@ class DebugPrompt:
         self._here()
 
     def break_at(self, argument: str) -> None:
-        """Add a break, or clear all breaks; print the breaks."""
+        """Add a break (a class of messages or actors at which `until` stops), or clear all; print all breaks."""
         if argument == "clear":
             self._breaks.clear()
         elif argument:
@@ -238,15 +238,17 @@ class DebugPrompt:
 
 
 COMMANDS = {
-    "next": DebugCommand("next [N]", "go N deliveries forwards (1)", DebugPrompt.next),
-    "back": DebugCommand("back [N]", "go N deliveries backwards (1)", DebugPrompt.back),
+    "next": DebugCommand("next [N]", "go N deliveries forwards (default 1)", DebugPrompt.next),
+    "back": DebugCommand("back [N]", "go N deliveries backwards (default 1)", DebugPrompt.back),
     "goto": DebugCommand("goto N|start|end", "go to the moment after delivery N", DebugPrompt.goto),
     "until": DebugCommand(
         "until [NAME]",
-        "go on to the next message of class NAME, or to or from actor NAME; to a break",
+        "go to the next message of class NAME, or to or from actor NAME; without NAME, to the next break",
         DebugPrompt.until,
     ),
-    "break": DebugCommand("break [NAME|clear]", "add a break for `until`; list or clear them", DebugPrompt.break_at),
+    "break": DebugCommand(
+        "break [NAME|clear]", "add a break, at which `until` stops; list or clear all breaks", DebugPrompt.break_at
+    ),
     "state": DebugCommand("state [ACTOR[:PATH]]", "print a state or a part of it, or the actors", DebugPrompt.state),
     "changed": DebugCommand(
         "changed ACTOR:PATH", "go back to the last delivery that changed this part of a state", DebugPrompt.changed

@@ -58,7 +58,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
 
 
 class FixtureCluster:
-    """The running cluster, if any, and the actions that the test program can request."""
+    """The cluster, if one runs, and the actions that the test program can request."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None
@@ -133,7 +133,7 @@ class FixtureCluster:
         return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
 
     async def faults_never_met(self) -> list[str]:
-        """Return descriptions of the injected faults that no request or operation has met."""
+        """Return descriptions of the injected faults that have not affected any request or operation."""
         return self.cluster.faults_never_met()
 
     async def flush_traces(self) -> None:

@@ -1,7 +1,7 @@
 """Translate Java regular expressions, which `kafka-topics --topic` accepts, to Python.
 
 Only syntax that differs is translated: Java's named classes, for ASCII characters as in topic names, and quotation.
-Syntax without a short Python equivalent is refused by name, and never interpreted differently.
+Syntax without a short Python equivalent is rejected with an error that names it.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def java_regex(text: str) -> re.Pattern[str]:
             if name not in CLASSES:
                 raise re.error(f"unknown character class {token[0]}", text, token.start())
             if inside and sign == "P":
-                raise re.error(f"{token[0]} inside a classis not supported", text, token.start())
+                raise re.error(f"{token[0]} inside a class is not supported", text, token.start())
             made.append(CLASSES[name] if inside else f"[{'^' if sign == 'P' else ''}{CLASSES[name]}]")
         elif token["end"]:
             made.append(r"\Z")
         elif token["group"]:
             made.append("(?P<")
         elif token["foreign"] and (inside or token["foreign"] != "&&"):
-            raise re.error(f"{token[0]}is not supported", text, token.start())
+            raise re.error(f"{token[0]} is not supported", text, token.start())
         else:
             if token[0] in "[]":
                 if inside and token[0] == "[":

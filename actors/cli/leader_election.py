@@ -1,7 +1,7 @@
 """`kafka-actors leader-election`, which has the options of Kafka's kafka-leader-election: send ElectLeaders.
 
 Kafka's old tool wrote /admin/preferred_replica_election, which only supports preferred elections and reports no
-results. The controller is found through ZooKeeper, or through a broker.
+results. The command gets the brokers' addresses from ZooKeeper unless --bootstrap-server names some.
 """
 
 from __future__ import annotations

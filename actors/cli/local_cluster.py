@@ -231,7 +231,7 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait until the sessions of killed nodes have expired; until then their ids are in use."""
+        """Wait until no live broker has the id of one of the nodes: a killed broker lives until its session expires."""
         deadline = time.monotonic() + VACANCY_SECONDS
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
@@ -269,7 +269,7 @@ class LocalCluster:
         return True
 
     def _stop_nodes(self, print_line: Callable[[str], None]) -> None:
-        """Stop the nodes, the controller last, so that it can move the leaderships of the others."""
+        """Stop the nodes. The controller is stopped last, because it moves the leaderships of the other nodes."""
         running = [node for node in self.nodes if node.ended is None]
         if self.server is not None and self.server.pid is None:  # without ZooKeeper, no controller can move leaderships
             _stop(running, 1.0, print_line)
@@ -281,7 +281,10 @@ class LocalCluster:
 
 
 def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[[str], None]) -> None:
-    """Send SIGTERM to the nodes, again after `patience` seconds, and kill them after HASTE_SECONDS."""
+    """Stop these nodes: send SIGTERM; after `patience` seconds SIGTERM again; HASTE_SECONDS later SIGKILL.
+
+    `print_line` prints a line for each node that had to be killed.
+    """
     for node in nodes:
         node.terminate()
     deadline = time.monotonic() + patience

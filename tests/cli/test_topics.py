@@ -134,7 +134,7 @@ def test_internal_topics_can_be_left_out(shell: TopicShell) -> None:
         ("--describe --topic nosuch", "Topic 'Optional[nosuch]' does not exist as expected"),
         ("--delete --topic nosuch", "Topic 'Optional[nosuch]' does not exist as expected"),
         ("--delete --topic __.*", "Topic __consumer_offsets is a kafka internal topic and is not allowed to be marked for deletion."),
-        ("--list --topic [a&&b]", "[a&&b] is an invalid regex: &&is not supported at position 2"),
+        ("--list --topic [a&&b]", "[a&&b] is an invalid regex: && is not supported at position 2"),
         ("--alter --topic nosuch --partitions 3", "Topic 'Optional[nosuch]' does not exist as expected"),
         ("--alter --topic foo --partitions 3", "Topic already has 3 partitions."),
         ("--alter --topic foo --partitions 2", "Topic currently has 3 partitions, which is higher than the requested 2."),
