@@ -150,12 +150,9 @@ class LeaderAndIsrRequests:
         looks: dict[float, list[ActorAddress]] = {}
         for order in orders:
             partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
-            if partition in hosted.actors:
-                actor = hosted.actors[partition]
-            elif (error_code := name_verdict(partition)) == NONE:
+            actor = hosted.actors.get(partition)
+            if actor is None and partition not in hosted.actors and (error_code := name_verdict(partition)) == NONE:
                 actor, host = hosted.host(partition), self._topics[partition.topic]
-            else:
-                actor = None
             if actor is not None:
                 placed.append((actor, order, log_dirs.place(partition, order.is_new), host))
             else:

@@ -26,7 +26,7 @@ from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
 from actors.core.broker.validation import log_disagreements
 from actors.storage.log_directories import LogDirectories, rename_deleted
 from messages.ask import Ask
-from messages.broker import LogPlace
+from messages.broker import LogPlace, log_place
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, cut, for_each
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
@@ -79,9 +79,9 @@ class LogDirs:
         """
         path = self.directories.find(partition)
         if path is not None:
-            return LogPlace(path)
+            return log_place((path, False))
         path = self.directories.place(partition, is_new)
-        return None if path is None else LogPlace(path, missing=True)
+        return None if path is None else log_place((path, True))
 
     def describe(self, request: DescribeLogDirsRequest) -> Flow[DescribeLogDirsResponse]:
         """Find the logs that a client requests, and their sizes."""

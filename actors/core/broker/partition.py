@@ -33,11 +33,13 @@ from actors.core.broker.partition_reads import find_epoch_end, find_offset, find
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.replica_role import (
     FOLLOWER,
+    LEADER,
     ReplicaRole,
     is_superseded,
     make_follower,
     make_leader,
     make_stopped,
+    no_role,
     role_verdict,
     stop_verdict,
 )
@@ -108,7 +110,7 @@ class Partition(HostedReplica):
     def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float) -> Effects[None]:
         order, host, log = asked.state, asked.host, self.log
         if host is not None:
-            self.role = ReplicaRole(order.partition, host.broker_id)
+            self.role = no_role(order.partition, host.broker_id)
             self.settings, self.manager = host.settings, host.manager
             self.isr_keeper, self.verifier = host.isr_keeper, host.verifier
         before = self.role
@@ -131,16 +133,16 @@ class Partition(HostedReplica):
         except StorageError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, error.failure
         self.health_flags = self.find_health_flags()
+        role, look_at = self.role, None if self.leader is None else self.next_look(self.leader, now)
         yield _role_taken(
-            *(error_code, changed, self.role.leads, self.health_flags, log.path != NO_LOG, storage_error),
-            *(log.end, log.high_watermark, log.latest_epoch, self.role.leader_epoch),
-            None if self.leader is None else self.next_look(self.leader, now),
+            *(error_code, changed, role.name == LEADER, self.health_flags, log.path != NO_LOG, storage_error),
+            *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
         )
 
     def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
         """Begin, renew or end the leadership after the role was taken over."""
         role, log, leader = self.role, self.log, self.leader
-        if not role.leads:
+        if role.name != LEADER:
             yield from self._end_leadership(now)
             # Records that were replicated since the last look-up have leader epochs. Without a new look-up, a log that
             # had no epoch before is truncated to its high watermark, which may be below acknowledged records.
@@ -153,7 +155,8 @@ class Partition(HostedReplica):
         if leader is None:
             limits = self.settings.lag, self.settings.min_insync_replicas
             self.leader = Leader(role.broker_id, role.leader_epoch, *known, log, *limits, now)
-            yield from log.note_high_watermark()
+            if log.moved:
+                yield from log.note_high_watermark()
             yield from self.log_moved()
         else:
             leader.renew(role.leader_epoch, *known, now)

@@ -42,6 +42,10 @@ class CallAdapter(NamedTuple):
     arguments: tuple[object, ...]
 
 
+call: Callable[[tuple[str, str, tuple[object, ...]]], CallAdapter] = partial(tuple.__new__, CallAdapter)
+"""Makes a CallAdapter of (adapter, method, arguments) in a third of the class's time."""
+
+
 class RenameDeletedLog(NamedTuple):
     """An effect: close the log with this path, and rename it so that it is removed later.
 

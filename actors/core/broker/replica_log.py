@@ -12,7 +12,7 @@ Kafka: `Log`, `Partition.log`.
 
 from __future__ import annotations
 
-from actors.core.broker.partition_effects import CallAdapter, Effects
+from actors.core.broker.partition_effects import CallAdapter, Effects, call
 from messages.broker import LogPlace
 from messages.error_codes import NONE
 from messages.partition import Replicate, TruncateToEpochEnd, last_stable_offset
@@ -48,7 +48,7 @@ class ReplicaLog:
 
     def call(self, method: str, *arguments: object) -> CallAdapter:
         """Return the effect that calls a method for this log."""
-        return tuple.__new__(CallAdapter, ("logs", method, (self.path, *arguments)))
+        return call(("logs", method, (self.path, *arguments)))
 
     def open(self, place: LogPlace, config: tuple[int, ...]) -> Effects[None]:
         """Open the log, or create it.
@@ -56,9 +56,10 @@ class ReplicaLog:
         Raises:
             OSError: From the disk.
         """
-        opened = yield CallAdapter("logs", "open", (place.path, place.missing, config))
+        opened = yield call(("logs", "open", (place.path, place.missing, config)))
         self.start, self.end, self.latest_epoch, high_watermark, self.first_unstable = opened
-        self.high_watermark = min(max(high_watermark, self.start), self.end)
+        in_log = self.start <= high_watermark <= self.end
+        self.high_watermark = high_watermark if in_log else min(max(high_watermark, self.start), self.end)
         self.path = place.path
 
     # ------------------------------------------------------------------------------------------------ high watermark

@@ -115,7 +115,8 @@ class PartitionsByRole:
         leading, following, broker_id = self.leading, self.following, self.broker_id
         for order in orders:
             role, other = (leading, following) if order.leader == broker_id else (following, leading)
-            other.pop(order.partition, None)
+            if other:
+                other.pop(order.partition, None)
             role[order.partition] = order
 
 
@@ -143,15 +144,18 @@ class PartitionCounts:
     def count(self, partition: TopicPartition, leads: bool, health_flags: tuple[str, ...]) -> None:
         """Count a partition with its current state, instead of its previous state."""
         leading, led, topic = self.leading, self.led, partition.topic
-        for trouble in leading.get(partition, ()):
+        previous = leading.get(partition)
+        if previous == (health_flags if leads else None):
+            return
+        for trouble in previous or ():
             self.troubled[trouble] -= 1
         if leads:
-            if partition not in leading:
+            if previous is None:
                 led[topic] = led.get(topic, 0) + 1
             leading[partition] = health_flags
             for trouble in health_flags:
                 self.troubled[trouble] += 1
-        elif partition in leading:
+        else:
             del leading[partition]
             led[topic] -= 1
             if not led[topic]:
