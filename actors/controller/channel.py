@@ -131,7 +131,7 @@ class BrokerChannelActor(FlowActor):
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
         """Use the broker's new endpoint from now on, and send the request in flight again."""
-        self.serve(self.event_id)  # for this delivery only; messages that are sent again have their request's event id
+        self.serve(self.event_id)  # this delivery's event; the request in flight keeps its own
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
         if changed and self._awaited is not None:

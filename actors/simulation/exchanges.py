@@ -414,7 +414,7 @@ class Exchanges:
             return
         view.since = view.since or now
         is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
-        if is_dynamic and arrival.is_current:  # the next coordinator does not know what a former one accepts
+        if is_dynamic and arrival.is_current:  # a former coordinator may accept requests too
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.standing.setdefault(request.group_id, {})
             members[request.member_id] = Standing(request.generation_id, arrived_at, until)

@@ -160,8 +160,8 @@ def _leader_epochs_increase_by_one(law: Checker, change: PartitionStateWritten) 
 def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
-        # A controller that takes an offline replica out of the ISR sends its own epoch, also if the replica was not in
-        # the ISR, so that it writes no state. The leader writes this epoch with its next change of the ISR.
+        # A leader writes the controller epoch of the last LeaderAndIsr request. When a replica goes offline, the
+        # controller sends such a request even if the replica was not in the ISR and the state is not written.
         if not before.controller_epoch <= after.controller_epoch <= law.epoch:
             yield f"{change.partition}: the leader changed the controller epoch to {after.controller_epoch}"
     elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
@@ -540,7 +540,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
             topic, number, renamed = parse_name(name)
             if renamed != "delete":
                 held.add(TopicPartition(topic, number))
-        missing = (wanted - held) & law.states.keys()  # before its first leader, no replica gets a request about it
+        missing = (wanted - held) & law.states.keys()  # brokers do not know a partition before its first leader
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
             # As in Kafka, a controller does not wait until an absent broker deletes reassigned replicas. After a

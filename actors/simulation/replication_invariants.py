@@ -118,7 +118,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         for replica in state.isr:
             end = logs[replica].end if replica in logs else 0
             since = law.in_sync_since.get((replica, partition), 0.0)
-            if replica in law.power_failed_at:  # its leader cannot notice the loss before it fetches again
+            if replica in law.power_failed_at:  # the leader notices the loss when the replica fetches again
                 since = max(since, replicas.unhealthy_at.get(replica, 0.0))
             if replica != state.leader and end < had and cluster.now - since > long:
                 yield (

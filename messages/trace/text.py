@@ -193,7 +193,7 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # The last row is the record with these entries. Records that share the entries come later.
+            # The entries belong to the last row; no row that shares them has been written yet.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)

@@ -777,7 +777,7 @@ class _Writer(_Code):
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             sources = [source for _, source in run]
-            if all(source.isdecimal() for source in sources):  # the same bytes in all rows: packed when compiled
+            if all(source.isdecimal() for source in sources):  # only constants: encoded here, once
                 pieces.append(repr(layout.pack(*map(int, sources))))
             else:
                 pack = self.refer(layout.pack, "pack_" + layout.format[1:].replace("?", "z"))
@@ -832,9 +832,10 @@ class _Writer(_Code):
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
-    """Return the attributes, besides the topic, that rows of an array lack, with their defaults.
+    """Return the attributes of the class that the rows of an array do not contain, with their defaults.
 
-    None if rows cannot be read by themselves, or if an attribute has no default.
+    The attribute for the topic is left out. The result is None if the rows cannot be decoded without the rest of the
+    message, or if one of these attributes has no default.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

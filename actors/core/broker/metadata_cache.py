@@ -222,8 +222,8 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                # States are sent again for all partitions when a broker returns. In a replay an equal state is another
-                # object.
+                # When a broker returns, the controller sends all states again. They are the same objects, except in a
+                # replay, where they are only equal.
                 held = known.get(number)
                 if held is state or held == state:
                     continue

@@ -168,7 +168,7 @@ class DeliveryKeeper:
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def look(self) -> None:
-        """Write the kept deliveries if it is time; subclasses implement it."""
+        """Decide whether to write the kept deliveries now, and write them; subclasses implement it."""
 
 
 class Recorder(DeliveryKeeper):

@@ -429,7 +429,7 @@ class Log:
             if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
-                    self.epochs.save()  # recovery does not find that the batches contradict a later epoch
+                    self.epochs.save()  # a recovery would not remove the later epoch from the file
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))
@@ -576,7 +576,7 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # first: after a crash they would be used as the state there
+        self.producers.remove_snapshots(0, offset)  # first: after a crash, a start would load outdated snapshots
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)
@@ -585,7 +585,7 @@ class Log:
         self.end = offset
         self.start = min(self.start, self.end)
         self.recovery_point = min(self.recovery_point, self.end)
-        self._flushing = None  # new data at the same offsets is not durable
+        self._flushing = None  # a flush that is under way does not make later data at these offsets durable
         self.epochs.truncate_from_end(self.end)
         self.epochs.save()
         self._load_producers(self.end, missing_is_none=False)

@@ -73,8 +73,8 @@ class Transactions:
         if first is None:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
-        # A transaction that began later and ended earlier is replicated before this one, so it is never the earliest
-        # again.
+        # Transactions that began later than this one and have ended are no longer needed: their markers are replicated
+        # before this one's, so none of them can become the earliest.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
