@@ -25,7 +25,7 @@ from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
 from messages.channel import MoveChannel, StartChannel
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
@@ -311,8 +311,14 @@ class BrokerChannelActor(FlowActor):
         error_code: int,
         codes: dict[TopicPartition, PartitionError],
     ) -> None:
-        """Send the event for one part of a StopReplica request, unless the part deletes no replica."""
-        deleted = tuple(state.partition for state in states if state.delete_partition)
+        """Send the event for one part of a StopReplica request, unless the part deletes no replica of a deleted topic.
+
+        A replica that a reassignment removed does not count: the broker may have to create it again before the request
+        of the topic's deletion deletes it. Kafka counts it.
+        """
+        deleted = tuple(
+            state.partition for state in states if state.delete_partition and state.leader_epoch == EPOCH_DURING_DELETE
+        )
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)
             answer = StopReplicaResponse(error_code, errors)

@@ -11,7 +11,7 @@ from thespian.actors import ActorAddress, ActorExitRequest
 from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import MoveChannel, StartChannel
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.events import (
     LeaderAndIsrResponseReceived,
@@ -42,7 +42,9 @@ ENDPOINT = Endpoint("PLAINTEXT", "host2", 9092)
 ROLES = LeaderAndIsrRequest(4, 1, 1, 1, (), ())
 METADATA = UpdateMetadataRequest(6, 1, 1, 1, (), ())
 KEEP, GO = TopicPartition("t", 0), TopicPartition("t", 1)
-STOP = StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(KEEP), StopReplicaPartitionState(GO, 0, True)))
+STOP = StopReplicaRequest(
+    3, 1, 1, 1, (StopReplicaPartitionState(KEEP), StopReplicaPartitionState(GO, EPOCH_DURING_DELETE, True))
+)
 NAME = "controller-1-broker-2-1"
 
 
@@ -149,7 +151,9 @@ def test_of_a_leader_and_isr_the_controller_hears_what_is_not_served_and_what_is
 
 def test_a_large_answer_to_stop_replica_becomes_events_of_its_requests_parts(line: Line) -> None:
     gone = [TopicPartition("t", number) for number in range(2 * SLICE + 1)]
-    stop = StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, 0, True) for tp in gone))
+    stop = StopReplicaRequest(
+        3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, EPOCH_DURING_DELETE, True) for tp in gone)
+    )
     parts, last = cut(stop)
     for message in (*parts, last):
         line.send(message)
@@ -183,13 +187,21 @@ def test_a_large_answer_without_errors_says_so_of_what_was_asked(line: Line) -> 
     assert answered(roles, LeaderAndIsrResponse(0, (lost,))) == LeaderAndIsrResponse(0, (lost,))
     assert answered(roles, LeaderAndIsrResponse(0), none) == LeaderAndIsrResponse(0, (PartitionError(many[5], NONE),))
     assert answered(roles, LeaderAndIsrResponse(0), none) == LeaderAndIsrResponse(0)
-    stop = StopReplicaRequest(3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, 0, True) for tp in many))
+    stop = StopReplicaRequest(
+        3, 1, 1, 1, tuple(StopReplicaPartitionState(tp, EPOCH_DURING_DELETE, True) for tp in many)
+    )
     assert answered(stop, StopReplicaResponse(0), none) == StopReplicaResponse(0)
     assert [event.deleted for event in line.events[-2:]] == [tuple(slice) for slice in slices(many)]
 
 
 def test_a_stop_without_deletion_is_no_event(line: Line) -> None:
     line.send(StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(KEEP),)))
+    line.answer(StopReplicaResponse(0))
+    assert line.events == []
+
+
+def test_the_removal_of_a_replica_by_a_reassignment_is_no_event(line: Line) -> None:
+    line.send(StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(GO, 4, True),)))
     line.answer(StopReplicaResponse(0))
     assert line.events == []
 

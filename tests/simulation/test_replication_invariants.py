@@ -757,6 +757,20 @@ MENDED = {
         8.000 send-admin metadata-old-version,moving-topic t1 0 g0
         8.378 move-controller
         """,
+    "a slow broker removes a replica, adds it again and deletes it with its topic": """
+        brokers 3
+        seed 8402
+        duration 13.439
+        records yes
+        validated yes
+        steady no
+        0.100 create x 1
+        0.200 create t6 0
+        3.412 kill 1 for 0.001
+        11.412 lag 1 1 for 2.000
+        12.412 reassign-again t6 0 2,1 2 1
+        12.512 delete t6
+        """,
 }
 """A fault that a seed found -> its schedule."""
 
