@@ -246,7 +246,12 @@ class Leader:
     def renew(
         self, leader_epoch: int, replicas: Sequence[int], isr: Sequence[int], zk_version: int, now: float
     ) -> None:
-        """Begin a new epoch of the same leader; keep the followers' log end offsets (broker.md 1.5)."""
+        """Begin a new epoch of the same leader; keep the followers' log end offsets (broker.md 1.5).
+
+        If this broker missed an epoch, another broker may have led in it, and followers may have truncated their logs:
+        their log end offsets are unknown until they fetch again. Kafka 3.9.1 keeps them.
+        """
+        has_missed_an_epoch = leader_epoch > self.leader_epoch + 1
         self.leader_epoch = leader_epoch
         self.epoch_start = self.log.end
         self.isr, self.zk_version = tuple(isr), zk_version
@@ -254,7 +259,7 @@ class Leader:
         self.replicas = tuple(replicas)
         self._since = now
         if self._followers is not None:
-            self._followers = self._adopted(self._followers)
+            self._followers = self._adopted({} if has_missed_an_epoch else self._followers)
         self._advance(now)
 
     def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:

@@ -71,6 +71,18 @@ def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
     assert (again.followers[2].log_end_offset, again.epoch_start, again.log.high_watermark) == (6, 9, 6)
 
 
+def test_a_leader_that_missed_an_epoch_knows_no_ends_until_its_followers_fetch() -> None:
+    again = leader(1, 2, end=6)
+    again.fetched(2, 6, 0, 6, 1.0)
+    again.renew(again.leader_epoch + 2, (1, 2), (1, 2), 8, 3.0)
+    again.appended(9, 4.0)
+    assert (again.followers[2].log_end_offset, again.log.high_watermark) == (UNKNOWN, 6)
+    again.fetched(2, 5, 0, 9, 5.0)
+    assert again.log.high_watermark == 6
+    again.fetched(2, 9, 0, 9, 6.0)
+    assert again.log.high_watermark == 9
+
+
 def test_a_follower_whose_log_was_truncated_has_a_lower_end() -> None:
     both = leader(1, 2, 3, end=10)
     both.fetched(2, 8, 0, 10, 1.0)
