@@ -636,7 +636,8 @@ class Checker:
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
         """Process a call to a partition's log. `following`: the call is a follower's."""
-        if effect.method == "open" and not effect.error:
+        is_opened = not effect.args[1] if effect.method == "open" else effect.method in _FILLING
+        if is_opened and not effect.error:  # a new log is empty until its first record, and needs no recovery
             self.opened[node, effect.args[0].rpartition("/")[0]] = self.cluster.machines[node].starts
         if effect.method == "lose":
             self.lost_directories[node, effect.args[0]] = self.cluster.machines[node].starts
