@@ -147,7 +147,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     ),
     (ControllerEvent, ""): StepText("controller {node} handled {self}"),
     (RequestRefused, ""): StepText(
-        "{request} was refused: {reason}", "Send the request again without what the reason names."
+        "{request} was refused: {reason}", "Correct the request as the reason says, and send it again."
     ),
     (ErrorAnswered, "batch"): StepText(
         "broker {node} refused {api} of {sender} for {subject}: {error_name}{sequences}"
