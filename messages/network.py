@@ -191,7 +191,7 @@ class FaultInjected(Message):
 
 @message
 class CloseClient(Message):
-    """A message to a listener: close the connection of a client without a response, and log `reason`."""
+    """A message to a listener: close a client's connection, send no response, and log `reason`."""
 
     connection: int
     reason: str

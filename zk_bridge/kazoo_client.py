@@ -75,7 +75,7 @@ Done = Callable[[int, Any], None]
 
 
 class _Result:
-    """A replacement for kazoo's AsyncResult; kazoo calls it when the connection of a pending request fails."""
+    """A replacement for kazoo's AsyncResult; kazoo calls `set_exception` if the connection fails."""
 
     __slots__ = ("done",)
 

@@ -41,7 +41,7 @@ PREVIOUS: Mapping[NodeState, tuple[NodeState, ...]] = {
 
 
 class NodeAction(enum.Enum):
-    """The handling of an event; the value is its description for the documentation."""
+    """An action of a node after an event; the value of a member describes the action."""
 
     IGNORE = "nothing"
     JOIN = "creates the broker's actors"

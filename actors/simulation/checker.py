@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """Observed by the invariants: a partition's state was written to ZooKeeper; `before` is None for a new znode."""
+    """An observation that invariants check: a partition's state was written; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class TopicDeleted:
-    """Observed by the invariants: the controller deleted the znode of a topic, which had these `replicas`."""
+    """An observation that invariants check: the controller deleted the znode of a topic, which had these `replicas`."""
 
     topic: str
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """Observed by the invariants: a ZooKeeper session changed or deleted the znode of a topic."""
+    """An observation that invariants check: a ZooKeeper session changed or deleted the znode of a topic."""
 
     topic: str
     session: int
@@ -110,7 +110,7 @@ class TopicWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """Observed by the invariants: /controller_epoch was written to ZooKeeper."""
+    """An observation that invariants check: /controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -119,7 +119,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """Observed by the invariants: a controller sent a request to a broker."""
+    """An observation that invariants check: a controller sent a request to a broker."""
 
     source: str
     target: str
@@ -128,7 +128,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """Observed by the invariants: an actor's message handler raised an exception."""
+    """An observation that invariants check: an actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -137,7 +137,7 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """Observed by the invariants: /controller was deleted.
+    """An observation that invariants check: /controller was deleted.
 
     It was deleted by its owner, by another session, or by the server at an expiry (session 0).
     """
@@ -148,7 +148,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """Observed by the invariants: the active controller handled one of the `CHECKED_EVENTS` and is idle again.
+    """An observation that invariants check: the active controller handled one of the `CHECKED_EVENTS`, and is idle.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -167,7 +167,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """Observed by the invariants: the high watermark of a leader changed within one leader epoch."""
+    """An observation that invariants check: the high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -177,7 +177,7 @@ class HighWatermarkMoved:
 
 @attrs.frozen
 class PointsWritten:
-    """Observed by the invariants: a node wrote the recovery points and log start offsets of its logs."""
+    """An observation that invariants check: a node wrote the recovery points and log start offsets of its logs."""
 
     node: int
 
@@ -192,17 +192,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """Observed by the invariants: for some time there were no faults and no actions, so all brokers must agree."""
+    """An observation that invariants check: without faults and actions for some time, all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """Observed by the invariants: an idle cluster returned its metadata, its records and its consumer groups."""
+    """An observation that invariants check: an idle cluster returned its metadata, records and consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """Observed by the invariants: half a second of simulated time has passed, so they check how long states last."""
+    """An observation that invariants check: half a second has passed; invariants check how long states last."""
 
 
 LATELY = 30.0

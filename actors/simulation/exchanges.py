@@ -127,7 +127,7 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """Observed by the invariants: a node responded to a request.
+    """An observation that invariants check: a node responded to a request.
 
     Attributes:
         at: When the request arrived.

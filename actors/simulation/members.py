@@ -80,7 +80,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 @attrs.frozen
 class AssignmentReceived:
-    """Observed by the invariants: a group member received its assignment for a generation."""
+    """An observation that invariants check: a group member received its assignment for a generation."""
 
     group: SimulatedGroup
     generation: int

@@ -75,7 +75,7 @@ class LogView:
 
 @attrs.frozen
 class HighWatermarkRaised:
-    """Observed by the invariants: a leader raised the high watermark, which committed records of its log."""
+    """An observation that invariants check: a leader raised the high watermark, which committed records of its log."""
 
     node: int
     partition: TopicPartition
@@ -85,7 +85,7 @@ class HighWatermarkRaised:
 
 @attrs.frozen
 class LogCalled:
-    """Observed by the invariants: a call opened or changed a log, or moved its high watermark.
+    """An observation that invariants check: a call opened or changed a log, or moved its high watermark.
 
     Attributes:
         method: The call of the I/O adapter "logs".

@@ -68,7 +68,7 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """Observed by the invariants: a reader received a leader's last stable offset and log end offset.
+    """An observation that invariants check: a reader received a leader's last stable offset and log end offset.
 
     `starts` is how often the leader's node has started.
     """
@@ -80,7 +80,7 @@ class StableOffsetSeen:
 
 @attrs.frozen
 class TransactionBroken:
-    """Observed by the invariants: a response or a read contradicts what the producers know of their transactions.
+    """An observation that invariants check: a response or a read contradicts what producers know of their transactions.
 
     `text` describes the contradiction.
     """

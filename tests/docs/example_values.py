@@ -423,7 +423,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "`up` sets it for each node": {"name": "broker.id"},
     "has no valid field": {"name": "partition"},
     "Number of alive brokers": {"len(brokers)": "2", "factor": "3"},
-    "declared in SITUATIONS": {"subject": "orders-3"},
+    "table SITUATIONS": {"subject": "orders-3"},
     "in max.connections.per.ip.overrides": {"error": "Name or service not known"},
     "; the maximum is {MAX_RESPONSE": {"size": "2000000000", "MAX_RESPONSE_BYTES": "1073741824"},
     "topic {name} was not created: {response}": {"response": "the controller did not respond"},
