@@ -72,14 +72,14 @@ class ChannelPart(Message):
 
 @message
 class CloseConnection(Message):
-    """A message to the network gateway: close the connection of the channel; requests in flight get no response."""
+    """A message to the network gateway: close the connection of this channel; requests in flight get no response."""
 
     channel: str
 
 
 @message
 class Interrupt(Message):
-    """A message to the network gateway: stop repeating idle polls on this channel, and deliver the next response."""
+    """A message to the network gateway, which repeats idle polls on this channel: deliver the next response instead."""
 
     channel: str
 
@@ -141,9 +141,10 @@ class ClientResponses(Message):
 
 @message
 class WakeFetchSession(Message):
-    """A message to a listener: stop answering the polls of an idle fetch session; the reply is FetchSessionWoken.
+    """A message to a listener: forward the next poll of an idle fetch session instead of answering it.
 
-    The listener sends no reply if the session's next request is already on its way to the actor.
+    The reply is FetchSessionWoken. The listener sends none if the session's next request is already on its way to the
+    actor.
     """
 
     session_id: int
@@ -164,7 +165,7 @@ class FetchSessionWoken(Message):
 
 @message
 class ClientPart(Message):
-    """Some entries of a large client request or response; the message with its other fields follows."""
+    """Some entries of a large client request or response; the message with the other fields follows."""
 
     connection: int
     part: AnyMessage

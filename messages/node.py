@@ -176,7 +176,7 @@ class ReplicaManagerStarted(Message):
 
 @message
 class NodeFaultInjected(Message):
-    """A message to NodeActor: a fault of this node was injected, took effect, or was removed.
+    """A message to NodeActor: a fault was injected into this node, took effect, or was removed.
 
     A test requested the fault (`actors.node.node_faults`). `change` is INJECTED, MET (the first operation failed) or
     REMOVED; `hits` is the number of affected operations so far.
@@ -197,7 +197,7 @@ class ReplicaManagerFailed(Message):
 
 @message
 class StartMetadataCache(Message):
-    """The first message to MetadataCacheActor; Metadata responses contain `cluster_id`.
+    """The first message to MetadataCacheActor, with the cluster id that Metadata responses contain.
 
     `partition_requests` receives the live brokers. On a broker, `topic_creation` creates topics on their first use.
     """
@@ -236,7 +236,7 @@ class StartAutoTopicCreation(Message):
 
 @message
 class StartIsrKeeper(Message):
-    """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expands."""
+    """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expansions."""
 
     bridge: ActorAddress
     metrics: ActorAddress | None = None
@@ -252,7 +252,7 @@ class StartProducerIds(Message):
 
 @message
 class StartDynamicConfig(Message):
-    """The first message to DynamicConfigActor: the actor that reads ZooKeeper, and the subscribers to config changes.
+    """The first message to DynamicConfigActor, with the addresses of the bridge and of the subscribers to configs.
 
     `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
     `node` receives advertised listeners.
@@ -337,7 +337,7 @@ class StartFetcherManager(Message):
 
 @message
 class StartRequestHandler(Message):
-    """The first message to RequestHandlerActor: the actors that handle the requests of each API.
+    """The first message to RequestHandlerActor, with the addresses of the actors that handle the requests.
 
     `controller` is None on nodes without the role of a controller.
     """
@@ -386,12 +386,12 @@ class OpenStore(Message):
 
 @message
 class StopNode(Message):
-    """A message to NodeActor: stop the node by controlled shutdown, and send NodeStopped to `process`."""
+    """A message to NodeActor: stop the node by controlled shutdown, and report with NodeStopped when it has stopped."""
 
 
 @message
 class NodeReady(Message):
-    """A message to the process: the node serves requests; `broker_epoch` is -1 if the node is not a broker."""
+    """A message to the program that runs the node: the node serves requests; the epoch is -1 if it is not a broker."""
 
     broker_epoch: int
     cluster_id: str
@@ -412,11 +412,11 @@ class ServeClients(Message):
 
 @message
 class NodeFailed(Message):
-    """A message to the process: the node cannot start or continue, for this `reason`."""
+    """A message to the program that runs the node: the node cannot start or continue, for this `reason`."""
 
     reason: str
 
 
 @message
 class NodeStopped(Message):
-    """A message to the process: the node has stopped."""
+    """A message to the program that runs the node: the node has stopped."""

@@ -57,7 +57,7 @@ class LogSettings(Message):
 
 
 class Hosting(NamedTuple):
-    """The actor that hosts a partition; None if the partition is offline, or no longer hosted (`gone`)."""
+    """A partition and the actor that hosts it: None if the partition is offline, or no longer hosted (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -73,7 +73,7 @@ class PartitionsHosted(Message):
 
 @message
 class CheckPartitionsExist(Message):
-    """A request to the metadata cache: check whether partitions that this broker does not host exist.
+    """A request to the metadata cache: check whether these partitions exist, which this broker does not host.
 
     The reply is PartitionsExist.
     """
@@ -135,7 +135,7 @@ class AppendBatches(Message):
 
 
 class AppendMarker(NamedTuple):
-    """A marker to append, which commits or aborts the transaction of a producer, and the request that it belongs to."""
+    """A marker to append for `request`; the marker commits or aborts the transaction of a producer."""
 
     request: int
     place: int
@@ -264,7 +264,10 @@ class LogMoved(Message):
 
 @message
 class QueryIdleFollowers(Message):
-    """A leader's request for the times when its followers last polled and found no data; the reply is CaughtUp."""
+    """A request to PartitionRequestsActor for the times when a leader's followers last polled and found no data.
+
+    The reply is CaughtUp.
+    """
 
     partition: TopicPartition
 
@@ -278,7 +281,7 @@ class CaughtUp(Message):
 
 @message
 class FindOffset(Message):
-    """A request to a partition's actor for the first offset, the last offset, or an offset by time.
+    """A request to a partition's actor for the first offset, the last offset, or the offset for a timestamp.
 
     The reply is OffsetFound.
     """
@@ -383,7 +386,7 @@ class MaintainLogs(Message):
 
 
 class LaggingFollower(NamedTuple):
-    """A follower that its leader removes from the ISR, with its log end offset, -1 before its first fetch.
+    """A follower that its leader removes from the ISR; its `log_end_offset` is -1 if it has not fetched yet.
 
     `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up; -1 means never.
     """
@@ -428,7 +431,7 @@ class ScheduleFollowerCheck(Message):
 
 @message
 class CheckFollowers(Message):
-    """A message to a leader: check for lagging followers. IsrKeeperActor also uses the class as its timer message."""
+    """A message to a leader: check for lagging followers. IsrKeeperActor also sends it to itself, by a timer."""
 
     at: float
 
@@ -556,7 +559,7 @@ class Replicated(Message):
 
 @message
 class StartFetcher(Message):
-    """The first message to ReplicaFetcherActor: the leader, the connection and the fetch sizes."""
+    """The first message to ReplicaFetcherActor, with the leader, the connection and the fetch sizes."""
 
     broker_id: int
     leader_id: int

@@ -1,4 +1,4 @@
-"""A large request or response is passed inside a node as several parts, followed by a message with the rest.
+"""The parts of large requests and responses, which actors send before the message with the rest.
 
 On the wire a request is one frame. Inside the node all messages share one queue, so no actor handles more than SLICE
 entries at a time:
@@ -74,9 +74,9 @@ class PartitionErrorsPart(Encoded):
 
 @message
 class NoErrorsPart(Message):
-    """A LeaderAndIsr or StopReplica response without errors, stored as the number of its partitions.
+    """The part of a LeaderAndIsr or StopReplica response without errors: the number of its partitions.
 
-    It replaces the PartitionErrorsParts of a large response if all their codes are NONE.
+    It replaces the PartitionErrorsParts of a large response if all codes in them are NONE.
     """
 
     entries: ClassVar[tuple[PartitionError, ...]] = ()
@@ -113,7 +113,7 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The wire format of the encoded entries (rows) that parts of one class cache: a message class and an API version.
+    """The wire format of the encoded entries (rows) that a part caches: a message class and an API version.
 
     Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
     in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.

@@ -1,4 +1,4 @@
-"""Record batches as values: a decoded header, and the bytes of the records, which are not decoded.
+"""Record batches: a decoded header, and the bytes of the records, which are not decoded.
 
 Rule: the body (the records' bytes) is never copied from actor to actor and never stored in the trace. The trace has the
 size and the checksum of each body. Bodies are compared by size and checksum, so a replay without the bytes makes the
@@ -120,7 +120,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base class of Body, with the attribute for the bytes. Equality and traces ignore this attribute."""
+    """The base class of Body, with the attribute for the bytes, which comparisons and traces leave out."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region

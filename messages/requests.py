@@ -1,4 +1,4 @@
-"""Requests and responses of the Kafka protocol as values; each class covers all versions of its API.
+"""Requests and responses of the Kafka protocol; each class covers all versions of its API.
 
 `messages.wire` encodes and decodes them. `version` is the API version of the encoded form. Fields that a version lacks
 have their defaults. Partitions are flat here; the codec groups them by topic (v2+).
@@ -147,7 +147,7 @@ class UpdateMetadataResponse(Message):
 
 @message
 class ControlledShutdownRequest(Message):
-    """A broker's request to the controller to move leadership to other brokers before it stops (API key 7)."""
+    """A stopping broker's request to the controller to move its leaderships to other brokers (API key 7)."""
 
     version: int
     broker_id: int
@@ -173,7 +173,7 @@ class ApiVersionRange(Message):
 
 @message
 class ApiVersionsRequest(Message):
-    """A client's request for the APIs that a broker supports (API key 18); `version` may be unknown to the broker."""
+    """A client's request for the APIs that a broker supports (API key 18); the broker may not know its `version`."""
 
     version: int
     client_software_name: str = ""
@@ -190,7 +190,7 @@ class ApiVersionsResponse(Message):
 
 @message
 class MetadataRequest(Message):
-    """A client's request for topics, leaders and brokers (API key 3); `topics` None requests all topics."""
+    """A client's request for topics, leaders and brokers (API key 3); `topics` is None for all topics."""
 
     version: int
     topics: tuple[str, ...] | None

@@ -1,4 +1,4 @@
-"""The state of an actor system's queue and timers as values, for snapshots and inspection."""
+"""The state of an actor system's queue and timers, for snapshots and inspection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WaitingTimer(Message):
 
 @message
 class KernelState(Message):
-    """The queued messages and pending timers of an actor system after delivery `n`, in their order.
+    """The queued messages and the pending timers of an actor system after delivery `n`, each in order.
 
     `queue` has only messages from actors; an external message is in the record of its delivery. A timer is in `timers`
     until its message is delivered, also if it is due.

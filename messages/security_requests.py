@@ -30,7 +30,7 @@ class SaslHandshakeResponse(Message):
 
 @message
 class SaslAuthenticateRequest(Message):
-    """A client's request with a token of the SASL mechanism (API key 36)."""
+    """A client's request with the authentication bytes of the SASL mechanism (API key 36)."""
 
     version: int
 
@@ -107,7 +107,7 @@ class CreateAclsResponse(Message):
 
 @message
 class DeleteAclsFilter(Message):
-    """A filter that selects the ACLs to delete, as in DescribeAclsRequest."""
+    """A filter for the ACLs to delete, with the same fields as DescribeAclsRequest."""
 
     resource_type_filter: int
     resource_name_filter: str | None
@@ -151,7 +151,7 @@ class CreateDelegationTokenRequest(Message):
 
 @message
 class CreateDelegationTokenResponse(Message):
-    """The response to CreateDelegationToken; times are in ms since 1970, and -1 without a token."""
+    """The response to CreateDelegationToken; times are in ms since 1970, or -1 if no token was created."""
 
     error_code: int
     principal_type: str = "User"
@@ -182,7 +182,7 @@ class RenewDelegationTokenResponse(Message):
 
 @message
 class ExpireDelegationTokenRequest(Message):
-    """A client's request to let a delegation token expire (API key 40)."""
+    """A client's request to change the time at which a delegation token expires (API key 40)."""
 
     version: int
 

@@ -1,4 +1,4 @@
-"""The state of an actor as a value, which snapshots store (`actors.runtime.trace.state`).
+"""The form in which snapshots store the state of an actor; `actors.runtime.trace.state` converts it.
 
 Values that traces can store (numbers, text, bytes, messages) are unchanged. Mutable objects are numbered in the order
 of their first occurrence, so references to one object stay shared.

@@ -52,7 +52,7 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to take over the controller's states of these queued topics.
+    """A request to TopicDeletionActor to replace its states of these queued topics by the controller's.
 
     The reply is a DeletionPlan with one DeletionSets.
     """
@@ -101,7 +101,7 @@ class FailReplicaDeletions(Question["DeletionPlan"]):
 
 @message
 class CompleteReplicaDeletions(Question["DeletionPlan"]):
-    """A message to TopicDeletionActor: brokers have deleted these replicas; the reply is a DeletionPlan."""
+    """A request to TopicDeletionActor: brokers have deleted these replicas; the reply is a DeletionPlan."""
 
     asks: ClassVar[str] = DELETION
     replicas: tuple[PartitionReplica, ...]
@@ -138,7 +138,7 @@ class DeletionPlan(Message):
 
 @message
 class DeletionSets(Message):
-    """The topics that are queued, started and ineligible for deletion, and two counts of replicas for metrics.
+    """Topics that are queued for deletion, being deleted, or ineligible for deletion, and two counts for metrics.
 
     Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas of queued topics
     that are not deleted yet; `replicas_ineligible` is the number of those that must wait.
@@ -169,9 +169,9 @@ class ChangeReplicaStates(Message):
 
 @message
 class AnnounceDeletion(Message):
-    """A step of a deletion plan: send UpdateMetadata with leader -2 to all brokers.
+    """A step of a deletion plan: tell all brokers by UpdateMetadata that these topics are being deleted.
 
-    The request contains the partitions of these topics.
+    The request contains the partitions of the topics with the leader -2, Kafka's sign for a deletion.
     """
 
     topics: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The requests of transactions: to the coordinator, to partition leaders, and from Kafka's transaction tools.
+"""Requests about transactions to coordinators and partition leaders, also those of Kafka's transactions tool.
 
 As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
 `messages.data_requests`.
@@ -27,10 +27,10 @@ class AddPartitionsToTxnTransaction(Message):
 
 @message
 class AddPartitionsToTxnRequest(Message):
-    """A producer's request to its coordinator to add partitions to the transaction (API key 24).
+    """A request to the coordinator to add partitions to a transaction, or to verify them (API key 24).
 
-    The first such request begins the transaction. Since version 4 brokers send the request, with `transactions` in
-    place of the other fields.
+    A producer sends it; the first such request begins the transaction. Since version 4 brokers send it, with
+    `transactions` in place of the other fields.
     """
 
     version: int
@@ -187,7 +187,7 @@ class DescribeProducersRequest(Message):
 
 @message
 class DescribedProducer(Message):
-    """A producer of a partition; values are -1 if it has no sequence number, no marker, or no open transaction."""
+    """A producer of a partition; a field is -1 without a sequence number, marker or open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -225,7 +225,7 @@ class DescribeTransactionsRequest(Message):
 
 @message
 class DescribedTransaction(Message):
-    """The transaction of one transactional id, with its state in Kafka's words; times are in ms."""
+    """The transaction of one transactional id, with Kafka's name of its state, such as Ongoing; times are in ms."""
 
     error_code: int
     transactional_id: str
@@ -269,7 +269,7 @@ class ListedTransaction(Message):
 
 @message
 class ListTransactionsResponse(Message):
-    """The response to ListTransactions: the transactions of the broker, and the requested states that do not exist."""
+    """The response to ListTransactions: the broker's transactions, and the requested states that are unknown."""
 
     error_code: int
     unknown_state_filters: tuple[str, ...] = ()

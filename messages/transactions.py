@@ -1,4 +1,4 @@
-"""The messages of the transaction coordinator, its partitions and the actors that send markers.
+"""The messages of the transaction coordinator: of TransactionsActor, and of the actors that send markers.
 
 Times named `_ms` are wall time or durations in ms; a missing epoch is -1.
 """
@@ -112,7 +112,7 @@ class PartitionTransactions(Message):
 
 @message
 class UnloadTransactions(Message):
-    """The last message to TransactionsActor: another broker coordinates its ids now, so all pending requests fail."""
+    """The last message to TransactionsActor: another broker now coordinates these ids, so all pending requests fail."""
 
 
 @message
@@ -127,7 +127,7 @@ class ExpireTransactionalIds(Message):
 
 @message
 class RetryCompletions(Message):
-    """A timer message: retry to append the completion records that the log rejected."""
+    """A timer message: append again those records that complete a transaction and that the log rejected."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers
@@ -169,7 +169,7 @@ class RetryMarkers(Message):
 
 @message
 class DropMarkers(Message):
-    """A message to the actors that send markers: drop the markers of this partition of __transaction_state."""
+    """A message to the actors that send markers: drop the markers of all transactions in this coordinator partition."""
 
     state_partition: int
 
@@ -199,7 +199,7 @@ class MarkersCancelled(Message):
 
 @message
 class CompletionsToRetry(Message):
-    """A message from a partition of __transaction_state: the number of completion records to append again."""
+    """A message from a TransactionsActor: how many records that complete a transaction it must append again."""
 
     partition: int
     count: int
@@ -318,7 +318,7 @@ class TransactionVerified(Message):
 
 @message
 class VerifyTransaction(Question["PartitionsVerified"]):
-    """A request to TransactionsActor: whether partitions are in the open transaction of a transactional id.
+    """A request to TransactionsActor to check whether partitions are in the open transaction of a transactional id.
 
     The reply is PartitionsVerified. `version` is the version of the broker's AddPartitionsToTxn request.
     """

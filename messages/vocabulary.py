@@ -21,9 +21,9 @@ _T = TypeVar("_T", bound=type)
 
 
 class Message:
-    """The base class of messages. A field with this annotation may have any message: traces store its class name too.
+    """The base class of messages. A field annotated with it can hold any message; traces store the class name too.
 
-    A field that may also have a number, text or tuple is annotated `object`, and stored in the same way.
+    A field that can also hold a number, text or tuple is annotated with `object`, and stored in the same way.
     """
 
     __slots__ = ()

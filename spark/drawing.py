@@ -1,6 +1,7 @@
-"""Draw charts of lanes as HTML and SVG, without a script: positions are shares of the width, colours are CSS classes.
+"""Draw charts with rows (lanes) as HTML and SVG, without a script.
 
-Rule: A lane has a label, marks and a note. The page's style sheet (report.html) has the colours, light and dark.
+Rule: A lane has a label, marks and a note. Positions are fractions of the width, and colours are CSS classes. The
+style sheet of the page (report.html) has the colours, light and dark.
 """
 
 from __future__ import annotations

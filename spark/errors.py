@@ -14,7 +14,7 @@ class Incomplete(TraceError):
 
 
 class AlreadyFollowed(TraceError):
-    """Another process already follows these traces into the target folder."""
+    """Another process already follows these traces and writes to the target folder."""
 
 
 class BadOption(ValueError):

@@ -1,4 +1,4 @@
-"""Format values for reports; a column's name ends with its unit."""
+"""Format values for reports; the name of a column ends with the unit of its values."""
 
 from __future__ import annotations
 

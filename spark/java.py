@@ -1,4 +1,4 @@
-"""Find a Java installation for Spark, start it early, and cache Spark's classes so that it starts faster.
+"""Find a Java installation for Spark, start Java early, and cache Spark's classes so that Spark starts faster.
 
 HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has computed a summary (class data sharing, JEP
 310 and 350). Another JVM with the same class path maps it instead of loading, verifying and linking the classes. This

@@ -33,7 +33,7 @@ PARALLEL = 2
 
 
 class PackedRun(msgspec.Struct, frozen=True):
-    """A run in packed traces: its name and node, its ending, its faults, and parts of its header.
+    """A run in packed traces: its name and node, how it ended, errors in its files, and parts of its header.
 
     `ending` and `faults` are as in `messages.trace.files.runs.RunCheck`, `detail` and `events` as in the header.
     """

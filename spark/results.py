@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class WhyAnswer(NamedTuple):
-    """What `kafka-actors why` prints about a subject: the verdict, the chain of its causes, and answers in detail."""
+    """What `kafka-actors why` prints about a subject: the verdict, the chain of causes, and detailed answers."""
 
     asked: str
     verdict: str

@@ -1,4 +1,4 @@
-"""Select the trace records to read by node, run, actor and time."""
+"""Select, by node, run, actor and time, which trace records are read."""
 
 from __future__ import annotations
 

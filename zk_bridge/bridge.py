@@ -23,7 +23,7 @@ from zk_bridge.core import BridgeCore
 
 
 class ZkBridgeActor(Dispatcher):
-    """Give the other actors of a node access to ZooKeeper. Each node has one such actor.
+    """This actor gives the other actors of a node access to ZooKeeper; each node has one.
 
     Its first message is StartBridge.
     """

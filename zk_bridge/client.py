@@ -47,7 +47,7 @@ def _serve(event_id: int) -> None:
 
 
 class Client:
-    """A blocking ZooKeeper client. It starts its ZooKeeper session (`store`), and `close` ends it."""
+    """A blocking ZooKeeper client. It starts the session of `store`; `close` ends the session."""
 
     def __init__(self, store: Store, timeout: float = 10.0) -> None:
         self._store = store

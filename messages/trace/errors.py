@@ -12,7 +12,10 @@ class UnknownType(TraceError):
 
 
 class BadPayload(TraceError):
-    """A message cannot be encoded as JSON, or JSON cannot be decoded to a message; the text names type and path."""
+    """A message cannot be encoded as JSON, or JSON cannot be decoded to a message.
+
+    The exception's message names the type and the path.
+    """
 
 
 class UnsupportedSchema(TraceError):

@@ -34,7 +34,7 @@ short.
 
 
 class Encoding(Protocol):
-    """The methods of an encoder that `Form.plain` calls to convert a value for JSON."""
+    """The interface of an encoder; `Form.plain` calls it to convert a value for JSON."""
 
     def box(self, value: Any) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
@@ -50,7 +50,7 @@ class Encoding(Protocol):
 
 
 class Decoding(Protocol):
-    """The methods of a decoder that `Form.build` calls to restore a value from JSON."""
+    """The interface of a decoder; `Form.build` calls it to restore a value from JSON."""
 
     def decode(self, name: str, payload: bytes | msgspec.Raw) -> Any:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""

@@ -95,7 +95,7 @@ def part_of(header: Header, run: str, begins: int) -> Header:
 
 
 class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A call of an I/O adapter while a message was handled.
+    """A call that an actor made to an I/O adapter while it handled a message.
 
     `result` is the result of the call, `error` the text of the OSError that it raised ("" if it succeeded).
     """

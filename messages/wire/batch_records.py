@@ -71,7 +71,7 @@ class UnexpectedOffsets(InvalidRecords):
 
 
 class LongLength(InvalidRecords):
-    """The length of a record takes more than five bytes.
+    """The varint with the length of a record has more than five bytes.
 
     Kafka returns the error code -1 unless the batch is compressed.
     """
@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The layout of Kafka records of equal length.
+    """The byte layout that Kafka records of one length share.
 
     It has the byte positions with the same value in all records, and the positions of times and offsets.
     """

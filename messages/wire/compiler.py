@@ -61,7 +61,7 @@ _ZERO_ID = bytes(16)
 
 
 class Binding(NamedTuple):
-    """How one message class differs from the default mapping of its fields to protocol fields of the same name.
+    """The fields of one message class that are not simply the protocol fields of the same name.
 
     Attributes:
         renamed: Attribute -> its fields, of which each version has one.
@@ -105,7 +105,7 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode one entry of the list that a large message splits into parts.
+    """The generated functions that encode and decode an entry of the list that is split into parts in large messages.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.

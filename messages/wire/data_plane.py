@@ -1,4 +1,4 @@
-"""Encode and decode Produce and Fetch by hand-written code, which takes a third of the time of generated code.
+"""Encode and decode Produce and Fetch with hand-written code, which takes a third of the time of generated code.
 
 Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are generators that yield between slices,
         with the same errors. The tests of all APIs compare every version with an independent codec, and read corrupted

@@ -1,4 +1,4 @@
-"""Decode large responses that contain no errors; this creates no object for each partition.
+"""Decode large responses that contain no errors, without creating an object for each partition.
 
 Rule: rows with topic names of equal length have equal size. One step takes the longest run of such rows, and compares
 the bytes of their lengths, error codes and tags with the expected values. After any other value the response is decoded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class WireError(Exception):
-    """The base class of exceptions: bytes cannot be decoded, or a message cannot be encoded.
+    """The base class of the codec's exceptions: bytes cannot be decoded, or a message cannot be encoded.
 
     `api` is the API's name ("LeaderAndIsr", "API 999", "" if unknown), `version` its version or None. `what` describes
     the error without API and version.

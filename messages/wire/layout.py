@@ -1,4 +1,4 @@
-"""Layouts list the fields of a request or response in each version, in order, from `messages.wire.schemas`.
+"""Read from `messages.wire.schemas` the layouts: the ordered fields of a request or response in each version.
 
 Rule 1: a schema is parsed when its first frame is read or written: a node needs about thirty of the eighty schemas.
 Rule 2: tagged fields are left out: no supported version needs one, and unknown tags are ignored (broker.md 6.3).

@@ -1,4 +1,4 @@
-"""Convert a part of a large message to its encoded entries (rows), which a trace stores, and decode them."""
+"""Encode the parts of large messages as rows of encoded entries, which traces store, and decode rows."""
 
 from __future__ import annotations
 

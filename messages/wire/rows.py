@@ -1,4 +1,4 @@
-"""A cache of the decoded entries of each topic, found by their bytes, so that equal bytes are decoded once."""
+"""A cache of each topic's decoded entries, with their bytes as the key, so that equal bytes are decoded once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""zstd compression: the module of the standard library since Python 3.14, its backport before."""
+"""zstd compression, with the standard library's module from Python 3.14 on, and with its backport in older versions."""
 
 import sys
 

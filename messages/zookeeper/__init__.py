@@ -1,4 +1,4 @@
-"""Requests to the ZooKeeper bridge and their results; only the bridge uses paths, JSON and ZooKeeper operations.
+"""Requests to the ZooKeeper bridge and their results, which contain no paths, JSON or ZooKeeper operations.
 
 The bridge replies to each request with `Answer(id, result)`. The result is of the type that the request's docstring
 names, or a `Failure` (messages.ask). If a request sets a watch, the bridge sets it before it reads. After the next

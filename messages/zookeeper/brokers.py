@@ -70,7 +70,7 @@ class Brokers(Message):
 
 @message
 class WatchBrokers(BridgeQuestion[Done]):
-    """A request to watch the registrations of these brokers for changes (BrokerModifications); the reply is Done.
+    """A request to watch the registrations of these brokers for changes; the reply is Done.
 
     The bridge does not read them, because the sender has just read them.
     """

@@ -41,7 +41,7 @@ class TopicConfigs(Message):
 
 @message
 class SetTopicConfig(BridgeQuestion[Done]):
-    """A command's request to write the overrides of a topic and a change notification; the reply is Done."""
+    """A request of a command-line tool to write a topic's overrides and a change notification; the reply is Done."""
 
     topic: str
     config: tuple[ConfigEntry, ...]
@@ -74,7 +74,7 @@ class BrokerConfigs(Message):
 
 @message
 class SetBrokerConfig(BridgeQuestion[Done]):
-    """A command's request to write the overrides of a broker and a change notification; the reply is Done."""
+    """A request of a command-line tool to write a broker's overrides and a change notification; the reply is Done."""
 
     broker: str
     config: tuple[ConfigEntry, ...]

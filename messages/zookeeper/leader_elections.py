@@ -15,7 +15,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 
 @message
 class PreferredElections(Message):
-    """The reply to GetPreferredElections: the requested partitions in order; `requested` is whether the znode exists.
+    """The reply to GetPreferredElections: the requested partitions in order; `requested` is True if the znode exists.
 
     Each partition occurs once; `partitions` is empty if the znode is unreadable.
     """

@@ -21,7 +21,7 @@ class GetPartitionStates(BridgeQuestion["PartitionStates"]):
 
 
 class PartitionStateRead(NamedTuple):
-    """The state of one partition; None if its znode is absent (`error` is "") or invalid (`error` is the reason)."""
+    """The state of one partition; `state` is None if its znode is absent, or invalid for the reason `error`."""
 
     partition: TopicPartition
     state: LeaderIsrAndControllerEpoch | None

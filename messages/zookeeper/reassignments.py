@@ -26,7 +26,7 @@ class GetReassignments(BridgeQuestion["Reassignments"]):
 
 @message
 class Reassignments(Message):
-    """The reassignments in /admin/reassign_partitions; `there` is whether the znode exists.
+    """The reassignments in /admin/reassign_partitions; the field `there` is True if the znode exists.
 
     Each partition occurs once; `requested` is empty if the znode is unreadable.
     """
@@ -37,7 +37,7 @@ class Reassignments(Message):
 
 @message
 class RequestReassignments(BridgeQuestion[Done | Reassignments]):
-    """A command's request to create /admin/reassign_partitions.
+    """A request of a command-line tool to create /admin/reassign_partitions.
 
     The reply is Done, or Reassignments if it exists already.
     """

@@ -46,7 +46,7 @@ class DeleteTopicDeletionRequests(BridgeQuestion[Done]):
 
 @message
 class DeleteTopics(BridgeQuestion[Done]):
-    """The controller's request to delete the znodes of topics, their configs and their deletion requests.
+    """The controller's request to delete the znodes of topics, of their configs and of their deletion requests.
 
     The reply is Done. The deletion is fenced: first /brokers/topics/T recursively, then /config/topics/T, then
     /admin/delete_topics/T.

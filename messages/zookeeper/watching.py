@@ -9,7 +9,7 @@ from messages.zookeeper.question import BridgeQuestion
 
 @message
 class StartWatching(BridgeQuestion[Done]):
-    """A request to watch the znodes of these event classes; the reply is Done.
+    """A request to watch the znodes whose changes cause events of these classes; the reply is Done.
 
     Event classes whose path contains a broker id or a topic are ignored.
     """
@@ -19,9 +19,9 @@ class StartWatching(BridgeQuestion[Done]):
 
 @message
 class StopWatching(BridgeQuestion[Done]):
-    """A request to stop the sender's watches of these event classes, of all keys or only of `keys`; the reply is Done.
+    """A request to stop the sender's watches for these event classes, for all keys or only for `keys`.
 
-    A key is a broker id or a topic as text; several keys of a path are joined by "/".
+    The reply is Done. A key is a broker id or a topic as text; several keys of a path are joined by "/".
     """
 
     events: tuple[str, ...]

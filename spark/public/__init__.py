@@ -1,4 +1,4 @@
-"""A Spark data source for traces, which the installed package provides as the module `pyspark_kafka_actors`.
+"""The module `pyspark_kafka_actors` of the installed package: a Spark data source for traces.
 
     spark.read.format("kafka-actors").load(DIR)
     spark.readStream.format("kafka-actors").option("node", "0").load(DIR)

@@ -1,4 +1,4 @@
-"""Sections of a summary about actors: the messages that each handled, the time for each, and the waiting times."""
+"""Sections of a summary about actors: the messages that each actor handled, the time for it, and the waiting times."""
 
 from __future__ import annotations
 

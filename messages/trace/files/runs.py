@@ -387,7 +387,7 @@ def snapshots(run: Run) -> tuple[Snapshot, ...]:
 
 
 class _Sequence:
-    """The number and the minimum time that the next record of a run must have."""
+    """The record number that the next record of a run must have, and its earliest possible time."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

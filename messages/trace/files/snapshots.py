@@ -42,7 +42,7 @@ class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(NamedTuple):
-    """A compressed part of a snapshot, with the number of its lines."""
+    """A compressed part of a snapshot, with its line count."""
 
     content: bytes
     lines: int

@@ -77,7 +77,7 @@ def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
 
 
 class _Segment(NamedTuple):
-    """A complete segment of a run's trace file."""
+    """A complete segment file of a run."""
 
     number: int
     path: Path
