@@ -43,7 +43,7 @@ class CreatableTopic(Message):
 
 @message
 class CreateTopicsRequest(Message):
-    """A client's request to the controller to create topics (API key 19); `validate_only` only checks the request."""
+    """A client's request to the controller to create topics, or only to check whether it can (API key 19)."""
 
     version: int
     topics: tuple[CreatableTopic, ...]
@@ -180,7 +180,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message
 class ReassignablePartitionResponse(Message):
-    """The result for one partition; the error code is NONE if its reassignment has started."""
+    """The result for one partition; the error code is NONE if its reassignment was started or cancelled."""
 
     partition_index: int
     error_code: int
@@ -207,7 +207,7 @@ class AlterPartitionReassignmentsResponse(Message):
 
 @message
 class ListPartitionReassignmentsTopics(Message):
-    """The partitions of one topic whose reassignments in progress a client wants to see."""
+    """The partitions of one topic for which a client asks whether they are being reassigned."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -277,7 +277,7 @@ class ElectLeadersRequest(Message):
 
 @message
 class ElectedPartition(Message):
-    """The result of an election for one partition; the error code is NONE if it has the requested leader."""
+    """The result of an election for one partition; the error code is NONE if the election took place."""
 
     partition_index: int
     error_code: int

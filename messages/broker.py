@@ -42,7 +42,7 @@ class Forwarded(Message):
 
 @message
 class ForwardedPart(Message):
-    """A part of a large controller request, forwarded to the replica manager; the rest follows in Forwarded."""
+    """A part of a large controller request for the replica manager, sent before the Forwarded message with the rest."""
 
     connection: int
     part: AnyMessage
@@ -61,11 +61,11 @@ class LedPartition(NamedTuple):
 
 @message
 class InternalTopicLeadership(Message):
-    """A notification from the replica manager to both coordinators: partitions of internal topics changed their leader.
+    """A notification from the replica manager to the two coordinators: which of their partitions this broker leads.
 
-    It has the partitions that this broker leads now, and in `lost` those that are now followed or deleted, or whose
-    disk failed (broker.md 1.6). The message is sent before the response to the controller's request. A new leader epoch
-    of the same leader is not sent.
+    The coordinators are those of groups and of transactions. `led` has the partitions that this broker leads from now
+    on, `lost` those that are now followed or deleted, or whose disk failed (broker.md 1.6). The message is sent before
+    the response to the controller's request. A new leader epoch of the same leader is not sent.
     """
 
     led: tuple[LedPartition, ...]
@@ -74,7 +74,7 @@ class InternalTopicLeadership(Message):
 
 @message
 class PartitionsDeleted(Message):
-    """A notification from the replica manager to both coordinators: these partitions were deleted from the cluster.
+    """A notification from the replica manager to the group and transaction coordinators: these partitions were deleted.
 
     Their committed offsets are obsolete (broker.md 3.9).
     """
@@ -222,7 +222,7 @@ class RoleTaken(Message):
 
 @message
 class PartitionHealth(Message):
-    """A notification to the replica manager: the health flags of a led partition changed.
+    """A notification to the replica manager: the health flags of a partition that this broker leads have changed.
 
     For example, the partition is now under-replicated.
     """
@@ -287,7 +287,7 @@ class RemoveDeletedLogs(Message):
 
 @message
 class StageMetadata(Question[Done]):
-    """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata.
+    """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata arrives.
 
     The reply is Done. `begins`: this is the first part of the request; parts stored before are discarded.
     """
@@ -322,7 +322,7 @@ class MetadataMerged(Message):
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """A request to the metadata cache to free the memory of its previous snapshot, some topics at a time.
+    """A request to the metadata cache to free the memory of its previous snapshot, a few topics at a time.
 
     The reply is OldTopics.
     """

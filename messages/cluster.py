@@ -49,7 +49,7 @@ def partition_of_log(path: str) -> TopicPartition:
 
 
 class PartitionReplica(NamedTuple):
-    """A replica of a partition, given by the partition and a broker."""
+    """A replica, identified by its partition and its broker."""
 
     partition: TopicPartition
     broker_id: int

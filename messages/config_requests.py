@@ -33,7 +33,7 @@ class DescribeConfigsResource(Message):
 
 @message
 class DescribeConfigsRequest(Message):
-    """A client's request to describe configs (API key 32); those of a broker are requested from that broker."""
+    """A client's request to describe configs (API key 32); only a broker itself can describe its own configs."""
 
     version: int
     resources: tuple[DescribeConfigsResource, ...]

@@ -41,7 +41,7 @@ class ProducePartition(Message):
 
 @message
 class ProduceRequest(Message):
-    """A client's request to leaders to append batches (API key 0); `acks` is 0, 1 or ACKS_ALL."""
+    """A client's request to append batches to partitions of a leader (API key 0); `acks` is 0, 1 or ACKS_ALL."""
 
     version: int
     transactional_id: str | None
@@ -56,7 +56,7 @@ produce_partition, produce_request = maker(ProducePartition), maker(ProduceReque
 
 @message
 class RecordError(Message):
-    """The error of one record, given by its index in the batch."""
+    """The error of one record; `batch_index` is the record's index in the batch."""
 
     batch_index: int
     batch_index_error_message: str | None = None
@@ -135,7 +135,7 @@ def is_idle_poll(request: Message) -> bool:
 
 @message
 class AbortedTransaction(Message):
-    """An aborted transaction, given by its producer id and its first offset."""
+    """An aborted transaction, identified by its producer id and its first offset."""
 
     producer_id: int
     first_offset: int
@@ -186,7 +186,7 @@ class OffsetQuery(Message):
 
 @message
 class ListOffsetsRequest(Message):
-    """The request of a client or follower for offsets: by time, the first, or the last (API key 2)."""
+    """A client's or follower's request for first offsets, last offsets, or offsets for timestamps (API key 2)."""
 
     version: int
     replica_id: int
@@ -284,7 +284,7 @@ class InitProducerIdResponse(Message):
 
 @message
 class TrimmedPartition(Message):
-    """A partition whose records before this offset are to be deleted; -1 means the high watermark."""
+    """A partition whose records before `offset` are to be deleted; -1 means the high watermark."""
 
     partition: TopicPartition
     offset: int
@@ -292,7 +292,7 @@ class TrimmedPartition(Message):
 
 @message
 class DeleteRecordsRequest(Message):
-    """A client's request to leaders to delete the records before given offsets (API key 21)."""
+    """A client's request to delete the records before an offset, from partitions of a leader (API key 21)."""
 
     version: int
     partitions: tuple[TrimmedPartition, ...]

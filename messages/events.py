@@ -64,7 +64,7 @@ class ControllerState(enum.IntEnum):
 
 
 class Watch(NamedTuple):
-    """A ZooKeeper watch: the path, and the changes of the znode that fire the event.
+    """A ZooKeeper watch: the path of a znode, and the kinds of changes of the znode that cause the event.
 
     Each `*` in `path` is a key. The event's fields get the keys in order, converted to their annotated types. `changes`
     are those of `messages.store`. CHILDREN_CHANGED watches the znode's children, and excludes the other changes.
@@ -120,7 +120,7 @@ class Reelect(Event):
 
 @message
 class SessionExpired(Event):
-    """Event: a ZooKeeper session has expired; `generation` is its number (Kafka's Expire).
+    """Event (Kafka's Expire): a ZooKeeper session has expired; `generation` is the session's number.
 
     It is handled before all queued events.
     """
@@ -131,7 +131,7 @@ class SessionExpired(Event):
 
 @message
 class SessionEstablished(Message):
-    """Event: a new ZooKeeper session has begun; `generation` is its number (Kafka's RegisterBrokerAndReelect).
+    """Event (Kafka's RegisterBrokerAndReelect): a new ZooKeeper session has begun; `generation` is its number.
 
     The node handles it: the controller receives a Reelect when the broker is registered.
     """

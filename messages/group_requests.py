@@ -144,7 +144,7 @@ class HeartbeatResponse(Message):
 
 @message
 class LeavingMember(Message):
-    """A member that leaves the group, given by its member id, or by its instance id and an empty member id."""
+    """A member that leaves the group, identified by its member id, or by its instance id and an empty member id."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -152,7 +152,7 @@ class LeavingMember(Message):
 
 @message
 class LeaveGroupRequest(Message):
-    """A client's request to remove members from a group (API key 13); before version 3 it has exactly one member."""
+    """A client's request to remove members from a group, before version 3 exactly one member (API key 13)."""
 
     version: int
     group_id: str

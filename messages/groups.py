@@ -136,7 +136,7 @@ class StartGroup(Message):
 
 @message
 class CommitOffsets(Message):
-    """A request to a group to commit or delete offsets; `unknown` are partitions that do not exist in the cluster."""
+    """A request to a group to commit or delete offsets; `unknown` lists partitions that do not exist in the cluster."""
 
     forwarded: Forwarded
     unknown: tuple[TopicPartition, ...] = ()
@@ -217,7 +217,7 @@ class CheckExpiry(Message):
 
 @message
 class TransactionEnded(Message):
-    """A message to GroupCoordinatorActor: the marker that ends a transaction was committed.
+    """A message to GroupCoordinatorActor: all in-sync replicas have the marker that ends a transaction.
 
     Args:
         producer_id: The producer whose transaction ended.
@@ -264,7 +264,7 @@ class LoadGroups(Message):
 
 @message
 class GroupsLoaded(Message):
-    """A message from the loader to the coordinator: some groups that it has loaded."""
+    """A message from the loader to the coordinator, with some of the groups that the loader has loaded."""
 
     partition: int
     groups: tuple[LoadedGroup, ...]

@@ -30,7 +30,7 @@ class Gauges(Message):
 
 
 class Sample(NamedTuple):
-    """An observed value (a time or a size) for a summary metric, given by its name and labels."""
+    """An observed value (a time or a size) for the summary metric with this name and these labels."""
 
     name: str
     value: int | float
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Count(NamedTuple):
-    """An increment of a counter metric by `by`; the name ends in _total."""
+    """An increment of a counter metric; `by` is the amount, and the name ends in _total."""
 
     name: str
     by: int
@@ -54,7 +54,7 @@ class Counts(Message):
 
 @message
 class DropMetrics(Message):
-    """A message to the metrics gateway: remove each metric that has one of `names` and one set of `labels`."""
+    """A message to the metrics gateway: remove the metrics whose name is in `names` and whose labels are in `labels`."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]

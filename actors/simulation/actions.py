@@ -1,11 +1,11 @@
-"""The actions of a simulated run: the usual work of operators, and the faults that the user requests.
+"""The actions of a simulated run: the usual operations of a cluster's administrator, and faults.
 
 Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the actions
         planned so far, a function that runs the action, and, if the action lasts, a function that ends it. A new kind
         is a new row.
 Rule 2: arguments are chosen without a running cluster: a schedule is complete before the run starts.
 Rule 3: an action checks the cluster when it runs, and does nothing if it is impossible then (`schedule`, rule 2).
-Rule 4: operators write to ZooKeeper, as Kafka's tools up to 2.x, or send a request to the controller, as newer tools.
+Rule 4: administrators write to ZooKeeper, as Kafka's tools up to 2.x, or send requests to the controller, as newer ones.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics that exist at one point of a random schedule, with their replicas, while the schedule is generated."""
+    """The topics that will exist at some point of a schedule, with their replicas; used to generate the schedule."""
 
     brokers: int
     partitions: int

@@ -1,4 +1,4 @@
-"""A table of the error codes that each API can return (broker.md 6.2); coverage counts which of them occur.
+"""A table of the error codes that each API can return (broker.md 6.2); coverage records which of them occur.
 
 A test compares the table with the code: an API returns each code that its modules name, or `NOT_ANSWERED` lists it. A
 code that occurs in a run and is missing in the table is an error of the table. The table omits UNKNOWN_SERVER_ERROR

@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """An observation that invariants check: a partition's state was written; `before` is None for a new znode."""
+    """An observation for invariants: a partition's state was written; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class TopicDeleted:
-    """An observation that invariants check: the controller deleted the znode of a topic, which had these `replicas`."""
+    """An observation for invariants: the controller deleted the znode of a topic; `replicas` are those of the topic."""
 
     topic: str
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """An observation that invariants check: a ZooKeeper session changed or deleted the znode of a topic."""
+    """An observation for invariants: a ZooKeeper session changed or deleted the znode of a topic."""
 
     topic: str
     session: int
@@ -110,7 +110,7 @@ class TopicWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """An observation that invariants check: /controller_epoch was written to ZooKeeper."""
+    """An observation for invariants: /controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -119,7 +119,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """An observation that invariants check: a controller sent a request to a broker."""
+    """An observation for invariants: a controller sent a request to a broker."""
 
     source: str
     target: str
@@ -128,7 +128,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """An observation that invariants check: an actor's message handler raised an exception."""
+    """An observation for invariants: an actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -137,7 +137,7 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """An observation that invariants check: /controller was deleted.
+    """An observation for invariants: /controller was deleted.
 
     It was deleted by its owner, by another session, or by the server at an expiry (session 0).
     """
@@ -148,7 +148,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """An observation that invariants check: the active controller handled one of the `CHECKED_EVENTS`, and is idle.
+    """An observation for invariants: the active controller has handled one of the `CHECKED_EVENTS`, and is now idle.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -167,7 +167,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """An observation that invariants check: the high watermark of a leader changed within one leader epoch."""
+    """An observation for invariants: the high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -177,13 +177,13 @@ class HighWatermarkMoved:
 
 @attrs.frozen
 class PointsWritten:
-    """An observation that invariants check: a node wrote the recovery points and log start offsets of its logs."""
+    """An observation for invariants: a node wrote the recovery points and log start offsets of its logs."""
 
     node: int
 
 
 class Acknowledged(NamedTuple):
-    """A record that a leader has acknowledged, with the time, and the ZooKeeper transaction that created its topic."""
+    """A record that a leader has acknowledged, the time when it did, and the zxid of the creation of the topic."""
 
     value: bytes
     born: int
@@ -192,17 +192,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """An observation that invariants check: without faults and actions for some time, all brokers must agree."""
+    """An observation for invariants: no fault or action has occurred for some time, so all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """An observation that invariants check: an idle cluster returned its metadata, records and consumer groups."""
+    """An observation for invariants: an idle cluster returned its metadata, records and consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """An observation that invariants check: half a second has passed; invariants check how long states last."""
+    """An observation for invariants: half a second has passed; invariants check how long states last."""
 
 
 LATELY = 30.0

@@ -1,6 +1,6 @@
-"""Actions that a seed plans for the same moment, because they rarely coincide by themselves.
+"""Actions that a random schedule has at the same moment, because they rarely coincide by themselves.
 
-Rule 1: a seed draws at most one coincidence, after all its other actions, which it does not change.
+Rule 1: a schedule has at most one coincidence, which is drawn after all its other actions and does not change them.
 Rule 2: a row of `COINCIDENCES` names the kinds of actions that it needs; it is drawn only if the run has all of them.
 """
 
@@ -17,7 +17,7 @@ SHARE = 0.5
 
 
 class Occasion(NamedTuple):
-    """The run for which a coincidence is planned, and the source of its random values.
+    """The run for which a coincidence is planned, and the source of the random values for the plan.
 
     Attributes:
         chance: Draws all values.
@@ -45,7 +45,7 @@ class Occasion(NamedTuple):
 
 
 class Coincidence(NamedTuple):
-    """A row of `COINCIDENCES`: the kinds of actions that the run must have, and the function that plans the actions."""
+    """A row of `COINCIDENCES`: the kinds of actions that the run must permit, and the function that plans them."""
 
     needs: tuple[str, ...]
     plan: Callable[[Occasion], Iterator[Action]]

@@ -22,7 +22,7 @@ from messages.wire.record_batch import whole_batches
 
 
 class Disks(DiskFaults):
-    """The disks of one simulated node, one for each log directory; they keep their files when the process ends.
+    """The disks of one simulated node, one for each log directory; they keep their files when the node's process ends.
 
     `wall_ms` returns the time in ms. `hold_up` is called with the seconds for which a slow disk blocks its node.
     """

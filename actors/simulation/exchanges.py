@@ -69,7 +69,7 @@ WATCHED = (
 
 @attrs.define
 class Accepted:
-    """The newest epochs that the process of a node has accepted."""
+    """The newest controller, broker and leader epochs that the process of a node has accepted."""
 
     controller_epoch: int = -1
     broker_epoch: int = -1
@@ -105,7 +105,7 @@ class GroupView:
 
 
 class Standing(NamedTuple):
-    """The time from `since` to `until` in which the coordinator may not remove a member from a generation (rule 4)."""
+    """The time from `since` to `until` in which the coordinator must not remove a member from a generation (rule 4)."""
 
     generation: int
     since: float
@@ -127,7 +127,7 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """An observation that invariants check: a node responded to a request.
+    """An observation for invariants: a node responded to a request.
 
     Attributes:
         at: When the request arrived.
@@ -203,7 +203,7 @@ def accepted_markers(
 
 
 class Exchanges:
-    """The pending requests between all hosts, and the epochs that each process has accepted."""
+    """The pending requests between all hosts, and the newest epochs that each process has accepted."""
 
     def __init__(self) -> None:
         self.accepted: dict[Process, Accepted] = {}

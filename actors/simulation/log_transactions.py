@@ -32,7 +32,7 @@ class AbortedInLog:
 
 
 class LogTransactions:
-    """The aborted and the unfinished transactions of the log in `folder` (rules 1 and 2 of the module)."""
+    """The aborted and the unfinished transactions of the log in `folder`, by rules 1 and 2 of this module."""
 
     def __init__(self, folder: Path, end: int) -> None:
         self.aborted: list[AbortedInLog] = []

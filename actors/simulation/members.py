@@ -80,7 +80,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 @attrs.frozen
 class AssignmentReceived:
-    """An observation that invariants check: a group member received its assignment for a generation."""
+    """An observation for invariants: a group member received its assignment for a generation."""
 
     group: SimulatedGroup
     generation: int
@@ -91,7 +91,7 @@ class AssignmentReceived:
 
 @attrs.define(eq=False)
 class SimulatedGroup:
-    """A simulated consumer group: its members, their commits, and its last description by the coordinator."""
+    """A simulated consumer group: its members, their commits, and the last response to DescribeGroups about it."""
 
     name: str
     living: dict[str, SimulatedMember] = attrs.field(factory=dict)

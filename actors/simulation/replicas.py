@@ -1,4 +1,4 @@
-"""Record what the checker needs of replicas: their logs on disk, and how long each node has had no fault.
+"""Record what the checker must know about replicas: their logs on disk, and how long each node has had no fault.
 
 Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and their results, not from an actor's state.
 Rule 2: a log outlives the process that wrote it; its record is removed when the log is deleted.
@@ -75,7 +75,7 @@ class LogView:
 
 @attrs.frozen
 class HighWatermarkRaised:
-    """An observation that invariants check: a leader raised the high watermark, which committed records of its log."""
+    """An observation for invariants: a leader raised the high watermark, so more records of its log are committed."""
 
     node: int
     partition: TopicPartition
@@ -85,7 +85,7 @@ class HighWatermarkRaised:
 
 @attrs.frozen
 class LogCalled:
-    """An observation that invariants check: a call opened or changed a log, or moved its high watermark.
+    """An observation for invariants: a call opened or changed a log, or moved its high watermark.
 
     Attributes:
         method: The call of the I/O adapter "logs".

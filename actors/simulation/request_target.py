@@ -1,4 +1,4 @@
-"""The node, partition and consumer group that a simulated client's request is about."""
+"""The node that receives a request of a simulated client, and the partition and group that the request concerns."""
 
 from __future__ import annotations
 

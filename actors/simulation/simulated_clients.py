@@ -44,7 +44,7 @@ CONSUMED_BYTES = 1 << 14
 
 
 class Clients:
-    """The producers and the consumer of a simulated cluster; they use a random seed of their own."""
+    """The producers and the consumer of a simulated cluster; they share one seed, separate from the cluster's."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self._law = law

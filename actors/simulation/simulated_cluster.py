@@ -100,7 +100,7 @@ class Machine:
 
 
 class Cluster:
-    """A simulated cluster of `brokers` nodes, stopped at first; `root` is the folder for disks and traces.
+    """A simulated cluster of `brokers` (a number) nodes, which are not started yet; `root` has their disks and traces.
 
     `settings` apply to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are
     those of a schedule. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. Public attributes:
@@ -448,7 +448,7 @@ class Cluster:
 
 
 class _MachineAdapters:
-    """The I/O adapters of a simulated machine for time, random numbers and the process."""
+    """The I/O adapters of a simulated machine for time, for random numbers, and for ending its process."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster

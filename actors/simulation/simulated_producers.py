@@ -76,7 +76,7 @@ OF_SEQUENCES = frozenset({OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH})
 
 
 class IdempotentProducers:
-    """The idempotent producers of a simulated cluster; they use a random seed of their own."""
+    """The idempotent producers of a simulated cluster; they share one seed, separate from the cluster's."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self.law = law

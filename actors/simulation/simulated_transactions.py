@@ -1,4 +1,4 @@
-"""Simulated transactions: the records of each, and its outcome as its producer knows it.
+"""Simulated transactions: for each, its records and the outcome that the producer knows.
 
 Rule 1: a transaction without a requested commit, or with an acknowledged abort, is never visible to readers of
         committed data. A transaction with an acknowledged commit is visible as a whole. If a requested commit got no
@@ -32,7 +32,7 @@ class KnownOutcome(enum.Enum):
 
 @attrs.define(eq=False)
 class SimulatedTransaction:
-    """A transaction and its records; `born` maps each topic to the ZooKeeper transaction that created it.
+    """A transaction and its records; `born` maps each topic to the zxid of the topic's creation.
 
     `offset` is the input offset that a worker commits in the transaction; -1 if it commits none.
     """
@@ -51,7 +51,7 @@ class SimulatedTransaction:
 
 @attrs.frozen
 class CommittedView:
-    """The records that a partition's leader returned to a reader of committed data, from the log start to the LSO.
+    """The records that a leader returned to a reader of committed data, from the log start to the last stable offset.
 
     Attributes:
         values: The visible values in the order of the log.
@@ -68,7 +68,7 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """An observation that invariants check: a reader received a leader's last stable offset and log end offset.
+    """An observation for invariants: a reader received a leader's last stable offset and log end offset.
 
     `starts` is how often the leader's node has started.
     """
@@ -80,7 +80,7 @@ class StableOffsetSeen:
 
 @attrs.frozen
 class TransactionBroken:
-    """An observation that invariants check: a response or a read contradicts what producers know of their transactions.
+    """An observation for invariants: a response or a read contradicts what producers know of their transactions.
 
     `text` describes the contradiction.
     """

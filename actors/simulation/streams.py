@@ -1,4 +1,4 @@
-"""A stream has the batches that one producer id has written to one partition, and whether they were acknowledged.
+"""A stream consists of the batches that one producer id wrote to one partition, and of their acknowledgements.
 
 Rule 1: the values of a stream are numbered from 0 on, one record after the other; a number is also the record's
         sequence. So the log alone shows a duplicate, a gap or a wrong order.
@@ -16,7 +16,7 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch that a producer sent: its first sequence number, its number of records, and its acknowledged offset."""
+    """A batch that a producer sent: its first sequence number, number of records, and offset if acknowledged."""
 
     first: int
     size: int

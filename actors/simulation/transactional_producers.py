@@ -108,7 +108,7 @@ def code_of(response: Any) -> int:
 
 
 class TransactionalProducers:
-    """The transactional producers of a cluster, with a seed of their own."""
+    """The transactional producers of a simulated cluster; they share one seed, separate from the cluster's."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self.law = law

@@ -24,7 +24,7 @@ Partition = tuple[str, int]
 
 
 class CheckpointFile:
-    """A checkpoint file of a log directory; `write` writes it if offsets of logs have changed.
+    """A checkpoint file of a log directory; `write` writes it if an offset has changed since the last call.
 
     The lines of the file are cached: formatting those of 100,000 logs takes a tenth of a second.
     """
@@ -86,7 +86,7 @@ class CheckpointFile:
 
 
 class DirectoryCheckpoints:
-    """The three checkpoint files of a log directory, and whether the last shutdown of its broker was clean."""
+    """The three checkpoint files of a log directory, and whether the broker last shut down cleanly."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Disk faults that are injected into the I/O adapters "disk" and "logs" of a node, simulated or real.
+"""Disk faults that are injected into the I/O adapters "disk" and "logs" of a simulated or a real node.
 
 Rule 1: a full disk fails all writes that need space; a failing disk fails all operations.
 Rule 2: a slow disk blocks its node, because a node writes synchronously.
@@ -70,7 +70,7 @@ class DiskFaults:
 
 
 class FaultyAdapter:
-    """An I/O adapter that applies the faults of the node's disks to its calls."""
+    """An I/O adapter of a node; its calls fail or wait by the faults of the node's disks."""
 
     def __init__(self, adapter: Any, disks: DiskFaults) -> None:
         self._adapter = adapter

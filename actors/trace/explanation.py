@@ -1,4 +1,4 @@
-"""The facts and the explanations of `actors.explain`, as `kafka_actors.trace` returns them."""
+"""The classes in which `kafka_actors.trace` returns facts and the explanations of `why`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TraceFact(NamedTuple):
 
 
 class TraceLine(NamedTuple):
-    """One sentence of the output of `why`, and the recorded delivery that proves it.
+    """One sentence of the output of `kafka-actors why`, and the recorded delivery that proves it.
 
     `at`, `node`, `run` and `seq` are None for a sentence about missing parts of the trace.
     """

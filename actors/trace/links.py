@@ -1,4 +1,4 @@
-"""Find the delivery that caused each delivery, also across nodes.
+"""Find for each delivery the delivery that caused it, also on another node.
 
 Rule 1: the cause of a message or timer is the delivery during which it was sent or armed.
 Rule 2: the cause of a message from outside is the delivery of the request that it answers: a StoreReply by its id, the

@@ -18,7 +18,7 @@ ACTORS = (NodeActor,)
 
 
 class ActorNotFound(TraceError):
-    """The name of an actor matches no actor, or several, after this delivery."""
+    """The name of an actor matches no actor, or several, at the chosen moment of a run."""
 
 
 class StateNotShown(TraceError):

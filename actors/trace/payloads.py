@@ -14,14 +14,14 @@ _T = TypeVar("_T")
 
 
 class EndpointRead(msgspec.Struct):
-    """Decoded from a recorded Transmit: the endpoint of its connection."""
+    """The fields decoded from a recorded Transmit: the endpoint of its connection."""
 
     host: str
     port: int
 
 
 class TransmitRead(msgspec.Struct):
-    """Decoded from a recorded Transmit: the channel, the request header, and the Kafka request as raw JSON."""
+    """The fields decoded from a recorded Transmit: channel, request header, and the Kafka request as raw JSON."""
 
     channel: str
     correlation_id: int
@@ -32,14 +32,14 @@ class TransmitRead(msgspec.Struct):
 
 
 class ReturnRead(msgspec.Struct):
-    """Decoded from a recorded Received or TransmitFailed: the ids of the request that has ended."""
+    """The fields decoded from a recorded Received or TransmitFailed: the ids of the request that has ended."""
 
     channel: str
     correlation_id: int
 
 
 class RequestRead(msgspec.Struct):
-    """Decoded from a recorded ClientRequest: the connection, the request header, and the Kafka request as raw JSON."""
+    """The fields decoded from a recorded ClientRequest: connection, request header, and the Kafka request as raw JSON."""
 
     connection: int
     correlation_id: int
@@ -48,39 +48,39 @@ class RequestRead(msgspec.Struct):
 
 
 class RequestsRead(msgspec.Struct):
-    """Decoded from a recorded ClientRequests: its requests."""
+    """The fields decoded from a recorded ClientRequests: its requests."""
 
     requests: list[RequestRead]
 
 
 class ResponseRead(msgspec.Struct):
-    """Decoded from a recorded ClientResponse: everything except its Kafka response."""
+    """The fields decoded from a recorded ClientResponse: everything except its Kafka response."""
 
     connection: int
     correlation_id: int
 
 
 class ResponsesRead(msgspec.Struct):
-    """Decoded from a recorded ClientResponses: its responses."""
+    """The fields decoded from a recorded ClientResponses: its responses."""
 
     responses: list[ResponseRead]
 
 
 class StoreRequestRead(msgspec.Struct):
-    """Decoded from a recorded read or write of ZooKeeper: its id."""
+    """The fields decoded from a recorded read or write of ZooKeeper: its id."""
 
     id: int
 
 
 class StoreReplyRead(msgspec.Struct):
-    """Decoded from a recorded StoreReply: its id and error code."""
+    """The fields decoded from a recorded StoreReply: its id and error code."""
 
     id: int
     code: int = OK
 
 
 class WatchesRead(msgspec.Struct):
-    """Decoded from a recorded StoreArm: the znodes to watch."""
+    """The fields decoded from a recorded StoreArm: the znodes to watch."""
 
     data: list[str]
     children: list[str]
@@ -88,14 +88,14 @@ class WatchesRead(msgspec.Struct):
 
 
 class WritesRead(msgspec.Struct):
-    """Decoded from a recorded StoreWrite: its id and operations."""
+    """The fields decoded from a recorded StoreWrite: its id and operations."""
 
     id: int
     ops: list[tuple[Any, ...]]
 
 
 class WatchEventRead(msgspec.Struct):
-    """Decoded from a recorded WatchEvent: its znode and kind."""
+    """The fields decoded from a recorded WatchEvent: its znode and kind."""
 
     path: str
     kind: str

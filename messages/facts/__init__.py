@@ -1,4 +1,4 @@
-"""Facts: what the records of a run say about the cluster, as typed values.
+"""Facts: what the trace of a run says about the cluster, as typed values.
 
     for fact in facts(run):
         print(fact.place.at, fact)

@@ -165,7 +165,7 @@ class LeaderAndIsrSent(NamedTuple):
 
 
 class RequestFailed(NamedTuple):
-    """A request to a broker that got no response, because the connection failed."""
+    """A request to a broker remained without a response, because the connection failed."""
 
     place: TracePosition
     broker: int
@@ -277,7 +277,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition. The value 1 of a new leader is not recorded."""
+    """A leader's `min.insync.replicas` for its partition. There is no fact if a new leader has the default, 1."""
 
     place: TracePosition
     partition: TopicPartition
@@ -313,20 +313,20 @@ class LogDirectoryFailed(NamedTuple):
 
 
 class NodeFailure(NamedTuple):
-    """A node ended itself for this reason."""
+    """A node stopped by itself because of an error, for this `reason`."""
 
     place: TracePosition
     reason: str
 
 
 class StopRequested(NamedTuple):
-    """A node was stopped from outside, as by SIGTERM."""
+    """A node was stopped from outside, for example by SIGTERM."""
 
     place: TracePosition
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for `seconds` before the delivery at `place`, and then lost its connection to ZooKeeper.
+    """A node recorded nothing for some seconds before the delivery at `place`, then lost its connection to ZooKeeper.
 
     If its session had ended by then, the node did not run meanwhile.
     """
@@ -384,7 +384,7 @@ class TransactionRequest(NamedTuple):
 
 
 class TransactionDecision(NamedTuple):
-    """A transaction is committed or aborted, and its markers are sent to these partitions.
+    """A coordinator decided to commit or to abort a transaction, and sends markers to these partitions.
 
     `api` is the request that caused it, "" for the transaction timeout. `loaded`: an earlier coordinator made the
     decision, and the new one found it when it loaded the transactional id.

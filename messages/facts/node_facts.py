@@ -1,4 +1,4 @@
-"""Read facts about a node: error codes in its responses, injected faults, its logs, followers, session and end."""
+"""Read facts about a node: its error codes, injected faults, logs, followers and session, and how it ended."""
 
 from __future__ import annotations
 

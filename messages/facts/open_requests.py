@@ -1,4 +1,4 @@
-"""Find the client requests that a node has not answered, and the next sequence numbers of its producers.
+"""Find the client requests that a node has not answered, and the next sequence numbers of the producers at a node.
 
 Rule 1: a response has the connection and the correlation id of its request. Requests are kept as they are recorded, and
         decoded only for a response with an error.
@@ -36,7 +36,7 @@ _Ids = tuple[bytes, bytes]
 
 
 class OpenClientRequests:
-    """The requests of one node that have no response yet."""
+    """The client requests that one node has received and not answered yet."""
 
     def __init__(self) -> None:
         self._open: dict[_Ids, TraceRecord] = {}

@@ -1,4 +1,4 @@
-"""Functions that read values from messages: one value for each column of Spark's trace tables (`spark.columns`).
+"""Functions that read values from messages, one for each column of the trace tables in Spark (`spark.columns`).
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
 The class of a message selects its function; a message inside a message is decoded only if it also has values.
@@ -69,7 +69,7 @@ class PartitionValues(NamedTuple):
 
 
 class ExchangeValues(NamedTuple):
-    """The values that identify a client's request or its response: connection, correlation id and class."""
+    """The values that identify a client's request or its response: connection, correlation id, request class."""
 
     connection: int
     correlation: int
@@ -86,7 +86,7 @@ class TransactionValues(NamedTuple):
 
 
 class RecordValues(NamedTuple):
-    """The values of a message for the columns of Spark's trace tables; a value that the message lacks is None."""
+    """The values of a message for the columns of the trace tables in Spark; a value that the message lacks is None."""
 
     request: str | None = None
     channel: str | None = None

@@ -44,7 +44,7 @@ class Instruction:
 
 
 class Pause(Instruction):
-    """An event handler yields this to let all messages that are queued now be handled first."""
+    """An event handler yields this to pause until all messages that are now in the queue have been handled."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Worked(NamedTuple):
 
 
 class AskAll(NamedTuple):
-    """An event handler yields this to send requests to several actors at once, given as (address, request) pairs."""
+    """An event handler yields this to send several requests at once; each pair is an actor's address and a request."""
 
     pairs: tuple[tuple[ActorAddress, Question[object]], ...]
 
@@ -71,7 +71,7 @@ class Begin(NamedTuple):
 
 
 class Await(NamedTuple):
-    """An event handler yields this to wait for the answer to the request with this ticket, or for its Failure."""
+    """An event handler yields this to wait for the Answer or Failure that the request with this ticket gets."""
 
     ticket: int
 

@@ -110,7 +110,7 @@ def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = No
 
 
 class NotReplayable(TraceError):
-    """A run cannot be replayed to the wanted delivery."""
+    """A run cannot be replayed up to the requested delivery."""
 
 
 class _CannotGoOn(Exception):
@@ -135,7 +135,7 @@ class ReplayListener(Protocol):
 
 
 class Replay:
-    """The replay of a run, from its start or from the last snapshot before delivery `begin`.
+    """The replay of a run, from the run's start or from the last snapshot before delivery `begin`.
 
     Args:
         run: The run.

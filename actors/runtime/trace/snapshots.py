@@ -1,4 +1,4 @@
-"""Take a snapshot of an actor system, without stopping its event loop, and restore a system from one.
+"""Take a snapshot of an actor system without stopping its event loop, and restore a system from a snapshot.
 
 Rule 1: a snapshot is the state between two deliveries. A forked child writes it (`actors.runtime.trace.forked_work`) if
         an event loop drives the system, so that no turn of the loop waits for it. Otherwise it is written at once.

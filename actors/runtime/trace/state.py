@@ -60,7 +60,7 @@ class UnstorableValue(TypeError):
 
 
 class NotAtRest(RuntimeError):
-    """The state of an actor cannot be restored, because the actor waits for an answer."""
+    """The state of an actor cannot be restored, because the actor waited for an answer when the state was stored."""
 
 
 def state_of(actor: Any) -> ActorState:

@@ -44,7 +44,7 @@ def opening(open: Callable[[], T]) -> T:
 
 
 class OpenFile:
-    """A file of a log, which stays open as long as this object is referenced."""
+    """An open file of a log, which is not closed while this object is referenced."""
 
     __slots__ = ("_alive", "descriptor")
 

@@ -1,4 +1,4 @@
-"""Log stores the records of one partition on disk, in segments (broker.md 5).
+"""The class Log stores the records of one partition on disk, in segments (broker.md 5).
 
 Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Offsets only increase.
         Only this module changes both.
@@ -88,7 +88,7 @@ class Appended(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """The bytes that a read of the log returns, which are complete batches except for the last.
+    """The bytes that a read of the log returns: batches, of which the last may be cut off.
 
     The first batch may start before the fetch offset.
 

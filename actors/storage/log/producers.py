@@ -82,7 +82,7 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer with its last batch; `last_offset` is -1 if it has none.
+    """An entry of a producer snapshot: a producer with its last batch; `last_offset` is -1 without a batch.
 
     `timestamp` is in ms.
     """
@@ -103,7 +103,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class DamagedSnapshot(ValueError):
-    """A producer snapshot file is damaged and is ignored; the exception's message is Kafka's."""
+    """A producer snapshot file is damaged and is ignored; the exception has Kafka's message."""
 
 
 def read_snapshot(data: bytes) -> list[SnapshotEntry]:

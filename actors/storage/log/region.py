@@ -21,7 +21,7 @@ DISK_ERRORS = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEI
 
 
 class TruncationFlag:
-    """Whether a file was truncated after a read; all regions of the read share this flag."""
+    """Whether a file was truncated after a read; all regions that the read returned share this flag."""
 
     __slots__ = ("holds",)
 
