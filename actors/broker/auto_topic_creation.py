@@ -1,4 +1,4 @@
-"""AutoTopicCreationActor creates missing topics in ZooKeeper on their first use; it runs on each broker.
+"""AutoTopicCreationActor creates a missing topic (in ZooKeeper) when it is first used; each broker has such an actor.
 
 Rule 1: requests are served one at a time, so that a topic that many clients name is created once.
 Rule 2: a topic that another broker has created meanwhile counts as created here.

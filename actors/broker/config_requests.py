@@ -61,7 +61,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 @attrs.frozen
 class StoredOverrides:
-    """The config overrides that a DescribeConfigs response needs.
+    """The config overrides, read from ZooKeeper, that a DescribeConfigs response needs.
 
     `topics` has the overrides of topics, `brokers` has the overrides of this broker and the cluster-wide default.
     """

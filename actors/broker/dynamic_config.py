@@ -1,4 +1,4 @@
-"""DynamicConfigActor reads configuration changes and sends them to their subscribers (Kafka's DynamicConfigManager).
+"""DynamicConfigActor, like Kafka's DynamicConfigManager, reads config changes and sends them to subscribers.
 
 Rule 1: each configuration change creates a notification in /config/changes. Notifications are read once, in order.
         Subscribers receive the configuration as it is at the time of reading.

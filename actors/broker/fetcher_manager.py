@@ -1,4 +1,4 @@
-"""ReplicaFetcherManagerActor distributes the partitions that a broker follows among its fetchers (broker.md 4.3).
+"""ReplicaFetcherManagerActor distributes followed partitions among the fetchers of a broker (broker.md 4.3).
 
 Rule 1: a fetcher serves one leader and one fetcher id. Only the partition's name determines the fetcher id. A fetcher
         is created when it is needed, and stopped when it follows no partition.

@@ -79,7 +79,7 @@ OWN = {ApiVersionsRequest: api_versions}
 
 
 class UnsupportedFeature(NamedTuple):
-    """A feature that the broker does not support: its name for the log, and its error code."""
+    """A feature that the broker does not support: its name in log messages, and the error code of the response."""
 
     feature: str
     code: int

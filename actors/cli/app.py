@@ -67,7 +67,7 @@ def text_of(path: Path) -> str:
 
 
 class Commands(click.Group):
-    """The commands by name. The module of a command is imported when the command runs: importing Spark takes 1 s."""
+    """The commands by name. A command's module is imported only when the command runs, because imports take time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names."""

@@ -1,4 +1,4 @@
-"""`kafka-actors configs`, which has the options of Kafka's kafka-configs: set topic and broker configs in ZooKeeper.
+"""`kafka-actors configs`: set topic and broker configs in ZooKeeper, with the options of Kafka's kafka-configs.
 
 Nodes read a change from its notification, and apply it while they run.
 """

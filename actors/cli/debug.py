@@ -69,11 +69,11 @@ def command(directory: Path, node: int | None, name: str | None, cache: Path | N
 
 
 class DebugCommandError(Exception):
-    """A line is not a command, or its argument is malformed."""
+    """An input line is not a command, or the command's argument is malformed."""
 
 
 class DebugCommand(NamedTuple):
-    """A command of the prompt: its arguments and help, and the method that executes it."""
+    """A command of the debugger's prompt: its arguments and help, and the method that executes it."""
 
     form: str
     help: str
@@ -81,7 +81,7 @@ class DebugCommand(NamedTuple):
 
 
 class DebugPrompt:
-    """The commands of the prompt, and the current position in a run."""
+    """The commands of the debugger's prompt, and the current position in a run."""
 
     def __init__(self, trace: Trace, debugger: Debugger) -> None:
         self.debugger = debugger

@@ -1,4 +1,4 @@
-"""Check that the optional libraries of a command are installed; the error has the command that installs them."""
+"""Check that the optional libraries of a command are installed; the error message says how to install them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors fixture`: run clusters for a test program in any language, which sends commands as JSON lines.
+"""`kafka-actors fixture`: run clusters for a test program, which can be in any language and sends JSON lines.
 
     {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, ...], ...}}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}
@@ -58,7 +58,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
 
 
 class FixtureCluster:
-    """The cluster, if one runs, and the actions that the test program can request."""
+    """The running cluster, if any, and the actions that the test program can request."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None

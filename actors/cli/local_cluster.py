@@ -140,7 +140,7 @@ class BrokerProcess:
 
 
 class LocalCluster:
-    """A cluster with its files below `directory`; the context manager `running` starts and stops it.
+    """A cluster with its files in `directory`; the context manager `running` starts and stops it.
 
     `overrides` are settings for all nodes, which are written to their properties files.
     """

@@ -48,7 +48,7 @@ CHECKPOINTS = {
 
 
 class DumpOptions(NamedTuple):
-    """The options that select the output for each file."""
+    """The options that select what is printed for each file."""
 
     deep: bool = False
     contents: Decoder | None = None

@@ -1,4 +1,4 @@
-"""The log format of nodes, which prints each log record on one line, to standard error or to a file.
+"""The format of a node's log messages: a message is one line, on standard error or in a file.
 
 Names, ids and metadata in a message can come from any client. The formatter escapes them, so callers do not.
 """
@@ -40,7 +40,7 @@ _LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
 
 
 class LineFormatter(logging.Formatter):
-    """A formatter that prints a record on one line and its traceback on indented lines.
+    """A formatter of Python's logging: a log message is one line, and a traceback follows on indented lines.
 
     It escapes and shortens long values.
     """

@@ -19,7 +19,7 @@ RETRYABLE = frozenset((429, 502, 503, 504))
 
 
 class OtlpEndpoint:
-    """An endpoint such as http://localhost:4318/v1/traces, written to like a file."""
+    """An endpoint such as http://localhost:4318/v1/traces, with the interface of a writable file."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -22,7 +22,7 @@ from actors.core.refusal import Refused
 
 
 class ActionOptions(NamedTuple):
-    """The options that one action of `reassign-partitions` requires and permits."""
+    """The options that one action of `reassign-partitions` requires (`needs`), and those that it permits (`may`)."""
 
     needs: tuple[str, ...] = ()
     may: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Print which delivery changed a state, and the differences between two points in a run (`kafka-actors replay`)."""
+"""Print for `kafka-actors replay` which delivery changed an actor's state, and how two points of a run differ."""
 
 from __future__ import annotations
 

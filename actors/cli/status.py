@@ -58,7 +58,7 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 
 
 class NodeMetrics(NamedTuple):
-    """The metrics of a node that `status` prints: its queue lengths, and the reason if tracing is off ("" if it is on).
+    """The metrics of a node that `status` prints: its queue lengths, and why tracing is off ("" if it is on).
 
     `failed_events` are events that its controller cannot handle, with the number of errors of each. `missing` is the
     reason if the metrics could not be read.

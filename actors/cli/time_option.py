@@ -1,4 +1,4 @@
-"""The type of options that name a time."""
+"""The type of command-line options whose value is a time."""
 
 from __future__ import annotations
 

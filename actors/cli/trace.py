@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: print traces, restore messages that trace.detail=inputs omits, and pack traces as Parquet."""
+"""`kafka-actors trace`: print traces, restore message contents that trace.detail=inputs leaves out, and pack traces."""
 
 from __future__ import annotations
 

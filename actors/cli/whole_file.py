@@ -1,4 +1,4 @@
-"""Replace a file atomically, so that other processes never read a part of it."""
+"""Replace a file atomically, so that other processes never see a half-written file."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """The actor that loads a partition of __consumer_offsets, its start time, and the transactions that ended since."""
+    """A partition of __consumer_offsets that is being loaded: by which actor, since when, and meanwhile ended transactions."""
 
     actor: ActorAddress
     began: float

@@ -1,4 +1,4 @@
-"""TransactionCoordinatorActor forwards each transactional producer's requests to the partition of its transactional id.
+"""TransactionCoordinatorActor forwards a request to the actor of the partition of the request's transactional id.
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
         coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
@@ -112,7 +112,7 @@ class _SplitRequest:
 
 
 class TransactionCoordinatorActor(Dispatcher):
-    """This actor forwards each transactional producer's requests to the partition of its transactional id.
+    """This actor forwards a request to the TransactionsActor of the partition of the request's transactional id.
 
     Each broker has one.
     """

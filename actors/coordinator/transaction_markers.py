@@ -45,7 +45,7 @@ LOG_APPEND_RETRY = "kafka_coordinator_transaction_transactionmarkerchannelmanage
 
 
 class TransactionMarkersActor(BrokerSenders):
-    """This actor sends the markers of transactions to the leaders of their partitions; each broker has one."""
+    """This actor sends transaction markers to the leaders of a transaction's partitions; each broker has one."""
 
     SENDER = MarkerSenderActor
     CHANNELS = "markers"

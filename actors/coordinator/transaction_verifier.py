@@ -34,7 +34,7 @@ from messages.transactions import (
 
 
 class TransactionVerifierActor(BrokerSenders):
-    """This actor verifies the transactions of producers for the partitions of a broker; each broker has one."""
+    """This actor checks whether partitions of its broker are in producers' open transactions; each broker has one."""
 
     SENDER = VerificationSenderActor
     CHANNELS = "verifications"

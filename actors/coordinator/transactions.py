@@ -1,4 +1,4 @@
-"""TransactionsActor hosts the transactional ids of one partition of __transaction_state.
+"""TransactionsActor manages the transactional ids that belong to one partition of __transaction_state.
 
 Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. This actor appends records with acks=all
         to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
@@ -64,7 +64,7 @@ RETRY_SECONDS = 0.1
 
 
 class TransactionsActor(PartitionReader, Answerer):
-    """This actor hosts the transactional ids of one partition of __transaction_state."""
+    """This actor manages the transactional ids that belong to one partition of __transaction_state."""
 
     def __init__(self) -> None:
         super().__init__()

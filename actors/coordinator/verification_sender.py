@@ -31,7 +31,7 @@ FAILURES = "kafka_server_addpartitionstotxnmanager_verificationfailurerate_total
 
 
 class VerificationSenderActor(RequestSender[VerificationRequest]):
-    """This actor verifies transactions at one broker, one request at a time."""
+    """This actor asks one broker, one request at a time, whether partitions are in open transactions."""
 
     CLIENT = "add-partitions-to-txn"
 

@@ -1,4 +1,4 @@
-"""IllegalTransition is the error of every state machine: a change of state that its table does not contain."""
+"""IllegalTransition is raised by every state machine for a change of state that is not in the machine's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of the verdicts about brokers, controllers and clusters, and functions that find which applies in a trace.
+"""Tables of verdicts (short diagnoses) about brokers, controllers and clusters, and functions that find which applies.
 
 The rows are in the order of importance. `kafka-actors why` prints the first that applies.
 """

@@ -80,7 +80,7 @@ class BrokerGone(NamedTuple):
 
 
 class BrokerCame(NamedTuple):
-    """A controller noticed that a broker registered in ZooKeeper."""
+    """A controller noticed that a broker has registered in ZooKeeper."""
 
     place: TracePosition
     broker: int

@@ -1,4 +1,4 @@
-"""Tables of the verdicts about transactional ids, consumer groups and producers, and functions that find which applies.
+"""Tables of verdicts (short diagnoses) about transactional ids, groups and producers; functions find which applies.
 
 The rows are in the order of importance. `kafka-actors why` prints the first that applies.
 """

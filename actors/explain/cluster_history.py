@@ -1,4 +1,4 @@
-"""List from traces what happened in a cluster, in order of time, and which requests were rejected."""
+"""List, in order of time, what happened in a cluster and which requests were rejected, as its traces show."""
 
 from __future__ import annotations
 

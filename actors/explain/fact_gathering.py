@@ -1,4 +1,4 @@
-"""Collect the facts of several runs of nodes, and add to a controller's facts the event that caused them."""
+"""Collect the facts recorded in several runs of nodes, and find the event that caused each fact of a controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type of the rows in the tables of verdicts (`*_situations`): a function, the text of a verdict, and a remedy."""
+"""The rows of the tables of verdicts (modules `*_situations`): a function, the text of a verdict, and a remedy."""
 
 from __future__ import annotations
 

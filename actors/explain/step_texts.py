@@ -1,8 +1,8 @@
-"""Tables of the texts for the facts in a chain of causes, and of the remedies for facts with which a chain can begin.
+"""For each kind of fact in a chain of causes: the text, and the remedy if such a fact is the first cause.
 
 Rule 1: `TEXTS` has a text for each kind of fact, and for its variants. A text can contain the fields of the fact,
         `node` (the id of the node that recorded the fact), and the fields in `_FIELDS`.
-Rule 2: a remedy is given for facts with which a chain can begin.
+Rule 2: facts that can be the first cause of a chain have a remedy.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """The template of the text for a kind of fact, and the remedy if a chain of causes begins with such a fact."""
+    """The template of the text for a kind of fact, and the remedy if such a fact is the first cause of a chain."""
 
     words: str
     remedy: str = ""

@@ -1,4 +1,4 @@
-"""Tables of what `kafka-actors why` explains, such as partitions: how each kind is named, and its questions."""
+"""The kinds of subjects that `kafka-actors why` explains: how a user names one, and what can be asked about it."""
 
 from __future__ import annotations
 

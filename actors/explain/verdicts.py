@@ -2,8 +2,8 @@
 
 Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
         that is found in the facts is the verdict.
-Rule 2: a verdict is one sentence: what is or was wrong, since when, and why (`{why}`: the text of the fact with
-        which the chain begins). A remedy follows if the situation lasts.
+Rule 2: a verdict is one sentence: what is or was wrong, since when, and why (`{why}`: the text of the
+        first cause). A remedy follows if the situation lasts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of the chain of causes, with the trace position of the delivery that shows it."""
+    """A step of a chain of causes, and the position in the trace of the delivery that shows this step."""
 
     text: str
     place: TracePosition

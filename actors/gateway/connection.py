@@ -62,7 +62,7 @@ _OF_THE_CLUSTER_TOO = _OF_RECORDS | {api.key for api in APIS if api.control}
 
 
 class Gateway(Protocol):
-    """The interface of the listener gateway that a connection uses."""
+    """The part of the listener gateway's interface that a connection uses."""
 
     settings: NodeSettings
     bench: SlicedTaskQueue

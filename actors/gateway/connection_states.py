@@ -35,7 +35,7 @@ PREVIOUS: Mapping[ConnectionState, tuple[ConnectionState, ...]] = {
 
 
 class Hold(enum.Enum):
-    """A reason to delay the next request of a connection; the value of a member describes the reason."""
+    """A reason to delay the next request of a connection; the value of each enum member describes it."""
 
     THROTTLED = "the client has used up its quota (KIP-219), or its allowance in the trace"
     DRAINING = "the client does not read its responses"

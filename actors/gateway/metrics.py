@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _LabelGauge(Collector):
-    """A gauge that is 1 while `read` returns a text, which becomes its label `reason`; else it is 0."""
+    """A gauge that is 1 while `read` returns a non-empty string, the value of the label `reason`, and otherwise 0."""
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name
@@ -52,7 +52,7 @@ class _LabelGauge(Collector):
 
 
 class _Table(Collector):
-    """Gauges with the same labels; at each scrape `read` returns a row of values for each set of labels."""
+    """Gauges with the same label names; at each scrape `read` returns the gauges' values for each combination of labels."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read
@@ -67,7 +67,7 @@ class _Table(Collector):
 
 
 class _Observed:
-    """The observed values of one metric for one set of labels."""
+    """The observed values of one metric for one combination of label values."""
 
     def __init__(self) -> None:
         self.count = 0

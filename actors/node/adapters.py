@@ -38,7 +38,7 @@ class RandomAdapter:
 
 
 class ProcessAdapter:
-    """An I/O adapter that returns the process id and the address of the node's metrics."""
+    """An I/O adapter that returns the process id and the address at which the node serves its metrics."""
 
     def __init__(self, metrics_host: str, metrics_port: int) -> None:
         self._identity = (metrics_host, metrics_port, os.getpid())

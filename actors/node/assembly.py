@@ -125,7 +125,9 @@ def recorder_of(
 
 
 class Node:
-    """A node. Call `start` and wait for `ready`. To end it, call `leave`, wait for `ended`, and call `stop`.
+    """A node with its actor system and I/O adapters, real or simulated.
+
+    Call `start` and wait for `ready`. To end the node, call `leave`, wait for `ended`, and call `stop`.
 
     Args:
         settings: The node's settings.

@@ -118,7 +118,7 @@ class _WallClock(TimeAdapter):
 
 
 class NodeFaults:
-    """The faults that are injected into the nodes of a cluster now.
+    """The faults that are currently injected into the nodes of a cluster.
 
     Args:
         hold_up: `hold_up(node, seconds)` blocks a node for this time.

@@ -15,7 +15,7 @@ from messages.node import Advertise, ReplicaManagerStarted, StopNode
 
 
 class NodeState(enum.Enum):
-    """The state of a node, after Kafka's `BrokerStates`."""
+    """The state of a node; the states are modelled on Kafka's `BrokerStates`."""
 
     STARTING = "Starting"
     LOADING = "LoadingLogs"
@@ -41,7 +41,7 @@ PREVIOUS: Mapping[NodeState, tuple[NodeState, ...]] = {
 
 
 class NodeAction(enum.Enum):
-    """An action of a node after an event; the value of a member describes the action."""
+    """An action of a node after an event; the value of each enum member describes it."""
 
     IGNORE = "nothing"
     JOIN = "creates the broker's actors"

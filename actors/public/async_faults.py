@@ -18,7 +18,7 @@ __all__ = ["AsyncFaultInjection", "AsyncInjectedFault"]
 
 
 class AsyncInjectedFault:
-    """An injected fault; as an async context manager it is removed when the `async with` block ends."""
+    """An injected fault. If it is used as an async context manager, it is removed when the `async with` block ends."""
 
     def __init__(self, fault: InjectedFault) -> None:
         self._fault = fault

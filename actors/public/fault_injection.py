@@ -29,7 +29,7 @@ class Filters(TypedDict, total=False):
 
 
 class InjectedFault:
-    """An injected fault; as a context manager it is removed when the `with` block ends."""
+    """An injected fault. If it is used as a context manager, it is removed when the `with` block ends."""
 
     def __init__(self, ask: Callable[..., Any], number: int, text: str) -> None:
         self._ask = ask
@@ -63,7 +63,7 @@ class InjectedFault:
 
 
 class Trigger(Generic[_T]):
-    """Sets how many of the matching requests a fault applies to; call one of its methods to inject the fault."""
+    """Sets how many of the matching requests a fault applies to; each method of this class injects the fault."""
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T], fault: Mapping[str, object]) -> None:
         self._inject = inject

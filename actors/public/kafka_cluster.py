@@ -520,7 +520,7 @@ class KafkaCluster:
 
 
 class NetworkPartition:
-    """A network partition between brokers; as a context manager it ends with the `with` block."""
+    """A network partition between brokers. If it is used as a context manager, it ends when the `with` block ends."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster

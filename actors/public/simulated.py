@@ -1,4 +1,4 @@
-"""Run the brokers of KafkaCluster in virtual time, in the test's process, for tests of the Kafka protocol.
+"""SimulatedCluster runs the brokers of a Kafka cluster in virtual time and in the test's process.
 
     from kafka_actors.simulated import SimulatedCluster
 

@@ -1,4 +1,4 @@
-"""Read a recorded cluster from Python: its deliveries, facts, causes and states.
+"""Read the trace of a cluster from Python: deliveries, facts, causes and states.
 
     from kafka_actors import trace
 

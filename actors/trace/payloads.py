@@ -39,7 +39,7 @@ class ReturnRead(msgspec.Struct):
 
 
 class RequestRead(msgspec.Struct):
-    """The fields decoded from a recorded ClientRequest: connection, request header, and the Kafka request as raw JSON."""
+    """The fields decoded from a recorded ClientRequest: connection, request header, and Kafka request as raw JSON."""
 
     connection: int
     correlation_id: int

@@ -1,1 +1,1 @@
-"""Requests and results of the administration commands: parsed and printed as Kafka 3.9.1's tools do."""
+"""Parse the input of the administration commands, and print their results, as Kafka 3.9.1's tools do."""

@@ -1,4 +1,4 @@
-"""Parse and print leader elections for the command `leader-election` (LeaderElectionCommand of Kafka 3.9.1)."""
+"""Parse the input and print the results of `leader-election` (LeaderElectionCommand of Kafka 3.9.1)."""
 
 from __future__ import annotations
 

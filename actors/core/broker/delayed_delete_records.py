@@ -1,4 +1,4 @@
-"""Delay DeleteRecords requests until all replicas have deleted the records (broker.md 9.7 row 95).
+"""Delay the responses to DeleteRecords requests until all replicas have deleted the records (broker.md 9.7 row 95).
 
 Rule 1: records are deleted up to the high watermark at most, and only of topics with `cleanup.policy=delete`.
 Rule 2: the response follows when the low watermark, which is the least log start offset of all replicas, has reached
@@ -25,7 +25,7 @@ HIGH_WATERMARK = -1
 
 
 class DelayedDeleteRecords(NamedTuple):
-    """A DeleteRecords request that waits: its sender, and its deadline in seconds of the node's clock."""
+    """A DeleteRecords request that waits: its sender, and its deadline in seconds by the node's clock."""
 
     sender: Address
     request: TrimLog

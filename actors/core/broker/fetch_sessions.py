@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): state that a client and a broker share between two fetches (broker.md 4.2).
+"""Fetch sessions (KIP-227): state that a client and a broker keep from one fetch to the next (broker.md 4.2).
 
 Rule 1: a request with epoch 0 names all its partitions, and begins a session if a slot is free. A request with epoch -1
         is sessionless. Both end the session that they name. A request with another epoch continues a session: it names
@@ -86,7 +86,7 @@ class DelayedFetch:
 
 @attrs.define(eq=False)
 class Session:
-    """A fetch session with its partitions; a fetch without a session has id 0."""
+    """A fetch session with its partitions; the id 0 stands for a fetch without a session."""
 
     id: int
     key: int

@@ -1,4 +1,4 @@
-"""Pending fetch requests, of which some wait for data in purgatory (Kafka's DelayedFetch; broker.md 3.7).
+"""Pending fetch requests, some of which wait for data (DelayedFetch in Kafka's purgatory; broker.md 3.7).
 
 Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sent when enough bytes are found, when a
         partition fails, when a consumer is sent to another replica (rule 6), or when the session has no partition.
@@ -73,9 +73,9 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to end a session's idle state: the listener no longer answers its fetches, but forwards them.
+    """An instruction to end the idle state of a session, in which the listener itself answers the session's fetches.
 
-    `Fetches.woken` is then called with the time of the last fetch.
+    The listener forwards the fetches again. `Fetches.woken` is then called with the time of the last fetch.
     """
 
     session_id: int

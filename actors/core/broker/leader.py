@@ -50,7 +50,7 @@ _OFFSET = attrgetter("offset")
 
 @attrs.define
 class Follower:
-    """The state of one follower at its leader, such as its log end offset; times are seconds of the node's clock."""
+    """The state of one follower at its leader, such as its log end offset; times are in seconds by the node's clock."""
 
     log_end_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN

@@ -1,4 +1,4 @@
-"""Partition is one hosted replica of a partition: it leads or follows, and the events that it handles change its log.
+"""Partition (as Kafka's class of this name) is this broker's replica of a partition, which leads or follows.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
         an append, is sent back within the same delivery. No method waits: a request that must wait is stored with its
@@ -79,7 +79,7 @@ _role_taken = lru_cache(256)(RoleTaken)
 
 
 class Partition(HostedReplica):
-    """One hosted replica of a partition: it handles events and returns their effects."""
+    """This broker's replica of a partition: it handles events and returns their effects."""
 
     __slots__ = ()
 

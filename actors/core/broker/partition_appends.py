@@ -1,4 +1,4 @@
-"""Append the batches of producers and the markers of transactions as a partition's leader (broker.md 3.6).
+"""How a partition's leader appends producers' batches and transaction markers (broker.md 3.6).
 
 A batch of a transaction is appended after the transaction coordinator has verified it (`verification`). A batch with
 acks=all or a marker gets its response when it is committed.

@@ -35,7 +35,7 @@ send: Callable[[tuple[Address, Message]], Send] = partial(tuple.__new__, Send)
 
 
 class CallAdapter(NamedTuple):
-    """An effect: call a method of an I/O adapter: the logs, the disk, the wall clock or the random numbers."""
+    """An effect: call a method of the I/O adapter for logs, disks, the wall clock or random numbers."""
 
     adapter: str
     method: str
@@ -71,7 +71,7 @@ Effects = Generator[Effect, Result, R]
 
 
 class StorageError(Exception):
-    """A read or write of a log failed. `failure` is the disk's error, or "" if the directory stays online."""
+    """A read or write of a log failed. `failure` is the error that takes the directory offline, "" if it stays online."""
 
     def __init__(self, failure: str) -> None:
         super().__init__(failure)

@@ -1,4 +1,4 @@
-"""Split WriteTxnMarkers requests by partition, and build the response by producer id (transactions.md 1.6).
+"""Split WriteTxnMarkers requests by partition, and group the results by producer id (transactions.md 1.6).
 
 Rule 1: a marker with a negative producer epoch is not appended (error code -1). A partition that is not hosted here is
         unknown (error code 3), even if it exists elsewhere; a follower refuses with error code 6. After codes 3 and 6

@@ -96,7 +96,7 @@ class PendingRequest:
 
 
 class PendingRequests:
-    """The pending requests of a broker by number."""
+    """The pending requests of a broker, each with a number as its key."""
 
     def __init__(self) -> None:
         self._numbers = 0

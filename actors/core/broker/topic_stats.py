@@ -62,7 +62,7 @@ def metric(figure: str) -> str:
 
 
 class TopicStats:
-    """The increases of an actor's counters by topic that are not yet published as metrics."""
+    """How much the counters of each topic have increased since an actor last published them as metrics."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}

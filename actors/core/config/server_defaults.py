@@ -1,4 +1,4 @@
-"""Functions that read the defaults of broker settings from the fields of NodeSettings."""
+"""Functions that return the defaults of broker settings, which the class NodeSettings declares."""
 
 from __future__ import annotations
 

@@ -22,14 +22,14 @@ class InvalidConfig(Refused):
 
 
 class ConfigType(NamedTuple):
-    """The type of a config: the type's name in Kafka, and a function that returns the error of a value."""
+    """The type of a config: its name in Kafka, and a function that returns the error message for an invalid value."""
 
     type: str
     problem: Callable[[str], str | None]
 
 
 class TopicSetting(NamedTuple):
-    """A config of topics.
+    """The declaration of a topic config: its type and its default.
 
     Attributes:
         kind: The type of its value.

@@ -111,7 +111,7 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """A part of a LeaderAndIsr request; `leaders` counts the partitions of this part by leader."""
+    """Partitions of a large LeaderAndIsr request that are sent together; `leaders` counts them by leader."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]

@@ -101,7 +101,7 @@ def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEp
 
 
 class LastSent:
-    """The state of a partition that was last sent to brokers. Its fields are None until a request is sent."""
+    """The partition state that the controller last sent to brokers; the fields are None before the first request."""
 
     __slots__ = ("assignment", "metadata", "role")
 

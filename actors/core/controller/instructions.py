@@ -1,4 +1,4 @@
-"""The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each at once.
+"""The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each immediately.
 
 Instructions are not messages: `ControllerActor` sends the messages to a broker's channel.
 """

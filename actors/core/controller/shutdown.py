@@ -1,4 +1,4 @@
-"""Handle controlled shutdown: move the leaders from a broker before it stops (controller.md 7.4).
+"""Handle controlled shutdown: move leadership from a broker to others before it stops (controller.md 7.4).
 
 Kafka: `KafkaController.doControlledShutdown`.
 """

@@ -15,7 +15,7 @@ from messages.topic_deletion import DeletionReport, ReportDeletions
 
 
 class InconsistentContext(Exception):
-    """The state of a controller is inconsistent; the exception's message contains the differences."""
+    """The state of a controller is inconsistent; the exception's message lists the contradictions."""
 
 
 def validate(context: ControllerContext) -> Flow[None]:

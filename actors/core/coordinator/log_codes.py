@@ -1,4 +1,4 @@
-"""Map the error code of a failed append to a coordinator's log to the error code that the client receives."""
+"""Translate the error code of an append to a coordinator's log into the error code that the client receives."""
 
 from __future__ import annotations
 

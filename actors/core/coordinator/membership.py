@@ -140,9 +140,9 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """An instruction to append records to the group's log; `number` identifies the result, 0 if none is needed.
+    """An instruction to append records to the group's log; `number` identifies the append in its result.
 
-    `producer` is the producer of the records' transaction.
+    The number is 0 if no result is needed. `producer` is the producer of the records' transaction.
     """
 
     number: int

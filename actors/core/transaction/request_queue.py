@@ -1,4 +1,4 @@
-"""Take from a queue of markers or verifications those that fit into the next request; the others stay in order."""
+"""Remove from a queue the markers or verifications that fit into the next request; the others stay queued."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 
 
 class TransactionAction(enum.Enum):
-    """The coordinator's action for a request without an immediate result.
+    """The coordinator's action for a request that it cannot answer immediately.
 
     The values are the descriptions in the generated documentation.
     """

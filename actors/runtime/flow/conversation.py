@@ -21,13 +21,13 @@ WAITING: Final = object()
 
 
 class Returned(NamedTuple, Generic[T]):
-    """The outcome of a generator that returned; it has the result."""
+    """The outcome of a generator that returned, with its return value."""
 
     result: T
 
 
 class Raised(NamedTuple):
-    """The outcome of a generator that raised an exception; it has the exception."""
+    """The outcome of a generator that raised an exception, with the exception."""
 
     error: Exception
 

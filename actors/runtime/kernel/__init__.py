@@ -1,1 +1,1 @@
-"""The queue, timers, clocks and addresses of an actor system, and its two drivers; it knows no actor classes."""
+"""The kernel of an actor system: its queue, timers, clocks, addresses and two drivers, without any actor classes."""

@@ -1,4 +1,4 @@
-"""Functions that return the module names for traces, which are the same in the repository and in the wheel.
+"""Functions that return module names for traces; the names are the same in the repository and in the wheel.
 
 In the wheel the names of internal packages begin with `kafka_actors._internal.`. Traces omit this prefix, so either
 installation can replay a trace of the other.

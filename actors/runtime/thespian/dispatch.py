@@ -1,4 +1,4 @@
-"""Dispatcher is an actor that handles each message in a method named after its class, `receiveMsg_<ClassName>`.
+"""Dispatcher is an actor that handles each message in a method named after the message's class, `receiveMsg_<Class>`.
 
 It is like Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per
 actor class (4x faster over 12 classes), for the message's class and then its base classes. A handler passes a message

@@ -1,4 +1,4 @@
-"""Restore the messages that a trace with trace.detail=inputs omits, by replay, and write a complete trace.
+"""Restore by replay the message contents that a trace with trace.detail=inputs lacks, and write a complete trace.
 
 Rule 1: a replay sends all messages again, and compares the recorded data. The written trace equals a full recording. At
         the first difference the written run ends like a run that broke off.

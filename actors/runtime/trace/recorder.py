@@ -172,7 +172,7 @@ class DeliveryKeeper:
 
 
 class Recorder(DeliveryKeeper):
-    """A recorder that writes one run of a node to a trace below `folder`.
+    """A recorder that writes one run of a node to a trace in `folder`.
 
     It never raises: an error in starting or writing the trace is logged once; `failed` is set, and `reason` has the
     cause and the remedy.
