@@ -98,7 +98,10 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """A partition of __consumer_offsets that is being loaded: by which actor, since when, and meanwhile ended transactions."""
+    """A partition of __consumer_offsets that is being loaded: by which actor, and since when.
+
+    `ended` has the transactions that have ended since.
+    """
 
     actor: ActorAddress
     began: float
