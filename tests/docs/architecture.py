@@ -67,14 +67,14 @@ flowchart LR
   are no locks.
 - **Decisions are pure.** `actors/core/` has no clock, file, socket, random number or thread. The
   same code runs on a node, in the simulator, in a replay and in unit tests.
-- **All input is recorded.** Messages from sockets and ZooKeeper, timers, and calls of disk, clock
-  and random numbers are in the trace with their cause. A replay passes the same input to the same
-  actors again.
+- **All input is recorded.** Messages from sockets and ZooKeeper, timers, and the results of disk,
+  clock and random number calls are in the trace with their cause. A replay passes the same input to
+  the same actors again.
 - **One table for each kind of declaration.** APIs, events, state machines, settings, invariants and
   layers are tables. The code executes these tables, and pages of this documentation are generated
   from them.
 
-## How a request passes through
+## The path of a request through a node
 
 - **Produce and Fetch**: listener, PartitionRequestsActor, PartitionActor ([produce](produce.md),
   [fetch](follower-fetch.md)).
@@ -83,9 +83,9 @@ flowchart LR
 - **CreateTopics and other admin requests**: listener, RequestHandlerActor, ControllerActor, which
   handles them like controller events.
 - **JoinGroup, OffsetCommit and other requests of consumer groups**: listener, RequestHandlerActor,
-  GroupCoordinatorActor, GroupActor. A group is stored in a partition of `__consumer_offsets`.
+  GroupCoordinatorActor, GroupActor. A group is stored in one partition of `__consumer_offsets`.
 - **InitProducerId, EndTxn and other requests of transactions**: listener, RequestHandlerActor,
-  TransactionCoordinatorActor, TransactionsActor. Transactions are stored in a partition of
+  TransactionCoordinatorActor, TransactionsActor. A transactional id is stored in one partition of
   `__transaction_state`.
 
 ## Packages

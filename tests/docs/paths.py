@@ -65,8 +65,9 @@ class RecordedPath(NamedTuple):
 LEGEND = """\
 Each line below is a delivery, that is one message that an actor or an external endpoint received. It begins with the
 number of the delivery, counted from the first delivery on this page. After the arrow comes the number of the delivery
-that sent the message; "outside" means that it came from outside the actor system. Then follow milliseconds since the
-first delivery, sender, receiver, message type and payload. Payloads are shortened; messages to the metrics gateway are
+during which the message was sent; "outside" means that the message came from outside the actor system, or was sent
+before the first delivery on this page. Next are the milliseconds since the first delivery, the sender, the receiver,
+the message type and the payload. Payloads are shortened; messages to the metrics gateway are
 left out."""
 
 # ------------------------------------------------------------------------------------------------- a controller event
@@ -88,7 +89,8 @@ controller drops events of an expired session.""",
         """\
 The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It does no I/O. Its actor
 (`actors/runtime/flow/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the
-`Answer` with that id arrives: the next event waits until this one ends. The bridge arms the watch before it reads, so
+`Answer` with the same id arrives: the next event waits until this one ends. The bridge arms the watch before it reads,
+so
 that it misses no change in between.""",
     ),
     Step(
@@ -96,10 +98,11 @@ that it misses no change in between.""",
         '"WriteResults"',
         """\
 The flow yields questions. It also yields instructions such as `CloseChannel`, which its actor executes at once. The
-partition changes to OfflinePartition and back to OnlinePartition by the table in `actors/core/controller/states.py`.
-The strategy in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller writes
-the state without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and the
-version of the znode protects a change by the old leader. After a conflict the controller reads the state.""",
+partition changes to OfflinePartition and back to OnlinePartition, as the table in `actors/core/controller/states.py`
+defines. The strategy in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller
+writes the state without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and
+the check of the znode's version ensures that it does not overwrite a change that the old leader made. After a conflict
+the controller reads the state.""",
     ),
     Step(
         "The controller sends its requests",
@@ -123,9 +126,9 @@ directory.""",
         "The response is an event",
         "LeaderAndIsrResponseReceived",
         """\
-Meanwhile the partition of this broker, now a follower, moves to the fetcher of the new leader. The response becomes the
-event `LeaderAndIsrResponseReceived`. The controller still handles the `BrokerChange`, so the new event is stashed until
-that flow ends.""",
+Meanwhile this broker's replica, now a follower of the new leader, moves to the fetcher that reads from that leader. The
+response becomes the event `LeaderAndIsrResponseReceived`. The controller still handles the `BrokerChange`, so the new
+event is stashed until the flow of `BrokerChange` ends.""",
     ),
 )
 
@@ -183,9 +186,10 @@ partition's purgatory (`actors/core/broker/leader.py`), because `acks=all` needs
         "Waiting fetches are completed",
         "LogRead",
         """\
-Followers poll with fetch sessions. The listener holds a fetch without new data (`actors/gateway/idle_polls.py`), so
-that idle polls are not messages. `LogMoved` says that the log has grown. Then PartitionRequestsActor wakes the sessions
-that include this partition, and the listener sends it each held fetch as a request. If a fetch names an offset, it is
+Followers poll with fetch sessions. The listener holds a fetch while there is no new data
+(`actors/gateway/idle_polls.py`), so that idle polls are not messages. `LogMoved` says that the log has grown. Then
+PartitionRequestsActor wakes the sessions that include this partition, and the listener sends each held fetch to
+PartitionRequestsActor as a request. If a fetch names an offset, it is
 the next offset that the follower needs.""",
     ),
     Step(
@@ -216,8 +220,9 @@ FETCH_STEPS = (
         "The follower waits for data",
         "Transmit",
         """\
-ReplicaFetcherActor has one connection to another broker, and fetches the partitions that this broker leads in one fetch
-session (KIP-227). The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. While responses
+ReplicaFetcherActor has one connection to one other broker. In one fetch session (KIP-227) it fetches the partitions
+that the other broker leads. The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. While
+responses
 are empty, the network gateway may repeat the request without a new message (`actors/gateway/idle_polls.py`).""",
     ),
     Step(
@@ -311,12 +316,12 @@ PATHS = (
     RecordedPath(
         FOLDER / "follower-fetch.md",
         "The path of a follower's fetch",
-        "This page shows the other side of [a produce with acks=all](produce.md): what node {follower} records, which "
-        "is a follower of `orders-0`. Node {leader} is the leader.",
+        "This page shows the other side of [a produce with acks=all](produce.md): what node {follower}, a follower of "
+        "`orders-0`, records. Node {leader} is the leader.",
         FETCH_STEPS,
         "If the response has an error for a partition, the fetcher waits `replica.fetch.backoff.ms` before it fetches "
-        "this partition again. After a new leader epoch the fetcher first asks the leader where the last epoch of its "
-        "own log ends (OffsetsForLeaderEpoch), and truncates its log there (broker.md 4.4).",
+        "this partition again. After a new leader epoch the fetcher first asks the leader for the end offset of the "
+        "follower's last epoch (OffsetsForLeaderEpoch), and truncates its log there (broker.md 4.4).",
         fetch,
         HIDDEN,
     ),
@@ -325,8 +330,9 @@ PATHS = (
 LOOK = """\
 ## Try it
 
-`kafka-actors why partition T-P DIR` explains a change of leader, with the run and delivery of each step. `kafka-actors
-replay DIR --node N --until DELIVERY --state ACTOR` replays the recorded actors up to a delivery, and prints an actor's
+`kafka-actors why partition T-P DIR` explains a change of leader. Each step has the trace's run (one start of a node)
+and the number of the delivery. `kafka-actors replay DIR --node N --until DELIVERY --state ACTOR` replays the recorded
+actors up to a delivery, and prints an actor's
 state. [Explain an incident](../tutorials/explain-an-incident.md) shows both commands."""
 
 
