@@ -66,8 +66,8 @@ def jars_directory() -> Path:
         if any(jars.glob("zookeeper-[0-9]*.jar")):
             return jars
     raise ZooKeeperStartFailed(
-        "no ZooKeeper server: its jars are part of pyspark, which is not installed. Install the extra 'zookeeper'"
-        " of kafka-actors."
+        "no ZooKeeper server: its jars are part of pyspark, which is not installed. Install it with"
+        " pip install 'kafka-actors[zookeeper]'."
     )
 
 

@@ -238,7 +238,7 @@ class WatchTable:
             if key is not None:
                 return row, key
         raise AskFailed(
-            f"changes of kind {kind!r} of znode {path} cannot be watched: no controller event is declared for them"
+            f"znode {path} cannot be watched for {kind!r}: no controller event is declared for such changes"
         )
 
     def _tell(self, watch: _Watch, event: Any) -> Iterator[Notification]:

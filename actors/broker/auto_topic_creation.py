@@ -1,9 +1,9 @@
 """AutoTopicCreationActor creates a missing topic (in ZooKeeper) when it is first used; each broker has such an actor.
 
 Rule 1: requests are served one at a time, so that a topic that many clients name is created once.
-Rule 2: a topic that another broker has created meanwhile counts as created here.
+Rule 2: a topic that another broker has created meanwhile is treated as if this broker had created it.
 Rule 3: topics are independent: a refused topic does not affect the others. While ZooKeeper is unavailable, only the
-        clients of missing topics wait.
+        clients that name missing topics wait.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""ConfigsActor describes the configs of topics and of this broker for admin clients, and alters topic configs.
+"""ConfigsActor describes and alters the configs of topics and of this broker for admin clients.
 
-Rule 1: any broker responds, from ZooKeeper. A topic exists if this broker's metadata cache contains it (broker.md 6.4).
+Rule 1: any broker can respond; it reads the configs from ZooKeeper. A topic exists if this broker's metadata cache
+        contains it (broker.md 6.4).
 Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. A broker
-        writes only its own overrides and the cluster-wide default.
+        writes, of the broker overrides, only its own and the cluster-wide default.
 Rule 3: resources are independent: a refused resource does not affect the others. If ZooKeeper is unavailable, the
         client receives an error.
 

@@ -2,11 +2,12 @@
 
 Rule 1: each configuration change creates a notification in /config/changes. Notifications are read once, in order.
         Subscribers receive the configuration as it is at the time of reading.
-Rule 2: a change is processed when its configuration has been read. A read that a lost session interrupts is repeated in
+Rule 2: a change is processed when its configuration has been read. A read interrupted by a lost session is repeated in
         the next session.
 Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), defaults
-        of topics (`actors.core.config.broker_config`) and advertised listeners. This broker's overrides precede the
-        cluster-wide default; advertised listeners have no such default. Broker overrides are also read at the start.
+        of topics (`actors.core.config.broker_config`) and advertised listeners. This broker's overrides take precedence
+        over the cluster-wide default; advertised listeners have no such default. Broker overrides are also read at the
+        start.
 Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
         by then.
 
@@ -116,7 +117,7 @@ class DynamicConfigActor(FlowActor):
                 del self._seen[number]
 
     def _read_brokers(self) -> Flow[None]:
-        """Read the overrides of this broker and of all brokers, and publish the changes (rule 3)."""
+        """Read this broker's overrides and the cluster-wide default, and publish the changes (rule 3)."""
         found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
         self._log_overrides(own, of_all)

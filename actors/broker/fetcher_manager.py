@@ -2,10 +2,10 @@
 
 Rule 1: a fetcher serves one leader and one fetcher id. Only the partition's name determines the fetcher id. A fetcher
         is created when it is needed, and stopped when it follows no partition.
-Rule 2: a leader with a new endpoint gets new fetchers. The partitions of the old fetchers are in the same LeaderAndIsr
-        request, or the controller sends another request when it processes the broker's change.
-Rule 3: this actor counts the bytes that all fetchers read of throttled replicas. Above the quota, all fetchers back off
-        from throttled replicas until the rate has fallen (`actors.core.broker.replication_quota`).
+Rule 2: a leader with a new endpoint gets new fetchers. The old fetchers' partitions need not be moved here: they are in
+        the same LeaderAndIsr request, or the controller sends another request when it processes the broker's change.
+Rule 3: this actor counts the bytes that all fetchers have fetched for throttled replicas. Above the quota, all fetchers
+        back off from throttled replicas until the rate has fallen (`actors.core.broker.replication_quota`).
 
 Kafka: `ReplicaFetcherManager`.
 """
@@ -139,7 +139,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._back_off()
 
     def receiveMsg_ThrottledBytes(self, message: ThrottledBytes, sender: ActorAddress) -> None:
-        """Count bytes that a fetcher read of throttled replicas."""
+        """Count bytes that a fetcher has fetched for throttled replicas."""
         self._quota.count(message.size, self.now)
         self._back_off()
         if not self._rate:

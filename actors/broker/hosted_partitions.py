@@ -2,8 +2,8 @@
 
 Rule 1: a hosted partition is online, with an actor, or offline because its log directory failed. An offline partition
         responds to each request with error code 56.
-Rule 2: the coordinators receive the partitions of internal topics that this broker leads now, or no longer leads,
-        before the controller receives its response (broker.md 1.6).
+Rule 2: the coordinators are told which partitions of internal topics this broker now leads or no longer leads, before
+        the controller receives its response (broker.md 1.6).
 
 Kafka: `ReplicaManager.allPartitions`.
 """
@@ -92,7 +92,7 @@ class HostedPartitions:
             self._no_longer_led[partition] = None
 
     def note_leaderships(self, taken: Iterable[Taken]) -> None:
-        """Record the partitions of internal topics whose role has changed, for the coordinators (rule 2)."""
+        """Record which partitions of internal topics have changed their role, for the coordinators (rule 2)."""
         for actor, order, result in taken:
             if result.changed and order.partition.topic in INTERNAL_TOPICS:
                 self._led.pop(order.partition, None)
@@ -139,7 +139,7 @@ class HostedPartitions:
         return [partition for partition, actor in self.actors.items() if actor is None]
 
     def disagreements(self) -> list[str]:
-        """Return contradictions within this state; empty if consistent."""
+        """Return the contradictions in this object's state; empty if consistent."""
         offline = self.offline()
         return replica_disagreements(self.actors.keys() - offline, offline, self._offline, self.counts)
 

@@ -57,7 +57,7 @@ class HostedTopics:
         self._overrides.pop(topic, None)
 
     def read(self, roles: Iterable[Iterable[TopicPartition]]) -> Flow[None]:
-        """Read the settings of new topics; use the defaults if they are unavailable.
+        """Read the settings of new topics; use the defaults if the settings cannot be read.
 
         Args:
             roles: The partitions to lead, and the partitions to follow.
@@ -74,7 +74,7 @@ class HostedTopics:
             new.update((topic, entries) for topic, entries, _ in read.topics)
         except AskFailed as error:
             _log.error(
-                "[Broker id=%d] Failed to read topic configs: %s. The logs being opened use the defaults.",
+                "[Broker id=%d] Failed to read topic configs: %s. The logs that are opened now use the defaults.",
                 *(self._hosted.broker_id, error),
             )
         yield from for_each(new.items(), self._add, TOPICS_AT_ONCE)

@@ -3,8 +3,9 @@
 Rule 1: changes that arrive during a write are collected and written together. Changes are independent: each expects the
         znode version of its leader.
 Rule 2: the leader receives the outcome: the new version, or -1 if the write was refused. If a lost session leaves the
-        outcome unknown, the leader receives nothing and the write is retried. Meanwhile the leader must count the
-        replicas that ZooKeeper may have admitted (broker.md 3.3). A retry recognises a change that was written already.
+        outcome unknown, the leader receives nothing and the write is retried. Meanwhile the leader must treat the
+        replicas that the write may have added as in-sync (broker.md 3.3). A retry recognises a change that was written
+        already.
 Rule 3: one notification informs the controller of changed ISRs, each partition once. It is sent after 5 s without a
         change, or more than 60 s after the last notification. The check runs every 2.5 s.
 Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, all at the same times, in
@@ -119,7 +120,7 @@ class IsrKeeperActor(FlowActor):
     def _drop(self, partitions: frozenset[TopicPartition]) -> None:
         """Drop the changes of these partitions (rule 5).
 
-        This event comes after the write in flight, which has succeeded, failed, or been queued again.
+        When this runs, no write is in flight: the last one has succeeded, failed or been queued again.
         """
         self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 

@@ -2,7 +2,7 @@
 
 Rule 1: a partition checks an order (its part of the request) before its fetcher is stopped or replaced, so that a
         refused order does not affect the fetcher. The partition itself refuses records that the old fetcher still
-        sends, because their leader epoch or its role no longer fits.
+        sends, because the records' leader epoch or the partition's role no longer fits.
 Rule 2: a log that cannot be created in one directory is created in another. An order that needs an existing log fails
         with error code 56 if that log is unavailable.
 
@@ -112,9 +112,11 @@ class LeaderAndIsrRequests:
             self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
     def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
-        """Fetch the partitions with a new role from their leaders; return the number of these partitions.
+        """Start to fetch, from their leaders, the partitions that have a new role.
 
-        A partition stops fetching from its old leader also if the new leader is unreachable. During a shutdown no
+        Return the number of these partitions.
+
+        A partition stops fetching from its old leader even if the new leader is unreachable. During a shutdown no
         partition fetches: a new leader would add this broker to the ISR just before it stops.
         """
         endpoints = {} if self.shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
@@ -195,7 +197,7 @@ class LeaderAndIsrRequests:
             looks.clear()
             for directory, storage_error in failures.items():
                 yield from log_dirs.fail(directory, storage_error)
-            placed = [  # is_new: the check whether a missing log may be created has already passed
+            placed = [  # is_new=True, because it has already been checked that a missing log may be created
                 (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken

@@ -1,13 +1,13 @@
 """LogDirs handles the log directories of a broker: placement, failure, deletion and description of logs.
 
 Rule 1: a disk error takes its whole log directory offline, and with it every partition whose log is there. If no other
-        directory is online, the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller. No
-        request waits until this notification is written. If the notification is lost with the ZooKeeper session, the
-        broker's next registration informs the controller.
+        directory is online, the node stops (broker.md 2.3). A notification in ZooKeeper informs the controller.
+        Requests do not wait for this notification to be written. If the notification is lost with the ZooKeeper
+        session, the broker's next registration informs the controller.
 Rule 2: a log that cannot be created in one directory is created in another.
 
 A move of a log to another directory (AlterReplicaLogDirs) would begin here: `LogDirectories` already lists the logs
-that another program left half moved.
+that Kafka's own broker left half moved.
 
 Kafka: `LogManager`, `ReplicaManager.handleLogDirFailure`.
 """
@@ -103,7 +103,7 @@ class LogDirs:
         return self._hosted.actors.get(TopicPartition(*partition)) is not None
 
     def delete(self, partition: TopicPartition) -> tuple[str, str]:
-        """Rename the log of a partition without an actor, if the log exists.
+        """Rename, for later removal, the log of a partition that has no actor, if the log exists.
 
         Returns:
             (New path or "" if there is no log, error text or "").
@@ -143,7 +143,7 @@ class LogDirs:
             self.notify()
 
     def notify(self) -> None:
-        """Send the changes of hosted partitions."""
+        """Send the changes of hosted partitions to the other actors."""
         self._hosted.notify()
         self.publish()
 
@@ -152,5 +152,5 @@ class LogDirs:
         self._hosted.publish(len(self.directories.offline))
 
     def disagreements(self) -> list[str]:
-        """Return contradictions within this state; empty if consistent."""
+        """Return the contradictions in this object's state; empty if consistent."""
         return log_disagreements(self._hosted.offline(), self.directories.homes, self.directories.live)

@@ -4,7 +4,8 @@ Rule 1: a request of the replica manager gets its reply at once. A response to a
         from one view, which a later UpdateMetadata does not change.
 Rule 2: the response for all topics is created once per view; all clients receive the same objects.
 Rule 3: clients of this node's controller wait until their created topics are visible here, or their deleted topics are
-        gone (Kafka's purgatory). A topic is checked off once; a later change does not make it wait again.
+        gone (Kafka's purgatory). A topic is checked off once; a later change does not make the client wait for it
+        again.
 Rule 4: a missing topic that a client names is created if the settings and the client permit it. The request goes to the
         actor that creates topics, and returns with the outcome; no other request waits for it.
 

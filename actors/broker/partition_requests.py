@@ -15,8 +15,9 @@ Rule 6: results of a partition actor that is no longer hosted are ignored in fet
         received it.
 Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
         replicas is published likewise, until it is zero.
-Rule 8: a marker of a transaction is committed before its result counts. The group coordinator is notified at once of a
-        marker in its topic, without waiting for the request's other partitions (`core.broker.partition_markers`).
+Rule 8: a transaction marker must be committed before the partition's result is accepted. The group coordinator is
+        notified at once of a marker in its topic, without waiting for the request's other partitions
+        (`core.broker.partition_markers`).
 
 Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """
@@ -322,7 +323,10 @@ class PartitionRequestsActor(Dispatcher):
             self._answered(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
-        """Record the results of appended batches; send the complete responses of a listener together."""
+        """Record the results of appended batches.
+
+        Send the responses that are now complete, together for each listener.
+        """
         done = []
         for number, index, result in message.results:
             pending = self._noted(number, index, result)
@@ -339,15 +343,15 @@ class PartitionRequestsActor(Dispatcher):
                 self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
-        """Record the offset that a partition has found as its result."""
+        """Record, as a partition's result, the offset that it has found."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
-        """Record the end offset of an epoch that a partition has found as its result."""
+        """Record, as a partition's result, the end offset of an epoch that it has found."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
-        """Record the producers that a partition has described as its result."""
+        """Record, as a partition's result, the producers that it has described."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
@@ -432,7 +436,10 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
-        """Reply with the times until which idle followers count as caught up; the leader then checks their lag."""
+        """Reply, for each idle follower, with the time until which it counts as caught up.
+
+        The leader then checks their lag.
+        """
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
     def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
@@ -440,7 +447,7 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Respond to fetches whose timeout has passed with the records found so far, or publish counts."""
+        """When a fetch times out, respond with the records found so far, or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()

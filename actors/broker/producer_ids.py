@@ -1,7 +1,8 @@
 """ProducerIdsActor assigns producer ids from blocks in ZooKeeper (broker.md 7.4).
 
-Rule: a block belongs to one broker, which uses it up before it takes the next; the rest of a block is lost at a stop.
-        Producers without a transactional id are answered directly, others through the transaction coordinator.
+Rule: a block belongs to one broker, which uses it up before it takes the next; the unused ids of a block are lost when
+        the broker stops. Producers without a transactional id are answered directly, others through the transaction
+        coordinator.
 
 Kafka: `ProducerIdManager`.
 """
@@ -32,7 +33,7 @@ class ProducerIdsActor(FlowActor):
         self._end = 0
 
     def receiveMsg_StartProducerIds(self, message: StartProducerIds, sender: ActorAddress) -> None:
-        """Set the broker's id and the bridge that takes blocks."""
+        """Set the broker's id and the ZooKeeper bridge, through which blocks are reserved."""
         self._broker_id = message.broker_id
         self.peers = {"bridge": message.bridge}
 

@@ -6,7 +6,7 @@ Rule 1: these requests are applied one after the other (broker.md 1, 2). Each re
 Rule 2: each kind of work has its own class, whose instance belongs to this actor: hosted partitions, topic settings,
         log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop,
         because a request, a disk error and a change of settings must see the same hosted partitions.
-Rule 3: the coordinators receive the partitions that are deleted in the cluster (broker.md 3.9).
+Rule 3: the coordinators are told which partitions were deleted in the cluster (broker.md 3.9).
 
 Kafka: `ReplicaManager`.
 """
@@ -215,7 +215,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the controller epoch to the epoch in ZooKeeper, if no controller had the higher epoch.
+        """Lower the known controller epoch to the one in ZooKeeper, if it came from a request of no elected controller.
 
         If ZooKeeper is unavailable, the epoch stays.
         """
@@ -242,7 +242,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
-        """Respond to a controller's request, in parts if it has many errors."""
+        """Respond to a controller's request, in parts if there are many errors."""
         request = forwarded.request
         *ahead, rest = (yield from cut(errors, tuple)) or [()]
         for entries in ahead:

@@ -3,8 +3,8 @@
 Rule 1: an API's declaration (`messages.apis`) names its handler, which sends the ClientResponse directly to the
         listener. If the node's roles exclude the handler, the declaration's error code refuses the request. Without
         such a code the connection is closed, with a reason in the log.
-Rule 2: a request of an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do not
-        retry. The log names each such feature once.
+Rule 2: a request that needs an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do
+        not retry. The log names each such feature once.
 
 Kafka: `KafkaApis`.
 """
@@ -64,7 +64,10 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Return the supported APIs; an unknown version gets the supported versions (broker.md 6.2, row 18)."""
+    """Return the supported APIs.
+
+    A request of an unknown version is answered with the supported versions (broker.md 6.2, row 18).
+    """
     if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
         known = ApiVersionRange(_API_VERSIONS.key, _API_VERSIONS.min_version, _API_VERSIONS.max_version)
         return ApiVersionsResponse(UNSUPPORTED_VERSION, (known,))
@@ -149,7 +152,7 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""
         log.info(
-            "[Broker id=%d] Injecting a fault of kind %s (value %g) into the response to the %s request with "
+            "[Broker id=%d] Injecting the fault %s (value %g) into the response to the %s request with "
             "correlation id %d of client %.100r",
             *(self._node_id, message.fault, message.value, message.api, message.correlation_id, message.client_id),
         )
@@ -161,12 +164,12 @@ class RequestHandlerActor(Dispatcher):
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
 
     def _note(self, unserved: UnsupportedFeature, api: str, message: ClientRequest) -> None:
-        """Log the first request of a feature that is not served."""
+        """Log the first request that needs a feature that is not served."""
         if unserved.feature not in self._refused:
             self._refused.add(unserved.feature)
             log.warning(
                 "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
-                " serve %s. Further requests for %s are refused without a log line.",
+                " serve %s. It refuses further requests for %s without a log line.",
                 *(self._node_id, api, message.client_id, message.client_host, unserved.code),
                 *(unserved.feature, unserved.feature),
             )

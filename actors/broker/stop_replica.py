@@ -54,7 +54,7 @@ class StopReplicaRequests:
         origin: Origin,
         errors: list[PartitionError],
     ) -> Flow[None]:
-        """Stop hosted partitions, and delete logs, also of partitions that are not hosted (broker.md 2.1).
+        """Stop hosted partitions, and delete logs, including those of partitions that are not hosted (broker.md 2.1).
 
         Args:
             request: The controller's request; the last part if the request was split.
@@ -69,7 +69,7 @@ class StopReplicaRequests:
         deletions = sum(order.delete_partition for order in orders.values())
         _log.info(
             "[Broker id=%d] Handling StopReplica request from controller %d epoch %d for %d partitions, %d "
-            "of them to delete",
+            "of which are to be deleted",
             *(self._hosted.broker_id, request.controller_id, request.controller_epoch, len(orders), deletions),
         )
         self._broken, self._writing, self._origin = {}, [], origin

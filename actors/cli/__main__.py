@@ -1,8 +1,8 @@
 """This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which runs files.
 
-Python adds the current folder or the script's folder to the start of sys.path. This entry is removed, so that a
-`messages.py` or `click.py` in the folder is not imported. `multiprocessing` imports this module in its processes; their
-path needs no change.
+Without -P, Python adds the current folder or the script's folder to the start of sys.path. This entry is removed, so
+that a `messages.py` or `click.py` in the folder is not imported. `multiprocessing` imports this module in its
+processes; their path needs no change.
 """
 
 import sys

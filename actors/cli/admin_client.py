@@ -1,7 +1,7 @@
 """AdminClient sends the requests of a command to the brokers of a cluster, one request at a time.
 
-Rule: A request that fails for now (a controller or coordinator is being elected, groups are being loaded) is retried
-      until the timeout.
+Rule: A request that fails temporarily (a controller or coordinator is being elected, groups are being loaded) is
+      retried until the timeout.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class AdminClient:
                 return work()
             except RetriableError as reason:
                 if time.monotonic() > until:
-                    raise CommandFailed(f"gave up after {self._timeout:g} s: {reason}") from reason
+                    raise CommandFailed(f"gave up after {self._timeout:g} s; the last error was: {reason}") from reason
             time.sleep(RETRY_SECONDS)
 
     def _exchange(self, link: socket.socket, reader: FrameReader, request: AnyMessage) -> AnyMessage:
@@ -274,7 +274,7 @@ def places_of(text: str) -> list[tuple[str, int]]:
     for each in text.split(","):
         host, colon, port = each.strip().rpartition(":")
         if not (host and colon and port.isdecimal() and 0 < int(port) <= 65535):
-            raise ValueError(f"'{each.strip()}' is not a bootstrap server: expected host:port")
+            raise ValueError(f"'{each.strip()}' is not the address of a bootstrap server: expected host:port")
         places.append((host.strip("[]"), int(port)))
     return places
 
@@ -292,7 +292,7 @@ def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[Ad
 def bootstrap_options(command: Command) -> Command:
     """Add the options of a command that connects to brokers.
 
-    They are `bootstrap_server`, a list of addresses, and `timeout` in ms.
+    They are `bootstrap_server` (a list of addresses) and `timeout` (in ms).
     """
     for option in (
         click.option(

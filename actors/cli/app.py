@@ -23,8 +23,8 @@ COMMANDS = {
     "broker": "Run one node with the settings in a Kafka server.properties file.",
     "configs": "Describe and alter configs of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
-    "debug": "Walk a recorded run forwards and backwards, and look at states, causes and changes.",
-    "delete-records": "Delete records of partitions before an offset.",
+    "debug": "Step forwards and backwards through a recorded run, and look at states, causes and changes.",
+    "delete-records": "Delete the records before an offset from partitions.",
     "down": "Stop the cluster that `kafka-actors up` runs in a folder.",
     "dump-log": "Print segments, indexes, snapshots and checkpoints of a log directory.",
     "fixture": "Run clusters for a test program, which sends commands as JSON lines on standard input.",
@@ -35,7 +35,7 @@ COMMANDS = {
     "replay": "Replay recorded actors and compare their messages and I/O calls with the trace.",
     "simulate": "Simulate clusters under random faults, in virtual time.",
     "start": "Start a stopped node of a `kafka-actors up` cluster.",
-    "status": "Show the health, controller, brokers, partitions and queues of a cluster.",
+    "status": "Show the health, controller, brokers, partitions and actors' queue lengths of a cluster.",
     "spark": "Speed up the start of Spark, or pack the files that Spark workers need.",
     "summary": "Summarise failures, elections and latencies from traces or Kafka logs.",
     "topics": "Create, list, describe, alter and delete topics.",
@@ -89,7 +89,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name=PROGRAM)
 def commands() -> None:
-    """Kafka's ZooKeeper-mode control plane as actors."""
+    """Run and inspect Kafka in ZooKeeper mode, implemented with actors."""
 
 
 def fill_standard_streams() -> None:

@@ -12,7 +12,8 @@ from actors.cli.app import CommandFailed
 def in_background(log: Path) -> str | None:
     """Fork. In the child, return None; in the parent, return the first line that the child prints.
 
-    The child has its own session and no input, and writes errors to `log`. An interrupt ends the child.
+    The child has its own session and no input, and writes errors to `log`. If this process is interrupted while it
+    waits, it ends the child.
 
     Raises:
         CommandFailed: The child ended without a line; the text is its output in `log`.

@@ -26,7 +26,7 @@ def parse_overrides(
     for value in values:
         name, equals, text = value.partition("=")
         if not (equals and name.strip()):
-            raise click.BadParameter(f"'{value}' should be name=value", context, parameter)
+            raise click.BadParameter(f"'{value}' does not have the form name=value", context, parameter)
         overrides[name.strip()] = text
     return overrides
 
@@ -53,7 +53,11 @@ def of_metrics(host: str | None) -> dict[str, str]:
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
 @override_option("Override a setting of the file. May be repeated.")
-@click.option("--insecure", is_flag=True, help="Start although the file has unsupported security settings.")
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Start even if the file has security settings, which are not supported; they are ignored.",
+)
 @click.option(
     "--logs",
     metavar="DIR",
@@ -72,8 +76,8 @@ def command(
 ) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
-    Additional settings are process.roles (broker, controller or both; both by default), trace.dir (the folder of
-    the trace; by default next to the first log directory), metrics.host and metrics.port.
+    Additional settings are process.roles (broker, controller, or broker,controller, which is the default), trace.dir
+    (the folder of the trace; by default next to the first log directory), metrics.host and metrics.port.
 
     Listeners are for trusted networks: there is no encryption, authentication or authorization.
     """

@@ -1,6 +1,6 @@
 """`kafka-actors configs`: set topic and broker configs in ZooKeeper, with the options of Kafka's kafka-configs.
 
-Nodes read a change from its notification, and apply it while they run.
+Nodes are notified of a change and apply it without a restart.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ class Entity(NamedTuple):
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
 @click.option("--entity-type", help="Type of the entity: topics or brokers.")
 @click.option("--entity-name", help="Name of the entity: a topic name or a broker id.")
-@click.option("--entity-default", is_flag=True, help="Use the cluster-wide defaults of brokers instead of one broker.")
+@click.option(
+    "--entity-default",
+    is_flag=True,
+    help="Describe or alter the cluster-wide defaults of brokers instead of one broker's configs.",
+)
 @click.option("--topic", help="Short for --entity-type topics --entity-name.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")

@@ -65,18 +65,16 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
     "--topic",
     multiple=True,
     metavar="TOPIC[:0,1,..]",
-    help="Reset only this topic; TOPIC:0,1 selects partitions 0 and 1. May be repeated.",
+    help="Reset only the offsets of this topic; TOPIC:0,1 selects partitions 0 and 1. May be repeated.",
 )
 @click.option(
     "--all-topics", is_flag=True, help="Reset the offsets of all topics for which the group has committed offsets."
 )
 @click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the log end offset.")
-@click.option(
-    "--to-current", is_flag=True, help="Reset to the committed offset, for example to export it with --export."
-)
+@click.option("--to-current", is_flag=True, help="Keep the committed offset, for example to export it with --export.")
 @click.option("--to-offset", type=int, help="Reset to this offset.")
-@click.option("--shift-by", type=int, metavar="N", help="Reset N records forward, or back if N is negative.")
+@click.option("--shift-by", type=int, metavar="N", help="Move the offset N records forward, or back if N is negative.")
 @click.option(
     "--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Reset to the first record at or after this time."
 )

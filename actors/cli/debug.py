@@ -30,7 +30,10 @@ SHOWN = 20
 PROMPT = "({n}) "
 
 
-@click.command("debug", epilog="Exit codes: 0 success, 1 a missing or damaged trace or a divergence, 2 usage error.")
+@click.command(
+    "debug",
+    epilog="Exit codes: 0 success, 1 a missing or damaged trace or a replay that differs from it, 2 usage error.",
+)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="Debug the run of this node; needed if DIR has several runs.")
 @click.option("--run", "name", help="Debug the run with this id; needed if the node has several runs.")
@@ -40,11 +43,11 @@ PROMPT = "({n}) "
     help="The folder in which the debugger keeps its own snapshots, so that it can go back fast.",
 )
 def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:
-    """Walk a recorded run forwards and backwards, from its end; `help` lists the commands.
+    """Step forwards and backwards through a recorded run, starting at its end; `help` lists the commands.
 
-    The first walk replays the run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug), so that
-    going back is fast. Commands are read from standard input, a line each. If standard input is not a terminal, the
-    first command that fails ends the session with exit code 1.
+    The first session replays the whole run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug), so
+    that going back is fast. Commands are read from standard input, a line each. If standard input is not a terminal,
+    the first command that fails ends the session with exit code 1.
     """
     try:
         trace = open_trace(directory)
@@ -142,12 +145,12 @@ class DebugPrompt:
         self._here()
 
     def until(self, argument: str) -> None:
-        """Go to the next delivery of this class of messages or actors; without an argument, to the next break."""
+        """Go to the next delivery whose message or receiver has this class; without an argument, to the next break."""
         wanted = [argument] if argument else self._breaks
         if not wanted:
             raise DebugCommandError(
-                "Missing argument of `until`: name the class of a message or actor, or an actor's address such as"
-                " ControllerActor.3. Without an argument, `until` goes to a break: add one with `break NAME`."
+                "`until` without an argument goes to the next break, and no break is set. Set one with `break NAME`, or"
+                " name the class of a message or actor, or an actor's address such as ControllerActor.3."
             )
         found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
         if found is None:

@@ -35,7 +35,9 @@ CLASS = click.Choice(sorted(CLASSES))
     required=True,
     help="The files to print: segments, indexes, producer snapshots and checkpoint files.",
 )
-@click.option("--print-data-log", is_flag=True, help="Print keys and values of records. Any decoder implies it.")
+@click.option(
+    "--print-data-log", is_flag=True, help="Print keys and values of records. Every decoder option implies it."
+)
 @click.option("--deep-iteration", is_flag=True, help="Print a line for each record. --print-data-log implies it.")
 @click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
 @click.option("--index-sanity-check", is_flag=True, help="Only check the indexes, as a broker does when it starts.")

@@ -39,7 +39,7 @@ def need(extra: str, what: str, alternative: str = "") -> None:
 
 
 def _requirement(library: str) -> str:
-    """Return the library with the versions that the package declares."""
+    """Return the requirement of the library, with the versions that this package declares."""
     try:
         declared = requires(PROGRAM) or []
     except PackageNotFoundError:

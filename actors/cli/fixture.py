@@ -67,7 +67,7 @@ class FixtureCluster:
     async def answered(self, line: bytes) -> dict[str, object]:
         """Return the response to a line: {"done": result} or {"failed": reason}.
 
-        An error also has its "kind" if callers depend on it.
+        An error that clients must tell apart from others also has a "kind".
         """
         try:
             asked = json.loads(line)

@@ -41,8 +41,8 @@ Filter = Callable[[TopicPartition], bool]
     show_default=True,
     metavar="TIME",
     help="The offset to print. `latest` or -1: the log end offset. `earliest` or -2: the log start offset. A time in"
-    " milliseconds since 1970: the offset of the first record at or after that time. `max-timestamp` or -3 needs"
-    " brokers newer than Kafka 2.6.",
+    " milliseconds since 1970: the offset of the first record at or after that time. `max-timestamp` or -3: the"
+    " offset of the record with the largest timestamp; needs brokers newer than Kafka 2.6.",
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
 def command(
@@ -56,8 +56,8 @@ def command(
 ) -> int:
     """Print offsets of partitions as lines TOPIC:PARTITION:OFFSET, as kafka-get-offsets does.
 
-    If --time is a time, partitions without a record at or after that time are not printed. If an offset cannot be read,
-    the reason is printed on standard error.
+    If --time is a timestamp, partitions without a record at or after that time are not printed. If an offset cannot be
+    read, the reason is printed on standard error.
     """
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")

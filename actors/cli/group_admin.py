@@ -367,7 +367,7 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
 
 
 def moment_of(text: str) -> datetime:
-    """Return the time in a text YYYY-MM-DDTHH:mm:SS.sss, in UTC unless it has a zone.
+    """Return the time that a text YYYY-MM-DDTHH:mm:SS.sss means; without a zone it is UTC.
 
     Raises:
         ValueError: The text is not a time.

@@ -2,7 +2,7 @@
 
 Rule 1: A node is `kafka-actors broker DIR/node-N/server.properties`, and logs to DIR/node-N/node.log.
 Rule 2: No child process outlives this process, however it ends (zk_bridge.guardian). A Ctrl-C at the terminal reaches
-        only this process, which stops the others in order: first the nodes that are not controller, then the
+        only this process, which stops the others in order: first all nodes but the controller's, then the
         controller, then ZooKeeper.
 Rule 3: An existing DIR is continued: its data and its properties files are kept, except for the addresses.
 Rule 4: The process that runs the cluster holds DIR/lock, which contains its process id. DIR/cluster.json describes the
@@ -52,7 +52,7 @@ LOOK_SECONDS = 0.05
 
 DEFAULTS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "controlled.shutdown.retry.backoff.ms": "500",  # short, because the last node of a cluster cannot move its leaders
+    "controlled.shutdown.retry.backoff.ms": "500",  # short: the last node of a cluster cannot move its leaderships
 }
 """Defaults of a node's settings, which its properties file can replace."""
 
@@ -98,7 +98,7 @@ class BrokerProcess:
         file.write_text(format_properties({**defaults, **said, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
-        """Start the process. The calling thread must live as long as this process."""
+        """Start the process. The calling thread must outlive the started process."""
         self.request.unlink(missing_ok=True)
         node = [*COMMAND, "broker", str(self.directory / "server.properties")]
         node += ["--logs", str(self.directory)]
@@ -164,7 +164,9 @@ class LocalCluster:
 
     @contextmanager
     def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:
-        """Start all processes and wait until they serve; stop them at the end, and print the nodes that must be killed.
+        """Start all processes and wait until they serve.
+
+        Stop them at the end, and print the nodes that had to be killed.
 
         If `stopping` returns true, the wait ends before the processes serve.
 
@@ -193,7 +195,7 @@ class LocalCluster:
             yield
 
     def description(self, pid: int | None) -> dict[str, Any]:
-        """Return the content of cluster.json and of --json (actors.cli.cluster_file).
+        """Return the description that cluster.json and --json contain (actors.cli.cluster_file).
 
         Args:
             pid: Id of this process; None after the cluster has stopped.
@@ -231,7 +233,10 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait until no live broker has the id of one of the nodes: a killed broker lives until its session expires."""
+        """Wait until no live broker has the id of one of the nodes.
+
+        A killed broker stays registered until its session expires.
+        """
         deadline = time.monotonic() + VACANCY_SECONDS
         while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
             if time.monotonic() > deadline:
@@ -346,11 +351,11 @@ def runner(directory: Path) -> int | None:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailed(
-            f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder of `kafka-actors up --dir`."
+            f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder that `up --dir` had."
         ) from None
     except ValueError:
         raise CommandFailed(
-            f"{directory / LOCK} is locked by another program, but contains no process id. Stop that program."
+            f"{directory / LOCK} is locked by an unknown program: the file contains no process id. Stop that program."
         ) from None
 
 

@@ -27,8 +27,9 @@ def command(
 ) -> int:
     """Print the log directories of brokers, with sizes and lags, as kafka-log-dirs does.
 
-    The output is two lines of text and one of JSON. A size is in bytes; offsetLag is the number of records that a
-    replica lacks up to the high watermark; a future replica is being moved between directories.
+    The output is two lines of text and one of JSON. A size is in bytes; offsetLag is how far the log end of a replica
+    is below the high watermark; isFuture is true for the new copy of a replica that is being moved to another
+    directory.
     """
     topics = set(_items(topic_list))
     wanted = {_number(each) for each in _items(broker_list)}

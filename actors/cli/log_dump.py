@@ -95,7 +95,7 @@ class LogDump:
             self._warn(f"Ignoring unknown file {file}")
 
     def differences(self) -> None:
-        """Print the differences found in all files."""
+        """Print the differences collected while the files were printed."""
         for file, pairs in self._mismatches.items():
             self._warn(f"Mismatches in :{file}")
             for index, log in reversed(pairs):

@@ -106,7 +106,7 @@ class LegacyRecordBatch(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     def messages(self) -> list[LegacyRecordBatch]:
-        """Return the messages in a compressed set, or this message.
+        """Return the messages that a compressed message contains; if this message is not compressed, only itself.
 
         The returned messages have absolute offsets, although format 1 stores relative offsets.
 
@@ -139,7 +139,7 @@ class TimeIndexEntry(NamedTuple):
 
 
 def batches(file: Path, start: int = 0, size: int = LIMIT) -> Iterator[DefaultRecordBatch | LegacyRecordBatch]:
-    """Yield the batches in the `size` bytes of a segment from `start` on; stop at a truncated batch.
+    """Yield the batches in the `size` bytes after position `start` of a segment; stop at a truncated batch.
 
     Raises:
         CommandFailed: A batch is malformed.

@@ -65,7 +65,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="With --execute: maximum replication rate of each broker, in bytes per second.",
 )
 @click.option(
-    "--additional", is_flag=True, help="With --execute: start these reassignments although others are ongoing."
+    "--additional", is_flag=True, help="With --execute: start these reassignments even if others are ongoing."
 )
 @click.option("--preserve-throttles", is_flag=True, help="With --verify or --cancel: keep the replication throttles.")
 def command(**parameters: Any) -> int:

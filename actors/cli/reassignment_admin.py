@@ -71,7 +71,7 @@ class ReassignmentAdmin:
     They raise CommandFailed, and Refused if a core rule is violated.
 
     Args:
-        ask: Function that queries ZooKeeper.
+        ask: Function that sends a request to ZooKeeper and returns the reply.
         controller: Client of the controller.
         print_line: Function that prints a line.
     """

@@ -53,7 +53,9 @@ def _text(data: bytes) -> str:
 
 def _integer(size: int, data: bytes) -> str:
     if len(data) != size:
-        raise CommandFailed(f"{data.hex()} is not a number of {size} bytes: use another decoder class")
+        raise CommandFailed(
+            f"the bytes {data.hex()} (hexadecimal) are not a number of {size} bytes: use another decoder class"
+        )
     return str(int.from_bytes(data, "big", signed=True))
 
 

@@ -25,7 +25,7 @@ from messages.trace.files.runs import Run, find_runs
 
 
 @click.command(
-    "replay", epilog="Exit codes: 0 no divergence, 1 a divergence or a missing or damaged trace, 2 usage error."
+    "replay", epilog="Exit codes: 0 no difference, 1 a difference or a missing or damaged trace, 2 usage error."
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only the runs of this node.")
@@ -35,9 +35,9 @@ from messages.trace.files.runs import Run, find_runs
     "begin",
     metavar="SEQ",
     type=click.IntRange(1),
-    help="Start at the last snapshot before message number SEQ.",
+    help="Start at the last snapshot before delivery number SEQ.",
 )
-@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after message number SEQ.")
+@click.option("--until", metavar="SEQ", type=click.IntRange(1), help="Stop after delivery number SEQ.")
 @click.option("--break", "break_at", metavar="EVENT", help="Stop before the first message of this class is handled.")
 @click.option("--state", "actor", metavar="ACTOR", help="Print the final state of this actor as JSON.")
 @click.option(
@@ -46,7 +46,11 @@ from messages.trace.files.runs import Run, find_runs
     help="Print the last delivery (up to --until) that changed this part of an actor's state.",
 )
 @click.option(
-    "--diff", nargs=2, metavar="N M", type=click.IntRange(0), help="Print how the states after messages N and M differ."
+    "--diff",
+    nargs=2,
+    metavar="N M",
+    type=click.IntRange(0),
+    help="Print how the states after deliveries N and M differ.",
 )
 def command(
     directory: Path,

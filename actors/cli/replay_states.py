@@ -32,7 +32,7 @@ def print_change(run: Run, text: str, until: int | None) -> int:
 
 
 def print_difference(run: Run, moments: tuple[int, int] | None, actor: str | None) -> int:
-    """Print the parts of states that differ after two deliveries; return the exit code.
+    """Print how the states after one delivery differ from the states after another; return the exit code.
 
     Raises:
         TraceError: The run is damaged or diverges.

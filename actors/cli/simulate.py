@@ -1,6 +1,6 @@
 """`kafka-actors simulate`: run simulated clusters under random faults.
 
-It shortens each schedule that violates an invariant.
+It shortens and keeps the schedule of the first seed that violates an invariant.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PARTS = {
     "zookeeper": "ZooKeeper is down or slow",
     ADMIN: "requests of admin tools",
     GROUPS: "requests of consumer groups",
-    ABSENT: "topics are reassigned to a broker that never exists, and deleted",
+    ABSENT: "topics are reassigned to a broker that never exists, and these topics are deleted",
     STALE: "requests with old epochs",
     PRODUCERS: "idempotent producers",
     TRANSACTIONS: "transactional producers",
@@ -71,14 +71,15 @@ PARTS = {
 
 
 def _faults(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """Return the groups of actions that the option names."""
+    """Return the kinds of faults and requests that the option names."""
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
     unknown = [part for part in parts if part not in (*FAULTS, *NAMED, "all")]
     if unknown:
         raise click.BadParameter(
-            f"unknown faults: {', '.join(unknown)}. Use {', '.join((*FAULTS, *NAMED))}, all or none."
+            f"unknown kinds of faults: {', '.join(map(repr, unknown))}."
+            f" Use {', '.join((*FAULTS, *NAMED))}, all or none."
         )
     wanted = (*FAULTS, *NAMED) if "all" in parts else parts
     return tuple(part for part in (*FAULTS, *NAMED) if part in wanted)
@@ -162,8 +163,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--swarm/--no-swarm",
     default=True,
     show_default=True,
-    help="Let each seed select the settings, the network delays, the clock drift and the actions; in some runs a fault"
-    " lasts to the end. --no-swarm uses the defaults.",
+    help="Let each seed select the settings, the network delays, the clock drift, the faults and the requests;"
+    " in some runs a fault lasts until the end of the run. --no-swarm uses the defaults.",
 )
 @click.option(
     "--schedule",
@@ -173,29 +174,28 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--coverage",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file how often the runs reached each state, message and error code. The format is JSON"
+    help="Write to this file how often each state, message and error code occurred in the runs. The format is JSON"
     " if the name of the file ends with .json, otherwise Markdown.",
 )
 @click.option(
     "--require",
     callback=_percent,
     metavar="PERCENT",
-    help="Minimum share, such as 95%, of all states, messages and error codes together (see --coverage) that the runs"
-    " must reach."
-    " The exit code is 1 if they reach less, or if an action never ran.",
+    help="The runs must cover at least this share, such as 95%, of all states, messages and error codes (see"
+    " --coverage). The exit code is 1 if they cover less, or if some kind of fault or request never occurred.",
 )
 @click.option(
     "--budget",
     callback=_seconds,
     metavar="DURATION",
-    help="Run seeds for this time, such as 90s, 10m or 2h, instead of --seeds.",
+    help="Run seeds until this time has passed, such as 90s, 10m or 2h, instead of a fixed number (--seeds).",
 )
 @click.option(
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the violations, grouped by invariant, to this JSON file. If the file exists, also print"
-    " the differences from its contents.",
+    help="Write the violations, grouped by invariant, to this JSON file. If the file exists, first"
+    " print how the new violations differ from those in it.",
 )
 @click.option(
     "--html",
@@ -322,7 +322,7 @@ def command(
 
 
 def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> str:
-    """Run seeds with a known bug until one violates an invariant; return the result as text."""
+    """With a known bug built in, run seeds until one violates an invariant; return the result as text."""
     schedules = map(made, range(seed, seed + SEEDS))
     for outcome in explore(schedules, run_with_bug, workers):
         if outcome.violation is not None:
@@ -402,7 +402,7 @@ def _read(path: Path) -> Schedule:
 
 
 def _keep(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
-    """Shrink the schedule that violates an invariant, run it again with traces, and print how to reproduce it."""
+    """Shorten the schedule that violates an invariant, run it again with traces, and print how to reproduce it."""
     out = console()
     smallest = broken
     if shrinking:

@@ -1,8 +1,8 @@
 """`kafka-actors status`: print the controller, the live brokers, the partitions by state, and the queue lengths.
 
 Rule 1: The state of the cluster is read from ZooKeeper. Other values are read from the nodes' metrics.
-Rule 2: Any client that can write to ZooKeeper can register any address. Metrics are fetched only from addresses of
-        registered brokers, without following redirects, and at most one page.
+Rule 2: Any client that can write to ZooKeeper can register any address. Metrics are therefore fetched only from hosts
+        of registered brokers, without following redirects, and up to a maximum size.
 Rule 3: The first line is `Health: good`, or `Health: bad` with all problems; bad health is exit code 1.
 """
 
@@ -164,9 +164,10 @@ def command(
     exit_zero: bool,
     watch: float | None,
 ) -> int:
-    """Show health, controller, brokers, partitions by state and lengths of queues.
+    """Show health, controller, brokers, partitions by state, and lengths of the actors' queues.
 
-    If the cluster is unhealthy, the line Health names the problem and the exit code is 1.
+    If the cluster is unhealthy, the line that begins with Health names the problem, and the exit code is 1 (0 with
+    --exit-zero).
     """
     with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
         while True:

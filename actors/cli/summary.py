@@ -111,7 +111,9 @@ def command(
     over time.
     """
     if keep and not follow:
-        raise click.UsageError("--keep needs --follow. Use `kafka-actors trace pack` to convert traces once.")
+        raise click.UsageError(
+            "--keep needs --follow. To convert traces without following them, use `kafka-actors trace pack`."
+        )
     if logs and (follow or not set(only) <= set(LOGGED)):
         raise click.UsageError(
             f"--logs cannot be combined with --follow, and supports only these sections: {', '.join(LOGGED)}"
@@ -146,7 +148,7 @@ def _known(zone: str) -> str:
     try:
         return ZoneInfo(zone).key
     except (ValueError, ZoneInfoNotFoundError) as error:
-        raise click.UsageError(f"--zone: {zone} is not a time zone such as Europe/Paris") from error
+        raise click.UsageError(f"--zone: {zone} is not a known time zone; use a name such as Europe/Paris") from error
 
 
 def _ahead(master: str) -> Java | None:

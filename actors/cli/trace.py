@@ -24,7 +24,9 @@ command.add_command(trace_show.command)
 command.add_command(trace_export.command)
 
 
-@command.command("expand", epilog="Exit codes: 0 done, 1 a divergence or a missing or damaged trace, 2 usage error.")
+@command.command(
+    "expand", epilog="Exit codes: 0 done, 1 a missing or damaged trace or a replay that differs from it, 2 usage error."
+)
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--to",
@@ -36,7 +38,7 @@ command.add_command(trace_export.command)
 )
 @click.option("--node", type=int, help="Expand only the runs of this node.")
 def expanded(directory: Path, target: Path, node: int | None) -> int:
-    """Write every run recorded below DIR to TARGET with the contents of all messages, as with trace.detail=full.
+    """Write every run recorded below DIR to TARGET, as if it was recorded with trace.detail=full.
 
     This command replays each run to restore the contents, and compares the replay's messages with the trace.
     """
@@ -63,7 +65,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 def packed(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
-    If TARGET exists, only runs that are new or longer than in TARGET are written. docs/reference/trace-columns.md
+    If TARGET exists, only runs that TARGET lacks, or has only in part, are written. docs/reference/trace-columns.md
     describes the columns.
     """
     need("spark", "trace pack")

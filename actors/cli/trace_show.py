@@ -67,10 +67,11 @@ def command(
 ) -> int:
     """Print the deliveries recorded below DIR by all nodes, in order of time.
 
-    A line has the node, time (UTC), number of the delivery, sender, receiver, message and I/O calls. Filters are
-    combined. --cause-of and --effects-of take a delivery number; --node or --run says which run the number belongs to.
-    The causes and effects on other nodes are printed too. Long values are shortened. For a message larger than 16 KiB,
-    --json prints the message's size and omits its fields.
+    A delivery is one message that an actor handled. A line has the node, time (UTC), number of the delivery, sender,
+    receiver, message and I/O calls. A delivery is printed if it matches all filters. --cause-of and --effects-of take a
+    delivery number; --node or --run says which run the number belongs to. The causes and effects on other nodes are
+    printed too. Long values are shortened. For a message larger than 16 KiB, --json prints the message's size and omits
+    its fields.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

@@ -87,7 +87,8 @@ def command(
     """
     if port + brokers - 1 > 65535:
         raise click.BadParameter(
-            f"{brokers} nodes need ports {port} to {port + brokers - 1}: the highest is 65535. Choose a lower port.",
+            f"{brokers} nodes need ports {port} to {port + brokers - 1}, but the highest possible port is 65535."
+            " Choose a lower port.",
             param_hint="--port",
         )
     in_memory = zookeeper == IN_MEMORY
@@ -96,7 +97,7 @@ def command(
     if in_memory and metrics_host is not None:
         raise click.UsageError("--metrics-host cannot be combined with --zookeeper memory, which serves no metrics")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
-        raise click.BadParameter(f"'{zookeeper}' should be host:port[/chroot]", param_hint="--zookeeper")
+        raise click.BadParameter(f"'{zookeeper}' does not have the form host:port[/chroot]", param_hint="--zookeeper")
     overrides |= of_metrics(metrics_host)
     _check(overrides)
     if zookeeper is None:
@@ -142,7 +143,8 @@ def _check(overrides: dict[str, str]) -> None:
     for name in OWN_SETTINGS:
         if name in overrides:
             raise click.BadParameter(
-                f"{name} cannot be overridden: `up` sets it for each node. Remove it.", param_hint="--override"
+                f"{name} cannot be overridden: `up` sets it for each node. Remove this override.",
+                param_hint="--override",
             )
     settings_of({"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1", **overrides})
 

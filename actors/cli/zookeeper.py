@@ -100,7 +100,7 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
     Raises:
         CommandFailed: ZooKeeper does not respond, or has no cluster.
     """
-    logging.getLogger("kazoo").addHandler(logging.NullHandler())  # kazoo's messages are reported as our errors
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())  # our own errors report what kazoo logs
     logger, warnings = logging.getLogger("zk_bridge"), _Warnings()
     logger.addHandler(warnings)
     try:

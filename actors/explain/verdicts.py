@@ -66,7 +66,7 @@ def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Ver
             end = "" if stopped is None else f" The cluster was stopped at {clock(stopped)}."
             return Verdict(text + end, steps)
     # The last situation of each kind of subject always matches.
-    raise AssertionError(f"no row of the table SITUATIONS applies to {about} {subject}")
+    raise AssertionError(f"internal error: no row of the table SITUATIONS applies to {about} {subject}")
 
 
 def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, clock: Clock) -> Verdict:

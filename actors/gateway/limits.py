@@ -109,7 +109,9 @@ class ConnectionCount:
         """Count a new connection, unless it must be refused; return the reason for the refusal, else ""."""
         files = self._files
         if self._total >= (files.protected if listener == self._protected else files.all):
-            return f"{self._total} connections are open, and the limit is {files.limit} open files (ulimit -n)"
+            return (
+                f"{self._total} connections are open, all that a limit of {files.limit} open files (ulimit -n) permits"
+            )
         if self._by_address.get(address, 0) >= self.most_from(address):
             return f"it has {self.most_from(address)} already (max.connections.per.ip)"
         self._total += 1

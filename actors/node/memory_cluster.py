@@ -505,7 +505,7 @@ class MemoryCluster:
 
     def _fault(self, number: int) -> RequestFault | NodeFault:
         if number not in self._faults:
-            raise ClusterError(f"no fault with number {number} is injected")
+            raise ClusterError(f"there is no injected fault with number {number}")
         return self._faults[number]
 
     # ------------------------------------------------------------------------------------------------ sights

@@ -65,8 +65,8 @@ class NodeFault:
             raise FaultError(f"{self.kind} cannot delay operations by {self.value:g} seconds")
         if self.to is not None and (self.kind != MUTE or self.to == self.broker):
             raise FaultError(
-                f"{self.kind} of broker {self.broker} cannot be limited to messages to broker {self.to}:"
-                " only a mute can be limited, to the messages for one other broker"
+                f"a {self.kind} fault of broker {self.broker} cannot be limited to the messages for broker {self.to};"
+                " only a mute fault can be limited, to the messages for another broker"
             )
 
     def __str__(self) -> str:

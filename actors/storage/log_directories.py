@@ -171,7 +171,9 @@ class LogDirectories:
     def _load_directory(self, disk: Disk, directory: str, leftovers: list[str]) -> None:
         disk.make_directory(directory, True)
         if not disk.lock(f"{directory}/{LOCK_FILE}"):
-            raise LogDirectoryRefused(f"log directory {directory} is in use by another broker (it holds {LOCK_FILE})")
+            raise LogDirectoryRefused(
+                f"log directory {directory} is in use by another broker, which locked {LOCK_FILE} in it"
+            )
         self._check_meta(disk, directory)
         for name in disk.list_directories(directory):
             try:

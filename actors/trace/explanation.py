@@ -109,7 +109,7 @@ def explain(
         TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
     if about not in QUESTIONS:
-        raise ValueError(f"{about!r} is not one of {', '.join(QUESTIONS)}")
+        raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
         raise ValueError(
             f"why({about!r}) needs the name of the {about}" if name is None else f"why({about!r}) takes no name"

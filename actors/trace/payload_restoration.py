@@ -42,6 +42,6 @@ def _restore(run: Run, folder: Path) -> None:
     if not result.ok:
         reason = result.problem or "the replayed run differs from the trace (see `kafka-actors replay`)"
         raise TraceError(
-            f"run {run.header.run} was recorded without payloads (trace.detail={run.header.detail}), and a replay"
-            f" cannot restore them: {reason}"
+            f"run {run.header.run} was recorded without message contents (trace.detail={run.header.detail}),"
+            f" and a replay cannot restore them: {reason}"
         )

@@ -115,7 +115,7 @@ class StatePartReader:
             return self._read(self._ref.actor)
         except UnstorableValue as error:
             raise BadPath(
-                f"the state {self._path} cannot be printed as it was after delivery {base.n}: {error}"
+                f"the state {self._path} after delivery {base.n} cannot be printed: it cannot be stored: {error}"
             ) from error
 
     def _read(self, actor: Any) -> Any:

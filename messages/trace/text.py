@@ -377,7 +377,7 @@ def record_lines(text: bytes) -> Iterator[bytes]:
         first, end = int(reference[1]), int(reference[2])
         if not first < end <= len(shared):
             raise ValueError(
-                f"a trace record refers to shared lines {first} to {end}, but its frame has {len(shared)} shared lines"
+                f"a trace record refers to shared entries {first} to {end}, but its frame has only {len(shared)}"
             )
         return b"[" + b",".join(shared[first:end]) + b"]"
 

@@ -221,7 +221,7 @@ class _Code:
             if lacks is not None:
                 return element, array, lacks
         raise ValueError(
-            f"{kind.__name__} has no array whose elements can be encoded one by one in version {self.version}"
+            f"{kind.__name__} has no array that can be encoded element by element in version {self.version}"
         )
 
     def step(self, *lines: str) -> None:

@@ -95,7 +95,9 @@ def parse_brokers(text: str) -> list[int]:
     try:
         ids = [int(each) for each in text.split(",")]
     except ValueError:
-        raise Refused(f"'{text}' is not a list of brokers: expected 0,1,2") from None
+        raise Refused(
+            f"'{text}' is not a list of broker ids: expected ids separated by commas, such as 0,1,2"
+        ) from None
     twice = _twice(ids)
     if twice:
         raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")

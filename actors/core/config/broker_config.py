@@ -108,7 +108,10 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | N
             where = "at default cluster level, broker id must be specified"
             raise Refused(f"Cannot update these configs {where}: Set({name})")
         if node is None:
-            raise Refused(f"{name} can only be altered by the broker. Use kafka-configs --bootstrap-server.")
+            raise Refused(
+                f"{name} can only be altered through a broker, not in ZooKeeper."
+                " Use Kafka's kafka-configs with --bootstrap-server."
+            )
         advertised_listeners(node, value)
     required = REQUIREMENTS.get(name)
     if required is not None and _is_number(value) and (int(value) == 0 or kind.problem(value)):

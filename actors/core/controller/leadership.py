@@ -108,4 +108,6 @@ def log_failures(context: ControllerContext, what: str, failures: Failures) -> N
     for partition, why in list(failures.items())[:_FAILURES_LOGGED]:
         log.error("%s Failed to %s for partition %s: %s", context.tag, what, partition, why)
     if len(failures) > _FAILURES_LOGGED:
-        log.error("%s Failed to %s for %d more partitions", context.tag, what, len(failures) - _FAILURES_LOGGED)
+        log.error(
+            "%s Failed to %s for %d more partitions (not listed)", context.tag, what, len(failures) - _FAILURES_LOGGED
+        )

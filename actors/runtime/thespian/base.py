@@ -209,7 +209,7 @@ class LocalBase(Kernel):
             ValueError: The system has state that the value cannot contain: loaded sources, global names.
         """
         if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
-            raise ValueError("a snapshot cannot store global names, loaded sources or dead letter handlers of Thespian")
+            raise ValueError("a snapshot cannot store Thespian's global names, loaded sources or dead letter handlers")
         actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
         return SystemState(self.state(), self.register.created, tuple(actors))
 

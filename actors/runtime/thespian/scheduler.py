@@ -120,7 +120,7 @@ class VirtualScheduler:
     def add(self, base: LocalBase) -> None:
         """See Scheduler.add. The base must use this scheduler's clock, or a clock that drifts from it."""
         if getattr(base.clock, "source", base.clock) is not self.clock:
-            raise ValueError("the actor system uses another clock than this scheduler")
+            raise ValueError("the actor system and this scheduler use different clocks")
         place = next(self._numbers)
         self._bases[place] = base
         self._awake.add(place)

@@ -51,7 +51,9 @@ def _complete(folder: str, swaps: Iterable[str], names: Iterable[str]) -> None:
     if logs:
         first, end = _base(logs[0]), max(_end(f"{folder}/{name}") for name in logs)
         old = [name for name in names if SEGMENT_FILE.fullmatch(name) and first <= _base(name) < end]
-        _log.info("%s: completing an interrupted operation: %s replaces old segments", folder, ", ".join(logs))
+        _log.info(
+            "%s: completing an interrupted replacement of segments: %s replaces the old ones", folder, ", ".join(logs)
+        )
         _remove(folder, sorted(old))
     for name in sorted(swaps, key=lambda name: (_base(name), not name.endswith(f".log{SWAP}"))):
         Path(folder, name).replace(Path(folder, name.removesuffix(SWAP)))

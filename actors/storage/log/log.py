@@ -416,7 +416,7 @@ class Log:
         """
         for position, header in whole_batches(data):
             if not has_valid_crc(data, position, header):
-                raise ValueError(f"{self.folder}: the batch at offset {header.base_offset} does not fit its checksum")
+                raise ValueError(f"{self.folder}: the batch at offset {header.base_offset} does not match its checksum")
             if header.base_offset < self.end:
                 if self.end == self.start and header.next_offset > self.end:
                     self.restart(header.base_offset)
