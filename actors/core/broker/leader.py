@@ -2,21 +2,19 @@
 
 Rule 1 (followers): the leader stores each other replica's log end offset (LEO), which is the offset of its last fetch,
         and the time at which it was last caught up. A fetch from the leader's LEO shows that the follower is caught up
-        now. A fetch from the LEO that the leader had at the follower's previous fetch shows that it was caught up then.
-Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` ago. A follower that
-        is not behind stays, even if it does not fetch. The leader always stays.
-Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
-        epoch.
-Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its outcome is known,
-        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed ISR. An
-        outcome counts only for the write with its number, in the leader epoch that sent this write.
-Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within `lag`. It
-        never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7).
-Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets one
-        response. No request waits longer than this leadership.
-Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. Followers
-        have no entry before one of them fetches: until then their state follows from the ISR and the start of the
-        leadership.
+        now. A fetch from the LEO that the leader had at the follower's previous fetch shows that it was caught up at
+        the previous fetch. Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than
+        `lag` seconds ago. A follower that is not behind stays, even if it does not fetch. The leader always stays. Rule
+        3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
+        epoch. Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its
+        outcome is known, the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the
+        confirmed ISR. An outcome counts only for the write with its number, in the leader epoch that sent this write.
+        Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within
+        `lag`. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7).
+        Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets
+        one response. No request waits longer than this leadership. Rule 7 (cost): a leadership without events is cheap,
+        so that a broker can have a hundred thousand of them. Followers have no entry before one of them fetches: until
+        then their state follows from the ISR and the start of the leadership.
 
 Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 
@@ -227,13 +225,13 @@ class Leader:
     def is_settled(self, replica: int) -> bool:
         """Return whether the follower is in the confirmed ISR, and no ISR write is in flight.
 
-        An unchanged fetch of such a follower changes nothing.
+        If such a follower repeats its previous fetch, nothing changes.
         """
         return replica in self.isr and self._writing is None
 
     @property
     def waiting(self) -> int:
-        """The number of waiting produces."""
+        """The number of waiting produce requests."""
         return len(self._waiting or ())
 
     def take(self) -> tuple[ToDo, ...]:
@@ -301,21 +299,21 @@ class Leader:
             insort(self._waiting, waiter, key=_OFFSET)
 
     def caught_up(self, replica: int, at: float) -> None:
-        """Record that a poll of the follower found no data at the time `at`."""
+        """Record that a fetch by the follower found no new data at the time `at`."""
         follower = self.followers.get(replica)
         if follower is not None:
             follower.caught_up_at = max(follower.caught_up_at, at)
 
     def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
-        """Process a fetch of a follower.
+        """Process a fetch by a follower.
 
         Args:
             replica: The follower, which must be in `followers`.
-            offset: The offset of its fetch, which is its log end offset.
+            offset: The fetch offset, which is the follower's log end offset.
             start: Its log start offset.
             leader_end: The leader's log end offset at the time of the read.
             now: Seconds of the node's clock.
-            alive: Whether the follower may join the ISR.
+            alive: Whether the follower's broker is alive; only then may it join the ISR.
         """
         follower = self.followers[replica]
         if offset >= leader_end:
@@ -349,7 +347,7 @@ class Leader:
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
-        """Process the outcome of a write: the znode's new version, or None if it was refused (rule 4)."""
+        """Process the outcome of a write: the znode's new version, or None if the write was refused (rule 4)."""
         writing = self._writing
         if writing is None or writing.number != number:
             return

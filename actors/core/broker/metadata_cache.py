@@ -2,10 +2,11 @@
 
 Rule 1: an UpdateMetadata replaces the live brokers and the controller; its partitions are merged into the known
         partitions.
-Rule 2: a partition with leader LEADER_DURING_DELETE is removed, and the topic with its last partition.
+Rule 2: a partition with leader LEADER_DURING_DELETE is removed; the topic is removed together with its last partition.
 Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is reported with code 5 and
-        leader -1; a live leader without such a listener with code 72 (5 below version 6).
-Rule 4: version 0 has no "no topics" (its empty list means all), and reports replicas that are not alive with code 9.
+        leader -1; a live leader without such a listener with code 72 (code 5 in versions before 6).
+Rule 4: version 0 cannot request no topics (an empty list means all topics), and reports replicas that are not alive
+        with code 9.
 Rule 5: clients see whole updates: parts of an UpdateMetadata become visible with its last part, all at once.
 
 Kafka: `MetadataCache` (`ZkMetadataCache`).
@@ -109,7 +110,10 @@ class ClusterView:
         return None if state is None or endpoint is None else self._metadata_broker(state.leader, endpoint)
 
     def place(self, partition: TopicPartition, endpoints: Mapping[int, Endpoint]) -> PartitionLeader:
-        """Return a partition's leader and the leader's endpoint in `endpoints`; None as endpoint if it is not there."""
+        """Return a partition's leader and the leader's endpoint in `endpoints`.
+
+        The endpoint is None if `endpoints` does not contain the leader.
+        """
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         if state is None:
             return PartitionLeader(False, NO_LEADER, None)
@@ -222,8 +226,8 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                # When a broker returns, the controller sends all states again. They are the same objects, except in a
-                # replay, where they are only equal.
+                # When a broker returns, the controller sends all states again. They are then the very objects that are
+                # held here, except in a replay, where they are only equal.
                 held = known.get(number)
                 if held is state or held == state:
                     continue
@@ -254,7 +258,7 @@ class MetadataCache:
         return deleted
 
     def drop_old(self) -> int:
-        """Free topics of an older view, about SLICE partitions; return the number of topics left."""
+        """Free the memory of an older view: of topics with about SLICE partitions; return the number of topics left."""
         partitions = 0
         while self._old and partitions < SLICE:
             partitions += len(self._old.pop())

@@ -1,11 +1,11 @@
 """Partition (as Kafka's class of this name) is this broker's replica of a partition, which leads or follows.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
-        an append, is sent back within the same delivery. No method waits: a request that must wait is stored with its
-        deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
+        an append, is sent back while the same message is handled. No method waits: a request that must wait is stored
+        with its deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
 Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
-Rule 3: a disk error makes the controller's order or the client's request fail with error code 56. The replica manager
-        is notified, and takes the whole log directory offline.
+Rule 3: after a disk error the controller's order (the part of a request for one partition) or the client's request
+        fails with code 56. The replica manager is notified, and takes the whole log directory offline.
 Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
         receives the new high watermark with its next fetch (broker.md 3.5).
 Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
@@ -140,7 +140,7 @@ class Partition(HostedReplica):
         )
 
     def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
-        """Begin, renew or end the leadership after the role was taken over."""
+        """Begin, renew or end the leadership after the new role was stored."""
         role, log, leader = self.role, self.log, self.leader
         if role.name != LEADER:
             yield from self._end_leadership(now)
@@ -227,7 +227,7 @@ class Partition(HostedReplica):
                 yield from self.log_failed(error)
 
     def _replicate(self, message: Replicate, sender: Address, now: float) -> Effects[None]:
-        """Append the leader's records, and take over its high watermark (broker.md 4.5)."""
+        """Append the leader's records, and adopt the leader's high watermark (broker.md 4.5)."""
         log, error_code = self.log, self._fenced(message.leader_epoch)
         if error_code == NONE and message.body.size and message.fetch_offset != log.end:
             error_code = CORRUPT_MESSAGE

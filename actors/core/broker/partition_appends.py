@@ -1,7 +1,7 @@
 """How a partition's leader appends producers' batches and transaction markers (broker.md 3.6).
 
-A batch of a transaction is appended after the transaction coordinator has verified it (`verification`). A batch with
-acks=all or a marker gets its response when it is committed.
+A batch of a transaction is appended after the transaction coordinator has verified it (`verification`). A marker, or a
+batch with acks=all, gets its response when it is committed.
 
 Kafka: `Partition.appendRecordsToLeader`.
 """

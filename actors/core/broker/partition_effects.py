@@ -2,7 +2,7 @@
 
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: the value that the call
 returned for a CallAdapter, the new path for a RenameDeletedLog, otherwise None. A failed effect raises StorageError in
-the handler. The last effect of an order of the replica manager is the reply to it.
+the handler. For an order of the replica manager, the last effect is the reply to the manager.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Rule 1: a marker with a negative producer epoch is not appended (error code -1). A partition that is not hosted here is
         unknown (error code 3), even if it exists elsewhere; a follower refuses with error code 6. After codes 3 and 6
         the coordinator looks up the leader again.
-Rule 2: the markers of one producer id share their results. If a partition has several, the last marker's result counts.
+Rule 2: the markers of one producer id share their results. If several markers of a producer id name the same partition,
+        the last marker's result counts.
 
 Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.
 """
@@ -32,7 +33,7 @@ class PartitionMarker(NamedTuple):
 
 
 def partition_markers(request: WriteTxnMarkersRequest) -> tuple[PartitionMarker, ...]:
-    """Return one marker for each partition, in the order of the request."""
+    """Return one entry for each partition of each marker, in the order of the request."""
     return tuple([PartitionMarker(marker, each) for marker in request.markers for each in marker.partitions])
 
 

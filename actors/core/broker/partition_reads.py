@@ -65,7 +65,7 @@ NOT_AVAILABLE_SINCE = 5
 
 
 def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, settings: LogSettings) -> int:
-    """Return NONE, or the error code of a fetch by its epoch, its replica and its version (rule 2)."""
+    """Return NONE, or the error code of a fetch, as determined by its leader epoch, replica id and version (rule 2)."""
     is_follower = message.replica_id not in (CONSUMER, role.broker_id)
     error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)
     if error_code == NONE and leader is None:

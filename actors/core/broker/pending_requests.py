@@ -122,7 +122,7 @@ class PendingRequests:
         return number, pending
 
     def get(self, number: int) -> PendingRequest | None:
-        """Return the request; None if it has its response."""
+        """Return the request; None if it has been answered already."""
         return self._pending.get(number)
 
     def finish(self, number: int) -> None:

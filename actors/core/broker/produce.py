@@ -54,7 +54,8 @@ TAKEN = BatchValidation(NONE)
 def transactional_verdict(request: ProduceRequest) -> int:
     """Return one error code for all partitions of a request.
 
-    It is 53 for a transactional batch without an id, 49 for batches of two producers, otherwise NONE.
+    It is 53 if a batch is transactional but the request has no transactional id, 49 for batches of two producers,
+    otherwise NONE.
     """
     producer_id = None
     for part in request.partitions:
@@ -74,7 +75,7 @@ def acks_verdict(acks: int) -> int:
 
 
 def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
-    """Return the first violation of a producer's batches for a partition; TAKEN if the batches are valid.
+    """Return the first violation of a producer's batches for a partition; the constant TAKEN if the batches are valid.
 
     Args:
         records: The batches for one partition.

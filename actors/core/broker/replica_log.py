@@ -2,8 +2,8 @@
 
 Rule 1: a partition's log start offset, log end offset and high watermark are stored only here. The high watermark never
         exceeds the log end offset.
-Rule 2: an empty log stores a leader epoch only just before its first record. All earlier epochs would begin at the same
-        offset, and only the last of them counts.
+Rule 2: an empty log stores a leader epoch immediately before the epoch's first record, not earlier. All earlier epochs
+        would begin at the same offset, and only the last of them counts.
 Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
         the leader or the log has no epochs.
 

@@ -5,7 +5,8 @@ Rule 1: a request for an earlier registration of this broker is refused whole wi
 Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is stored. A stored
         epoch above the epoch in ZooKeeper is invalid and refuses no request.
 Rule 3: a partition whose log cannot have a name on disk (an invalid topic, a negative number, a name beyond 255
-        characters) is refused alone, with code 17: a name from the network must not become a path elsewhere.
+        characters) is refused alone, with code 17: a name from the network must not become a path outside the log
+        directory.
 Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each of its partitions, the
         other responses name no partition.
 Rule 5: a LeaderAndIsr is applied first to the partitions that this broker will lead, then to the partitions that it
@@ -98,7 +99,7 @@ def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> li
 class PartitionsByRole:
     """The partitions of a LeaderAndIsr request, divided into partitions to lead and partitions to follow.
 
-    If a partition occurs several times, which no controller sends, its last state counts.
+    If a partition occurs several times (no controller sends such a request), its last state counts.
     """
 
     broker_id: int

@@ -1,7 +1,7 @@
 """The state of a hosted partition, and how the controller's requests change it (broker.md 1.2, 1.5, 2.1).
 
-Rule 1: the leader epoch only grows. An order (the part of a request for one partition) with a known or older epoch is
-        stale (code 11).
+Rule 1: the leader epoch only grows. An order (the part of a request that concerns one partition) with a known or older
+        epoch is stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
 Rule 3: an order that passes both rules, but has an older zkVersion than the known version, succeeds without effect: the
         znode has changed since, and its newer state will follow (Kafka 3.9). Even a missing log is not created.
@@ -68,7 +68,10 @@ class ReplicaRole(NamedTuple):
 
     @property
     def under_replicated(self) -> bool:
-        """Whether a led partition has fewer in-sync replicas than before any reassignment (broker.md 9.5 row 69)."""
+        """Whether a led partition has fewer in-sync than assigned replicas; adding replicas do not count.
+
+        (broker.md 9.5 row 69)
+        """
         return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
 

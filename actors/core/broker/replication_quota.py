@@ -4,8 +4,8 @@ Rule 1: a broker has two throttles, one as leader and one as follower. The rate 
         dynamic configuration. Its replicas come from the topics' configuration: all replicas, or a list of pairs of
         partition and broker id.
 Rule 2: all record bytes of throttled replicas are counted in samples of one second. The last eleven samples are kept.
-        The rate is their sum divided by the time since the first sample began, at least one second. The quota is
-        exceeded if this rate is above the configured rate.
+        The measured rate is their sum divided by the time since the oldest kept sample began, which counts as at least
+        one second. The quota is exceeded if this rate is above the configured rate.
 Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync replica gets
         all records. Bytes are counted after they were moved, so the quota limits the average, not each response.
 """
@@ -54,7 +54,10 @@ def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broke
 
 
 def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int | None:
-    """Return the configured rate in bytes per second, of the broker or else of all brokers; None if unlimited."""
+    """Return the configured rate in bytes per second, of the broker, or else the cluster-wide default.
+
+    None if unlimited.
+    """
     name = rate_setting(side)
     text = own.get(name, of_all.get(name))
     return None if text is None else int(text)

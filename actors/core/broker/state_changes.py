@@ -2,8 +2,8 @@
 
 Rule 1: a request that is refused, as a whole or for one partition, is logged with its controller and the reason
         (`IGNORED`).
-Rule 2: a change of an ISR is logged before the write, with the leader's offsets and each out-of-sync replica's lag and
-        time. It is logged again when ZooKeeper has accepted or refused the write.
+Rule 2: a change of an ISR is logged before the write, with the leader's offsets and each out-of-sync replica's log end
+        offset and the time since it was caught up. It is logged again when ZooKeeper has accepted or refused the write.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ def ignored(
 
 
 def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
-    """Return the line for the stopped fetchers of `count` partitions that are led here now or have a new leader."""
+    """Return the line that the fetchers of `count` partitions were stopped.
+
+    The partitions are led here now (`leading`), or have a new leader.
+    """
     if leading:
         return (
             f"Stopped fetchers as part of {origin.name} request correlationId {origin.correlation_id} from controller"

@@ -8,8 +8,9 @@ Rule 3: when a marker is appended, waiting batches are refused with INVALID_TXN_
         transaction that has ended. A reply is ignored if a marker, a newer epoch or a new leader has settled its query.
 Rule 4: when a batch with a higher producer epoch arrives, waiting batches with a lower epoch are refused
         (INVALID_PRODUCER_EPOCH). A new batch with a lower epoch is refused likewise.
-Rule 5: after a query without a usable reply, the lowest refused sequence number is kept: a later batch of the producer
-        must not become the first of its transaction. The number is kept for at most MOST_REFUSED producers.
+Rule 5: after a query that failed or timed out, the lowest refused sequence number is kept: a later batch of the
+        producer must not be appended before the refused ones are sent again. The number is kept for at most
+        MOST_REFUSED producers.
 
 Kafka: `VerificationGuard`, `VerificationStateEntry`, `ProducerStateManager`.
 """
@@ -134,7 +135,7 @@ class TransactionVerification(Generic[_T]):
         return (), RefusedBatches(waiting, code)
 
     def append_verdict(self, producer_id: int, epoch: int, sequence: int) -> int:
-        """Return NONE if a verified batch is appended next, otherwise the code that refuses it (rule 5)."""
+        """Return NONE if a verified batch may be appended now, otherwise the code that refuses it (rule 5)."""
         guard = self._guards.get(producer_id)
         if self.is_open(producer_id, epoch):
             return NONE

@@ -1,11 +1,11 @@
 """The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
 
-Rule 1: Topic defaults of brokers are dynamic if this node implements them. The broker's own override precedes the
-        override of all brokers, which precedes server.properties.
+Rule 1: Broker settings that are defaults of topic configs are dynamic if this node implements them. The broker's own
+        override precedes the override of all brokers, which precedes server.properties.
 Rule 2: advertised.listeners is accepted for a single broker only, and checked by that broker, because it depends on its
         settings.
-Rule 3: Thread counts are accepted, because Kafka's brokers may share the override of all brokers, but have no effect
-        here.
+Rule 3: Thread counts are accepted but have no effect here; Kafka's brokers in the same cluster may use the cluster-wide
+        default.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ REQUIREMENTS = {
 
 
 def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
-    """Return the settings of a broker after the overrides (rule 1). Invalid overrides are ignored.
+    """Return the settings of a broker with the overrides applied (rule 1). Invalid overrides are ignored.
 
     Args:
         own: The broker's own overrides.

@@ -1,8 +1,8 @@
 """Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
 
 Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
-        setting to the node's. A node does not store its server.properties: a value that differs from Kafka's default is
-        reported as set in server.properties.
+        setting to the node's. A node does not store which settings server.properties contained, so a value that differs
+        from Kafka's default is reported as set in server.properties.
 Rule 2: A refused change raises Refused with Kafka's message and error code.
 Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
         change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused by name,
@@ -143,7 +143,7 @@ def _said(node: NodeSettings, field: str) -> object:
 
 
 def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
-    """Return the overrides of all brokers."""
+    """Return the cluster-wide default overrides."""
     return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 
@@ -198,7 +198,7 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -
 
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
-    """Return a list with these items added or removed."""
+    """Return the new value of a list setting: the text with these items added or removed."""
     if name not in CONFIGS or CONFIGS[name].type != "LIST":
         word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
@@ -240,7 +240,7 @@ def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
 def check_broker(
     broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings | None = None
 ) -> None:
-    """Check the overrides of a broker that are new (rule 3).
+    """Check those overrides of a broker that are new (rule 3).
 
     Args:
         broker: Broker id as text, or ALL_BROKERS.

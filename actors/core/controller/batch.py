@@ -1,7 +1,7 @@
 """Collect the controller's requests to each broker and send them together (controller.md 4).
 
 Rule 1: A batch is a local variable of the step that fills it. It cannot outlive its event, so a failed step leaves no
-        requests to the next event (controller.md, trap T4).
+        requests behind for the next event (controller.md, trap T4).
 Rule 2: Brokers receive all LeaderAndIsr requests first, then all UpdateMetadata, then all StopReplica. Only live
         brokers receive them, including those that are shutting down. Each request carries the broker epoch of its
         receiver.
@@ -10,7 +10,7 @@ Rule 3: The last state of a replica replaces its earlier states, but `is_new` an
 Rule 4: Each LeaderAndIsr state of a partition adds an UpdateMetadata state of that partition for all brokers.
 Rule 5: The state sent for a partition is one object for all brokers and batches until its leadership or assignment
         changes (`ControllerContext.last_sent`). It is created, encoded and recorded once. Large requests are split into
-        parts (`messages.parts`); brokers with equal content share them. A cached state costs 400 bytes per partition.
+        parts (`messages.parts`); brokers with equal parts share them. A cached state costs 400 bytes per partition.
 
 Kafka: `ControllerBrokerRequestBatch`.
 """
@@ -96,7 +96,7 @@ def _metadata_of(
 ) -> UpdateMetadataPartitionState:
     """Return the UpdateMetadata state of a partition from its leadership or from the state last sent.
 
-    While the topic is deleted, `leader` is given; leader epoch and ZooKeeper version are then 0.
+    While the topic is being deleted, `leader` is given; leader epoch and ZooKeeper version are then 0.
     """
     return _metadata(
         partition,
@@ -218,7 +218,7 @@ class RequestBatch:
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
         """Add an UpdateMetadata request with these partitions for these brokers.
 
-        The request has all live brokers, also if `partitions` is empty. Negative broker ids are skipped.
+        The request's content lists all live brokers, also if `partitions` is empty. Negative broker ids are skipped.
         """
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
         self._add_metadata(partitions)

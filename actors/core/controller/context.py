@@ -1,6 +1,7 @@
 """ControllerContext is the state of the active controller; it is cleared when the controller resigns.
 
-Rule 1: Tables that are read by broker are indexed by broker, so an event of one broker costs only its own partitions.
+Rule 1: Tables that are looked up for one broker are indexed by broker id, so an event of one broker costs only its own
+        partitions.
 Rule 2: Collections that are iterated are dicts in insertion order, never bare sets, whose order could differ between
         two runs. Sets are used for membership tests only.
 Rule 3: A removed topic leaves no entry behind, states included (controller.md, trap T12: Kafka keeps the states, which
@@ -79,7 +80,7 @@ def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
 def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
     """Return the assignment during a reassignment to `target` (controller.md 7.7).
 
-    It starts from the replicas before any reassignment.
+    The assignment is computed from the replicas before any ongoing reassignment.
     """
     origin = origin_replicas(assignment)
     return ReplicaAssignment(
@@ -195,7 +196,10 @@ class ControllerContext:
         self._brokers_changed()
 
     def remove_broker(self, broker_id: int) -> None:
-        """Remove a broker whose registration is gone. It neither shuts down nor has a failed log directory any more."""
+        """Remove a broker whose registration is gone.
+
+        Also remove its shutting-down mark and its failed log directories.
+        """
         self.brokers.pop(broker_id, None)
         self.shutting_down.pop(broker_id, None)
         self.set_offline_dirs(broker_id, {})
@@ -306,7 +310,10 @@ class ControllerContext:
         self.topics.setdefault(topic, {})
 
     def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
-        """Store the assignments of partitions that have no replicas yet; return these partitions."""
+        """Store the assignments of partitions that are unknown here, or have an empty assignment.
+
+        Return these partitions.
+        """
         added = []
         known = self.topics.setdefault(topic, {})
         for number, assignment in partitions:

@@ -89,7 +89,7 @@ def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
 
 
 def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None]:
-    """Mark these replicas as deleted by their brokers."""
+    """Record that the brokers have deleted these replicas."""
     replicas = yield from flat(deleted, lambda r: r.partition.topic in context.queued)
     if replicas:
         offline = yield from _offline(context, context.queued)

@@ -78,7 +78,7 @@ def preferred(c: Candidates) -> Choice | None:
 def controlled_shutdown(c: Candidates) -> Choice | None:
     """Elect the first replica that is reachable, in the ISR, and not on a broker that is shutting down.
 
-    Brokers that are shutting down leave the ISR, but are notified.
+    Brokers that are shutting down leave the ISR, but still receive the LeaderAndIsr request.
     """
     for replica in c.replicas:
         if replica in c.reachable and replica in c.isr and replica not in c.shutting_down:

@@ -6,8 +6,9 @@ Rule 2: A term begins without any state. All state is read from ZooKeeper, and e
         read.
 Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
         write with an unknown outcome, a failed begin, or an unexpected error in an event (`failures`).
-Rule 4: /controller belongs to its session. An inactive node deletes a /controller of its own session. So the end of a
-        term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next read of /controller.
+Rule 4: /controller belongs to the ZooKeeper session that created it. An inactive node deletes a /controller of its own
+        session. So the end of a term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next
+        read of /controller.
 Rule 5: A node that fails to begin a term backs off for one second. Kafka does not: if the cause persists, such as a
         broker without the inter-broker listener, all candidates are elected in turn without a pause.
 """
@@ -65,8 +66,8 @@ TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not Non
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Read /controller: resign if it is not of this term; join the election if it is absent and no back-off runs.
 
-    Kafka only resigns after a ControllerChange. Here the election is joined too: the elected controller's znode may be
-    deleted again before it is read, and that deletion fires no watch.
+    After a ControllerChange, Kafka resigns and does nothing else. Here the election is joined too: the elected
+    controller's znode may be deleted again before it is read, and that deletion fires no watch.
 
     Args:
         timestamp_ms: Timestamp for /controller, in milliseconds.
@@ -87,7 +88,9 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 
 def deposed(context: ControllerContext) -> Flow[None]:
-    """Resign after a fence failed: another controller was elected, or another client raised the epoch.
+    """Resign after a write was refused because /controller_epoch had changed.
+
+    Another controller was elected, or another client raised the epoch.
 
     If another client raised the epoch, /controller still has this node's id, and no controller would be elected. The
     znode is therefore deleted (rule 4). Its watch starts an election, whose winner has an epoch above the raised epoch.
@@ -130,7 +133,8 @@ def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 def resign(context: ControllerContext) -> Flow[None]:
     """Clear the state of the term (Kafka's onControllerResignation).
 
-    The ZooKeeper bridge only receives StopWatching. The call is also safe if this node is not active.
+    The only message that is sent to the ZooKeeper bridge is StopWatching. The call is also safe if this node is not
+    active.
     """
     was_active = context.active
     if was_active:
@@ -212,7 +216,7 @@ def _begin(context: ControllerContext) -> Flow[None]:
     yield from _load(context)
     requested = yield from ask(GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
-    # Before any LeaderAndIsr: a follower needs the brokers of UpdateMetadata to reach its leader.
+    # Before any LeaderAndIsr: a follower finds its leader's address in the broker list of UpdateMetadata.
     yield from announce(context)
     if not (yield from replica_state_machine.start(context)):
         yield from deletion_steps.correct(context, context.deletions.queued)

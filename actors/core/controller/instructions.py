@@ -1,6 +1,7 @@
 """The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each immediately.
 
-Instructions are not messages: `ControllerActor` sends the messages to a broker's channel.
+Instructions are never sent between actors: ControllerActor executes one by sending messages, for example to a broker's
+channel.
 """
 
 from __future__ import annotations

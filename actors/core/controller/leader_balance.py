@@ -1,9 +1,9 @@
 """Elect preferred leaders, when an admin tool requests it or when leaders are imbalanced (controller.md 7.6, 1.4, 1.5).
 
 Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. The znode is deleted after the
-        election, whatever its results, and read again, because only its creation is reported. A client of ElectLeaders
-        receives the result of each partition when this node's metadata has the leaders. The client can also request an
-        unclean election.
+        election, whatever its results, and read again, because its watch reports only its creation. A client of
+        ElectLeaders receives the result of each partition when this node's metadata has the leaders. The client can
+        also request an unclean election.
 Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
         preferred replica is in the cached ISR are moved. Ongoing reassignments do not prevent this, as in 3.9.1 (in 2.6
         an endless reassignment prevents it for ever, KAFKA-10149). The next check is scheduled before the current check

@@ -97,7 +97,10 @@ def move_partitions(
 
 
 def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow[Failures]:
-    """Elect leaders for all leaderless partitions (of one topic), except those of topics queued for deletion."""
+    """Elect leaders for all leaderless partitions, or only those of one topic.
+
+    Topics that are queued for deletion are excluded.
+    """
 
     def waits(partition: TopicPartition) -> bool:
         return topic in (None, partition.topic) and not context.is_queued_for_deletion(partition)
@@ -224,7 +227,10 @@ def _enter(step: PartitionStep, partition: TopicPartition) -> None:
 def _choose(
     step: PartitionStep, states: dict[TopicPartition, LeaderIsrAndControllerEpoch], failures: Failures
 ) -> Flow[dict[TopicPartition, Choice]]:
-    """Return the strategy's choice for each partition; partitions that can have no leader are added to `failures`."""
+    """Return the strategy's choice for each partition.
+
+    Partitions for which no leader can be elected are added to `failures`.
+    """
     context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
     unclean: dict[str, bool] = {}
     if strategy is elections.offline and not allow_unclean:

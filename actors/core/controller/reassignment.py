@@ -15,7 +15,7 @@ removed. The topic's znode has the same assignment, so any controller can contin
 Rule: An interrupted reassignment is resumed at any step: by the next controller, or when a broker of its target starts.
       The next controller also deletes replicas that an interrupted cancellation left over, if they are in the ISR.
       A request that cannot be executed is removed from the znode and logged. The deletion of a topic ends its
-      reassignments (`end_for_deletion`), so no partition of a queued topic is being reassigned.
+      reassignments (`end_for_deletion`), so no partition of a topic that is queued for deletion is being reassigned.
 
 Kafka: `KafkaController.processZkPartitionReassignment`, `processApiPartitionReassignment`,
 `processListPartitionReassignments`, `processPartitionReassignmentIsrChange`, `onPartitionReassignment`.
@@ -100,8 +100,8 @@ def _finish_interrupted(context: ControllerContext) -> Flow[None]:
     """Delete replicas that are in the ISR and not in the assignment.
 
     An earlier controller has written the assignment without them, and its term ended before it deleted them. Kafka
-    3.9.1 leaves such a broker in the ISR. If no assigned replica is in the ISR, they are kept: they may have the only
-    copy of committed records.
+    3.9.1 leaves such a broker in the ISR. If no assigned replica is in the ISR, the unassigned replicas are kept: they
+    may have the only copy of committed records.
     """
 
     def has_left_over(partition: TopicPartition) -> bool:
@@ -140,7 +140,8 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     All replicas, including those being added, become replicas of the topic and are deleted with it (trap T1;
     docs/explanation/decisions.md). The topics' znodes are updated before anything is deleted, and the requests are
     removed from /admin/reassign_partitions. Later requests for these partitions are refused, because their topic is
-    queued. A replica on a dead broker still delays the deletion: a later topic of that name would reuse its log.
+    queued. A replica on a dead broker still delays the deletion: otherwise a later topic of that name would reuse the
+    replica's log.
 
     Returns:
         The topics that were being reassigned.
@@ -511,7 +512,8 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
     """Remove requests from /admin/reassign_partitions.
 
-    If this deletes the znode, an event is enqueued that watches for its next creation, the only reported change.
+    If this deletes the znode, an event is enqueued whose handler watches the znode again; of later changes only the
+    creation is reported.
     """
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:

@@ -190,7 +190,7 @@ def enter_new(step: ReplicaStep) -> Flow[None]:
 
 
 def enter_online(step: ReplicaStep) -> Flow[None]:
-    """Add the replica to the assignment of each partition that does not contain it."""
+    """Add the replica to the assignment of each assignment that does not contain it."""
     context = step.context
     for partition in step.partitions:
         assignment = context.assignment(partition)

@@ -57,8 +57,8 @@ class Transition:
     """A row of the transition table: the states that may change to `target`, and the function that makes the change.
 
     `make` is called with a PartitionStep or ReplicaStep, which contains the partitions or replicas to change. The first
-    paragraph of the docstring of `make` describes the change in the documentation. `requests` describes the requests
-    that the change causes.
+    paragraph of the docstring of `make` is the description of the change in the documentation. `requests` describes the
+    requests that the change causes.
     """
 
     target: State
@@ -184,7 +184,7 @@ class History:
 
         Args:
             who: The controller's log prefix.
-            illegal: The current state of each partition.
+            illegal: The partitions that were not moved, with their current states.
         """
         replica = "" if broker_id is None else f"replica {broker_id} of "
         legal = expected(table.previous(target))

@@ -64,7 +64,8 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
     """Read and watch the assignments of topics; return the partitions that were added.
 
-    The number of topics per read aims at PARTITIONS_READ partitions, estimated from the previous reads.
+    The number of topics per read is chosen so that a read returns about PARTITIONS_READ partitions, estimated from the
+    previous reads.
     """
     added: list[TopicPartition] = []
     start, count = 0, TOPICS_AT_FIRST
@@ -107,7 +108,7 @@ def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition
 
 
 def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
-    """Store the assignments of partitions that have no replicas yet; return these partitions."""
+    """Store the assignments of partitions that the controller does not know yet; return these partitions."""
     added: list[TopicPartition] = []
     for topic, partitions in topics:
         yield from for_each(partitions, partial(_learn, context, topic, added), MOVES)

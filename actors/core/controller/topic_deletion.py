@@ -5,14 +5,14 @@
    receives leader -2 for its partitions.
 3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
    to DeletionIneligible and make the topic ineligible.
-4. A broker's response moves its replicas to DeletionSuccessful, or after an error to DeletionIneligible. No timer
-   retries a failure. It is retried when a broker starts, at a failover, or when an event of another topic starts a pass
-   over all queued topics and this topic is eligible.
+4. A broker's response moves the replicas that it names to DeletionSuccessful, or after an error to DeletionIneligible.
+   No timer retries a failure. It is retried when a broker starts, at a failover, or when an event of another topic
+   starts a pass over all queued topics and this topic is eligible.
 5. If all replicas are DeletionSuccessful, the znodes are deleted and the topic is removed, also from the ineligible
    topics (trap T14: Kafka keeps its name there).
 
 This module stores only the three deletion states of a replica. The controller makes all moves, and its tables are
-authoritative: `correct` copies their states to this module.
+authoritative: `correct` copies the replica states from the controller's tables to this module.
 
 Kafka: `TopicDeletionManager`.
 """
@@ -65,7 +65,7 @@ class TopicRecord:
         }
 
     def enter(self, replica: PartitionReplica, state: ReplicaState) -> None:
-        """Store a replica's deletion state; a replica in `started` is first removed from there."""
+        """Store a replica's deletion state; a replica in `started` is first removed from that set."""
         self.started.pop(replica, None)
         self._states[state][replica] = None
 

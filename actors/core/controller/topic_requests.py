@@ -110,7 +110,7 @@ def _planned(
         made: Topic -> partition count, for the topics that this request has created so far.
 
     Raises:
-        Refused: The topic is invalid; the checks have Kafka's order.
+        Refused: The topic is invalid. The checks are made in Kafka's order.
     """
     if topic.name in context.topics:
         raise _exists(topic.name)
@@ -177,7 +177,9 @@ def _extended(
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
-    """Handle DeleteTopics. The response to a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
+    """Handle DeleteTopics.
+
+    The error code for a topic that is queued for deletion for deletion is UNKNOWN_TOPIC_OR_PARTITION.
 
     Kafka 3.9.1 responds in the same way.
     """

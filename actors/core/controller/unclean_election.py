@@ -1,6 +1,6 @@
 """Handle config changes that permit unclean leader elections (controller.md 1.4.20, 1.4.21).
 
-Rule: The handler does not determine which config changed. Each change makes it read the broker default and the configs
+Rule: The handler does not find out which config changed. Each change makes it read the broker default and the configs
       of leaderless topics. A superfluous election attempt has no effect.
 
 Kafka: `KafkaController.processTopicUncleanLeaderElectionEnable`, `processUncleanLeaderElectionEnable`, which
