@@ -124,7 +124,7 @@ def chain_of(facts: TraceFacts, first: Fact) -> list[Fact]:
 
 
 def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
-    """Return the cause of a fact; None if the chain begins with it, or if the record does not show it."""
+    """Return the cause of a fact; None if this fact is the first cause, or if the trace does not show the cause."""
     find = CAUSES.get(type(fact))
     return None if find is None else find(facts, fact)
 
@@ -133,7 +133,7 @@ def last_before(found: Iterable[_F], place: TracePosition, run: str | None = Non
     """Return the last of these facts, which are sorted by time, up to a position; None if there is none.
 
     Args:
-        run: Only facts of this run of a node count; None for all runs.
+        run: Only facts of this run of a node are considered; None: of all runs.
     """
     last = None
     for each in found:
@@ -173,7 +173,7 @@ def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerG
 
 
 def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
-    """Return how the broker went: it failed, it was killed or stopped, or its session ended while it ran."""
+    """Return why the broker disappeared: it failed, it was killed or stopped, or its session ended while it ran."""
     noticed = gone.noticed
     life = registered_life(facts, gone.broker, noticed)
     if life is None:
@@ -195,7 +195,7 @@ def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
 
 
 def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap | None:
-    """Return the node's last gap in its recording that overlaps the interval from `begin` to `end`."""
+    """Return the last gap in the node's recording that overlaps the interval from `begin` to `end`."""
     found = [each for each in facts.gaps if each.place.node == node and each.place.at >= begin and each.began <= end]
     return found[-1] if found else None
 
@@ -203,7 +203,8 @@ def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap
 def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
     """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
 
-    Only faults of the node's last run up to `end` count: a removal of a fault is not recorded while its node is dead.
+    Only faults in the node's last run up to `end` are considered, because a removal of a fault is not recorded while
+    its node is dead.
     """
     lives = [life for life in facts.lives if life.place.node == node and life.began <= end]
     run = max(lives, key=lambda life: life.began).place.run if lives else ""
@@ -232,7 +233,10 @@ def _of_disk(facts: TraceFacts, failed: LogDirectoryFailed) -> NodeFaultChange |
 
 
 def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
-    """Return why a session expired: the node did not run, a test ended it, or it had no connection to ZooKeeper."""
+    """Return why a session expired.
+
+    The node did not run, a test expired the session, or the node had no connection to ZooKeeper.
+    """
     place = changed.place
     if changed.state != "expired":
         return None
@@ -276,7 +280,10 @@ def before_of(facts: TraceFacts, state: StateWrite) -> StateWrite | None:
 
 
 def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
-    """Return why a state was written: a lagging follower, a broker that went or came, or the controller's event."""
+    """Return why a state was written.
+
+    The cause is a lagging follower, a broker that disappeared or returned, or the event that the controller handled.
+    """
     before = before_of(facts, state)
     left = [broker for broker in before.isr if broker not in state.isr] if before is not None else []
     if state.event is None and not state.read:
@@ -320,7 +327,7 @@ def _came(facts: TraceFacts, state: StateWrite) -> BrokerCame | None:
 
 
 def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
-    """Return why a follower was behind: it ended, was suspended or slow, or could not reach its leader."""
+    """Return why a follower was behind: its process ended, was suspended or slow, or could not reach its leader."""
     place, broker, leader = lagged.place, lagged.broker, lagged.leader
     begin = place.at - max(lagged.lag, lagged.caught_up_ago, 0.0) - AT_ONCE
     lives = [each for each in facts.lives if each.place.node == broker and each.began <= place.at]
@@ -365,7 +372,7 @@ def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
 
 
 def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
-    """Return why a state was written. For an unclean election, it is the loss of the previous leader."""
+    """Return why a state was written. For an unclean election, the reason is the loss of the previous leader."""
     before = before_of(facts, state)
     if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
         return since_without_leader(facts, before)
@@ -500,7 +507,7 @@ def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | Non
 
 
 def _leaders(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> list[StateWrite]:
-    """Return the write of the partition's first leader, and each later write of another leader."""
+    """Return the write of the partition's first leader, and each later write that changed the leader."""
     found: list[StateWrite] = []
     for state in state_history(facts, partition):
         if state.place <= until and (not found or state.leader != found[-1].leader):
@@ -517,7 +524,7 @@ def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
 
 
 def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePosition) -> Fact | None:
-    """Return the decision or InitProducerId that first gave this producer id an epoch above `epoch`."""
+    """Return the decision or InitProducerId request that first gave this producer id an epoch above `epoch`."""
     found: list[TransactionDecision | TransactionRequest] = [
         *(each for each in facts.decisions if not each.loaded),
         *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", NONE)),
@@ -584,7 +591,10 @@ def _of_hosted(facts: TraceFacts, hosted: GroupHosted) -> StateWrite | None:
 
 
 def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> StateWrite | None:
-    """Return the last change of the leader of a coordinator's partition; its first leader is no change."""
+    """Return the last change of the leader of a coordinator's partition.
+
+    The election of its first leader does not count as a change.
+    """
     return next(reversed(_leaders(facts, log, until)[1:]), None)
 
 

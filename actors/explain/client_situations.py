@@ -29,7 +29,7 @@ from messages.facts.declarations import (
 
 
 def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last rejected request or abort, if no transaction was committed after it."""
+    """Return the last abort or rejected request, if no transaction was committed after it."""
     rejected = [each for each in facts.transaction_requests if each.transactional_id == name and _is_rejected(each)]
     aborted = [
         each
@@ -140,7 +140,7 @@ def _fault_met(facts: TraceFacts, name: str) -> Seen | None:
 
 
 def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
-    """Return a refused produce request whose cause is the request itself."""
+    """Return a produce request that was refused because of its own content."""
     seen = _produce_refused(facts, name)
     return seen if seen is not None and cause_of(facts, seen.fact) is None else None
 

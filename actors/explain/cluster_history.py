@@ -54,7 +54,7 @@ def refused(facts: TraceFacts, _: None) -> Answer:
 
 
 def undecodable(facts: TraceFacts, _: None) -> Answer:
-    """Return a sentence for each type of undecodable messages: how many, the last reason, and when last."""
+    """Return a sentence for each type of messages that could not be decoded: how many, why last, and when last."""
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
@@ -95,7 +95,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
-    """Yield one sentence per change of leaders, for all partitions that one event changed in the same way."""
+    """Yield one sentence for all partitions whose leader one event changed in the same way."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted(facts.states):
         for before, after in pairwise(state_history(facts, partition)):

@@ -1,6 +1,6 @@
 """Compose the text of `kafka-actors why` from the facts of a trace: one function for each kind of question.
 
-Rule: An answer is a list of lines. Each line has the trace position that shows it; a line about missing records has
+Rule: An answer is a list of lines. Each line has the trace position of its evidence; a line about missing records has
       none.
 """
 
@@ -244,7 +244,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
         after: First state with the new leader.
 
     Returns:
-        Empty if the event of a state is not recorded.
+        No sentence if the event that wrote one of these states is not recorded.
     """
     first, event = (gap[0] if gap else after).event, after.event
     if first is None or event is None:
@@ -353,7 +353,7 @@ def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
 
 
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Explain which brokers have an older state than ZooKeeper."""
+    """Explain which brokers know only an older state than the one in ZooKeeper."""
     history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():

@@ -139,7 +139,7 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: 
 
     Args:
         partition: Partition of the LeaderAndIsr requests to collect; None for all.
-        until: Time in seconds since 1970; later deliveries are not read.
+        until: Time in seconds since 1970; messages that were delivered later are not read.
 
     Raises:
         TraceError: A run is damaged.
@@ -177,7 +177,10 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
 
 
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
-    """Return the fact with its empty field `event` filled; unchanged without this field or if it is not recorded."""
+    """Return the fact with its empty field `event` filled.
+
+    Unchanged if it has no such field or if the event is not recorded.
+    """
     if "event" not in fact._fields or fact.event is not None:
         return fact
     event = events.get(fact.place.event_id)

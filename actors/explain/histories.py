@@ -10,7 +10,7 @@ from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, T
 
 
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
-    """Return the states of a partition in the order of their znode's versions.
+    """Return the states of a partition in the order of the versions of the partition's znode.
 
     If the topic was deleted and created again, only the states after the last creation are returned. If a state was
     both written and read, the write is returned.

@@ -210,7 +210,8 @@ def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last interval without a leader.
 
-    The states may not show this interval: a controller that notices the loss late elects the next leader at once.
+    The recorded states do not always show this interval: a controller that notices the loss late elects the next leader
+    at once.
     """
     found: Seen | None = None
     gap: StateWrite | None = None

@@ -217,7 +217,7 @@ def _sender(fact: Any) -> str:
 
 
 def _sequences(error: ErrorAnswered) -> str:
-    """Return the producer id, epoch and sequence number of a refused batch as text; empty without a batch."""
+    """Return the producer id, epoch and sequence number of a refused batch as text; "" if there is no batch."""
     if error.batch is None:
         return ""
     producer, epoch, sequence, expected = error.batch
@@ -259,7 +259,7 @@ def text_of(fact: Any) -> str:
 
 
 def remedy_for(fact: Any) -> str:
-    """Return the advice for operators if a chain of causes begins with this fact; "" if there is none."""
+    """Return the advice for operators if this fact is the first cause; "" if there is none."""
     return _template(fact).remedy.format(**_values(fact))
 
 

@@ -49,7 +49,7 @@ UNNAMED = tuple(kind for kind in QUESTIONS if kind not in SUBJECTS)
 
 
 def subject_of(about: str, name: str) -> Any:
-    """Return the subject with this name.
+    """Return the subject of the kind `about` with this name.
 
     Raises:
         ValueError: The name is malformed; the message contains the correct form.

@@ -1,8 +1,9 @@
 """A client connection, which decodes requests and writes the responses in the order of the requests.
 
 Rule 1: one request of a connection is in progress at a time. Exception: successive Produce requests are in progress
-        together, up to UNDER_WAY requests and UNDER_WAY_BYTES. They are still appended in order, and no partition waits
-        for another partition's replicas. Produce requests that arrive together are sent to the actors in one message.
+        together, up to UNDER_WAY requests and UNDER_WAY_BYTES. Their records are still appended in order, and no
+        partition waits for another partition's replicas. Produce requests that arrive together are sent to the actors
+        in one message.
 Rule 2: an invalid or forbidden request is refused in its turn: earlier requests are answered, and then the connection
         is closed.
 Rule 3: the socket is read only while the connection can use more data. Beyond the requests in progress, at most a
@@ -86,7 +87,7 @@ class Gateway(Protocol):
         """Remove a closed connection."""
 
     def disk_failed(self, error: OSError) -> None:
-        """Report that a file to send from could not be read; the error contains the file's name."""
+        """Report that a file whose content was to be sent could not be read; the error contains the file's name."""
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
@@ -198,7 +199,7 @@ class Connection:
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:
-        """Stop or continue beginning requests and reading the socket, after the gateway was paused or resumed."""
+        """After the gateway was paused or resumed, stop or resume new requests and the reading of the socket."""
         self._go_on()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -248,7 +249,10 @@ class Connection:
         return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
     def _receive_more(self) -> None:
-        """Refuse an incomplete request that is too large, or reserve memory for its rest (rules 3, 4 of `limits`)."""
+        """Refuse an incomplete request that is too large, or reserve memory for the part that has not arrived.
+
+        (rules 3, 4 of `limits`)
+        """
         begun = self._stream.frames.begun()
         if begun is None or self._taken:
             return
@@ -260,7 +264,7 @@ class Connection:
                 self._holds[Hold.MEMORY] = None
 
     def _release(self, hold: Hold) -> None:
-        """Remove this reason to begin no requests, and begin requests if no other reason is left."""
+        """Remove this hold, and begin requests if no other hold is left."""
         self._holds.pop(hold, None)
         self._go_on()
 
@@ -430,7 +434,7 @@ class Connection:
         self._send_answers()
 
     def _unanswered(self, correlation_id: int, place: int) -> _PendingResponse | None:
-        """Return the unanswered request with this correlation id; None if there is none.
+        """Return the pending response to the request with this correlation id; None if there is none.
 
         The request at index `place` is tried first, because most responses arrive in the order of the requests.
         """
@@ -472,7 +476,7 @@ class Connection:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _refuse_in_turn(self, reason: str) -> None:
-        """Log the reason and close the connection, once no request is in progress (rule 2)."""
+        """As soon as no request is in progress, log the reason and close the connection (rule 2)."""
         self._state = enter(self._peer, self._state, REFUSING, PREVIOUS)
         self._refusal = reason
         if not self._under_way:

@@ -2,8 +2,8 @@
 
 Rule 1: A state is entered only from the states that `PREVIOUS` contains. There is no state for a closed connection:
         its stream has this information.
-Rule 2: A request begins in state READY, while there is no hold. With a hold, or in state REFUSING, the socket is not
-        read.
+Rule 2: A request begins only in state READY, and only while there is no hold. With a hold, or in state REFUSING, the
+        socket is not read.
 
 Kafka: `KafkaChannel.ChannelMuteState`.
 """

@@ -1,7 +1,7 @@
 """Repeated fetches that find no new data: the listener answers them itself, so they cause no messages to actors.
 
-A reader that is up to date polls about twice a second: its network gateway repeats the poll, and the broker's listener
-answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.
+A reader (a consumer or follower) that is up to date polls about twice a second: its network gateway repeats the poll,
+and the broker's listener answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.
 
 Rule 1 (client side): if a poll changes nothing in the fetch session and its response is empty, the network gateway
 sends the session's next poll. This ends when a response has content, or the sender interrupts
@@ -10,8 +10,8 @@ Rule 2 (broker side): a session is idle after its reader received an empty respo
 idle polls, in the order of their epochs, are held for their maximum wait and then answered with an empty response. The
 idle state ends at any other request of the session, or when the actor that handles the session ends it.
 Rule 3: an idle session expires SILENCE seconds after its last poll.
-Rule 4: at the end of the idle state, the actor that handles the session receives its epoch, the time of the last poll,
-        and the held poll.
+Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
+        last poll, and the held poll.
 Rule 5: in a simulation, a held poll may represent all polls that would follow it (`stand`), because the simulated
         network reports its changes. The poll is held until an event occurs. It counts as if it had been repeated at the
         end of each wait.
@@ -96,7 +96,7 @@ class IdleFetchSessions:
         self._await(session_id, rest)
 
     def takes(self, request: ClientRequest) -> bool:
-        """Hold a request that is an idle poll of an idle session (rule 2); return whether it is.
+        """Hold the request if it is an idle poll of an idle session (rule 2); return whether it is held.
 
         Any other request of an idle session ends the session's idle state.
         """

@@ -2,7 +2,8 @@
 
 Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections.per.ip` and its `overrides`). At the
         limit a node accepts no more, and connections wait in the listening socket. The inter-broker listener, if there
-        are several listeners, may exceed the limit: the connection of another listener that was idle longest is closed.
+        are several listeners, may exceed the limit: among the connections of the other listeners, the one that has been
+        idle longest is closed.
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
         the trace. Logs and connections share the rest. A connection beyond its share is refused, regardless of
         max.connections.
@@ -119,7 +120,7 @@ class ConnectionCount:
         return ""
 
     def end(self, address: str) -> None:
-        """Count a closed connection."""
+        """Subtract a closed connection from the counts."""
         self._total -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:

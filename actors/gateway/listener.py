@@ -1,7 +1,8 @@
 """ListenerGateway accepts the connections of clients, controllers and other brokers.
 
 Rule 1: it is outside the actor system. A decoded request is injected as `ClientRequest`, and `ClientResponse` comes
-        back as a message. Until it receives `ServeClients`, connections wait in the listening socket (broker.md 7.1).
+        back as a message. Until the gateway receives `ServeClients`, connections wait in the listening socket
+        (broker.md 7.1).
 Rule 2: each connection has one request in progress at a time, or several Produce requests. Responses keep the order of
         requests (broker.md 3.7, `connection`).
 Rule 3: an invalid request closes its connection, and one log line names peer, API and version. Other clients are not
@@ -107,7 +108,7 @@ class ListenerGateway:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The bound port of each listener by name, which replaces port 0."""
+        """The port to which each listener is bound, by its name; port 0 in the settings means a free port."""
         return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
 
     def connection_counts(self) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
@@ -119,8 +120,8 @@ class ListenerGateway:
         """Bind every listener, so that connections queue up.
 
         Raises:
-            OSError: A listener cannot be bound, or a host of max.connections.per.ip.overrides is unknown. The text
-                names it.
+            OSError: A listener cannot be bound, or a host of max.connections.per.ip.overrides is unknown. The error
+                text names it.
         """
         self._count.resolve()
         try:
@@ -258,7 +259,10 @@ class ListenerGateway:
     # ------------------------------------------------------------------------------------------------ connections
 
     def opened(self, connection: Connection) -> None:
-        """Add a connection. If there are now too many, close the longest idle connection of an unprotected listener."""
+        """Add a connection.
+
+        If there are now too many, close the longest-idle one among the connections of unprotected listeners.
+        """
         self._connections[connection.id] = connection
         self.active(connection)
         if self._count.exceeded():
@@ -289,7 +293,7 @@ class ListenerGateway:
             self._serve()
 
     def disk_failed(self, error: OSError) -> None:
-        """Report a file failure to the actor that manages the logs, which cannot detect it itself."""
+        """Report a file failure to the actor that manages the logs, because that actor cannot detect it."""
         if self._logs is not None:
             failed = LogFileFailed(error.filename, error.strerror or str(error))
             self._base.inject(self._logs, failed, self.address)

@@ -3,8 +3,8 @@
 Rule 1: it has the messages and the guarantees of the gateways with sockets (`network`, `listener`). Each Transmit is
         answered once, each connection has one request in progress, and connections wait for `ServeClients`.
 Rule 2: requests and responses are passed as values. The wire decides when they arrive: at once, unless another wire is
-        given (`actors.simulation.wire`). Other failures are a peer that is absent, stops, refuses, or does not answer
-        in time.
+        given (`actors.simulation.wire`). A request also fails if its peer is absent, stops, refuses it, or does not
+        answer in time.
 Rule 3: every request has its own connection. After a timeout the sender receives nothing more. Messages in flight still
         arrive, possibly after a later request, as between real machines.
 Rule 4: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
@@ -361,7 +361,7 @@ class MemoryListener:
         return {endpoint.listener: endpoint.port for endpoint in self._endpoints}
 
     async def bind(self) -> None:
-        """Register the listeners. Raises OSError if another node uses an endpoint."""
+        """Register the listeners. Raises OSError if another node already uses one of the endpoints."""
         for endpoint in self._endpoints:
             there, _ = self._network.listeners.setdefault((endpoint.host, endpoint.port), (self, endpoint.listener))
             if there is not self:
@@ -433,7 +433,7 @@ class MemoryListener:
             exchange.carry(deliver)
 
     def connected(self, exchange: _InFlightRequest, listener: str) -> None:
-        """Handle a request that arrives. It waits until `ServeClients`."""
+        """Handle a request that arrives. Until `ServeClients` arrives, the request waits."""
         self._exchanges[exchange.connection] = exchange
         if self._handler is None:
             self._waiting.append((exchange, listener))

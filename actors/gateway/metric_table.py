@@ -1,6 +1,7 @@
 """The table of the metrics that a node exports: names, kinds, labels and HELP texts.
 
-Names are those that jmx_exporter gives Kafka's metrics. Names that begin with `kafka_actors_` are of this project.
+Names are those that jmx_exporter gives Kafka's metrics. Metrics whose names begin with `kafka_actors_` exist only in
+this project.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class MetricsGateway:
         """Serve /metrics on host:port (port 0: any free port), and return the port.
 
         Raises:
-            OSError: The port cannot be bound. The text names it.
+            OSError: The port cannot be bound. The error text names the port.
         """
         try:
             self._server = MetricsServer(host, port, make_wsgi_app(self._registry))

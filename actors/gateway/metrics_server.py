@@ -20,7 +20,7 @@ IDLE_SECONDS = 5.0
 class MetricsServer(ThreadingMixIn, WSGIServer):
     """An HTTP server that serves a WSGI application until `stop`. Port 0 selects a free port.
 
-    If all connections are in use, a new connection replaces the oldest one.
+    If the maximum number of connections is open, a new connection replaces the oldest one.
 
     Raises:
         OSError: The port is in use.

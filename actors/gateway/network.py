@@ -3,9 +3,10 @@
 Rule 1: it is outside the actor system. Actors send `Transmit` and `CloseConnection`, and it injects the outcomes.
 Rule 2: every Transmit is answered once, with `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
 Rule 3: a connection that failed in any way is closed. It never carries another request (controller.md 5).
-Rule 4: the node's owner may exclude hosts (`reachable`): no request is sent to them, and requests in flight fail at
-        `sever`. This simulates a network partition.
-Rule 5: the node's owner may delay messages to or from a host: each message arrives when `passage` returns.
+Rule 4: the code that created the node may exclude hosts (`reachable`): no request is sent to them, and requests in
+        flight fail at `sever`. This simulates a network partition.
+Rule 5: the code that created the node may delay messages to or from a host: each message arrives when `passage`
+        returns.
 Rule 6: idle polls are repeated here if the sender requests it (`idle_polls`).
 """
 

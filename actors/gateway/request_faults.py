@@ -105,7 +105,7 @@ class RequestFaults:
         self.active: list[RequestFault] = []
 
     def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
-        """Return the fault to apply to this request (rule 1); None without one."""
+        """Return the fault to apply to this request (rule 1); None if no fault applies."""
         return next((fault for fault in self.active if fault.fires(broker, client_id, request)), None)
 
 

@@ -1,7 +1,8 @@
 """The request metrics of a node: counts and times for each API (Kafka's RequestMetrics).
 
-Rule 1: a request's time begins when it was read completely and is sent to the actors. It ends when their response
-        arrives. It includes queueing in the node, processing, and waiting for followers or records, but no socket I/O.
+Rule 1: a request's time begins when the request has been read completely and is sent to the actors. It ends when their
+        response arrives. It includes queueing in the node, processing, and waiting for followers or records, but no
+        socket I/O.
 Rule 2: fetches are published in total, and separately for consumers and followers, as in Kafka.
 """
 

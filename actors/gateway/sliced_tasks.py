@@ -86,7 +86,7 @@ class SlicedTaskQueue:
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Run one slice of each job in turn, until the turn is over."""
+        """Run slices of the jobs in turns, until the time of this turn of the loop is used up."""
         began = self.cpu()
         while self._jobs:
             steps, finished = self._jobs.popleft()
@@ -98,7 +98,10 @@ class SlicedTaskQueue:
             self._go_on()
 
     def _step(self, steps: LongSteps[T], finished: Finished[T]) -> bool:
-        """Run one slice. Return whether the job is complete or waits for a long call."""
+        """Run one slice.
+
+        Return True if the job needs no further slice now: it is complete, or waits for a long call.
+        """
         try:
             long = next(steps)
         except StopIteration as done:

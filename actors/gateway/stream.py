@@ -1,13 +1,14 @@
 """A connected TCP socket on the event loop, which receives and sends without copying data.
 
 Rule 1: a connection buffers only the bytes that it has received. An idle connection has no buffer. A frame of more than
-        USUAL bytes has its own buffer, which grows with the bytes received. Readers keep views of it.
+        USUAL bytes has its own buffer, which grows with the bytes received. The code that takes the frame gets views of
+        this buffer, not copies.
 Rule 2: output is a list of pieces: bytes, or regions of files. The pieces written in one turn of the loop are sent in
         one call. They are sent at once if the writer says that no more follow. Unsent pieces wait. Above HIGH_WATER
         bytes the receiver must pause. The system sends a region of a file directly from the file. If the region cannot
         be read any more, the response is incomplete, and the connection is aborted.
 Rule 3: `close` sends waiting pieces first, `abort` does not. After either, or after the peer closed, the receiver's
-        `connection_lost` is called once, in a later turn. It has the disk's error if that was the cause.
+        `connection_lost` is called once, in a later turn. Its argument is the disk's error if that was the cause.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class Receiver(Protocol):
     """The interface of an object that owns a stream and is notified of its data and its end."""
 
     def received(self, count: int) -> None:
-        """Handle `count` bytes that were received into the stream's frames."""
+        """Handle `count` bytes that were received into the stream's frame buffer."""
 
     def pause_writing(self) -> None:
         """Stop writing: the peer does not read fast enough."""
@@ -227,7 +228,8 @@ class Stream:
 
         Args:
             pieces: Bytes, or regions of files.
-            more: Whether the caller may write more in this turn of the loop. If so, all are sent in a later turn.
+            more: Whether the caller may write more in this turn of the loop. If so, everything written in this turn is
+                sent together in a later turn.
         """
         if self._closing:
             return

@@ -1,7 +1,7 @@
 """I/O adapters through which actors read the clock, generate random ids and identify the process.
 
-Actors call them as `self.port("time").wall_ms()`. Each call and its result is recorded with the current delivery, and
-replay returns the recorded result. The disk's adapter is in `actors.storage`.
+Actors call them as `self.port("time").wall_ms()`. Each call and its result is recorded with the message that the actor
+is handling, and replay returns the recorded result. The disk's adapter is in `actors.storage`.
 """
 
 from __future__ import annotations

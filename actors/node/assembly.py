@@ -1,8 +1,8 @@
 """Node puts a node together from actors and I/O adapters, which are real or simulated.
 
-Rule 1: a node has its own base and its own trace. Store, network, listener, clock and scheduler are parameters. So the
-        same code runs as a process with sockets and a real ZooKeeper, or as several nodes on one loop with a ZooKeeper
-        in memory. It also runs as any number of nodes in virtual time.
+Rule 1: a node has its own actor system (its base) and its own trace. Store, network, listener, clock and scheduler are
+        parameters. So the same code runs as a process with sockets and a real ZooKeeper, or as several nodes on one
+        loop with a ZooKeeper in memory. It also runs as any number of nodes in virtual time.
 Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
         ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
         need them. The ZooKeeper session is closed after the actors and the logs, when no actor uses the session any
@@ -83,7 +83,10 @@ class Listener(Protocol):
 
     @property
     def region_from(self) -> int | None:
-        """Minimum size of records (bytes) that are sent directly from their file; None if they are passed as bytes."""
+        """Minimum size in bytes from which records are sent directly from their file.
+
+        None if records are always passed as bytes.
+        """
 
     async def bind(self) -> None:
         """Bind the listeners, so that connections queue up. Raises OSError if a port is not available."""
@@ -105,7 +108,7 @@ def recorder_of(
         settings: The node's settings.
         clock: The node's clock.
         folder: Folder of the trace; "" means the folder in the settings.
-        started: Start time in seconds since 1970; None for this machine's time.
+        started: Start time in seconds since 1970; None for this machine's current time.
         process: Process id in the trace; None for this process's id.
     """
     return Recorder(
@@ -225,7 +228,7 @@ class Node:
         self.base.inject(self._actor, message)
 
     def dump(self) -> None:
-        """Write the messages that the flight recorder holds in memory to the trace."""
+        """Write to the trace the messages that the flight recorder holds in memory."""
         if isinstance(self.recorder, FlightRecorder):
             self.recorder.dump()
         else:

@@ -4,9 +4,9 @@ Rule 1: reference counting frees nearly all objects at once. The collector is ne
         their tracebacks, which become garbage when they are young.
 Rule 2: a collection runs when YOUNG new objects exist. It examines 10,000 to 20,000 objects and takes a millisecond.
         Objects that survive it are examined once more, by the next collection (OFTEN). By then most temporary objects
-        of a slice of large work are freed. If YOUNG were a fifth of its value, creating 100,000 leaderships would take
-        a tenth longer. YOUNG is not larger, because examining a tuple of 100,000 partitions takes ten milliseconds, and
-        two such tuples must not be examined together.
+        of one slice of a large task are freed. If YOUNG were a fifth of its value, creating 100,000 leaderships would
+        take a tenth longer. YOUNG is not larger, because examining a tuple of 100,000 partitions takes ten
+        milliseconds, and two such tuples must not be examined together.
 Rule 3: objects that survive the second collection are not examined again (NEVER). Examining 100,000 partitions takes
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
 Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the last turn

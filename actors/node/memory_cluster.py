@@ -166,7 +166,7 @@ class MemoryCluster:
 
     @property
     def ports(self) -> list[int]:
-        """The ports of the nodes for clients, by id."""
+        """The client port of each node, in the order of the node ids."""
         return [place.port for place in self._places]
 
     @property
@@ -262,7 +262,10 @@ class MemoryCluster:
             await node.stop()
 
     async def kill(self, id: int) -> None:
-        """Kill a node as kill -9 does. Its session expires after its timeout, and other nodes notice it then."""
+        """Kill a node as kill -9 does.
+
+        Its session expires after its timeout, and only then do other nodes notice that the node is gone.
+        """
         node, store = self._member(id)
         del self._members[id]
         self._paused.discard(id)
@@ -318,7 +321,10 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
 
     def _node_received(self, id: int, message: Message) -> None:
-        """Handle a message of a node to its process. A failed node is stopped."""
+        """Handle a message that a node sends to the program that runs it, which is this cluster.
+
+        A failed node is stopped.
+        """
         if isinstance(message, NodeFailed) and id in self._members:
             _log.error("[KafkaServer id=%d] Stopping after a fatal error: %s", id, message.reason)
             self._failed[id] = message.reason
@@ -342,7 +348,10 @@ class MemoryCluster:
     async def create_topic(
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic at the controller. Return when all nodes that the controller reaches have its leaders."""
+        """Create a topic at the controller.
+
+        Return when all nodes that the controller reaches know the leaders of the topic's partitions.
+        """
         controller = self.controller_id
         if controller is None:
             raise ClusterError("no controller is active")
@@ -384,7 +393,7 @@ class MemoryCluster:
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:
-        """Make another node the controller, while the old one is disconnected from ZooKeeper; return the new id."""
+        """Make another node the controller by disconnecting the old one from ZooKeeper for a while; return its id."""
         old = self.controller_id
         if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")
@@ -422,7 +431,7 @@ class MemoryCluster:
         self._cut.clear()
 
     def flush_traces(self) -> None:
-        """Write the messages that the running nodes have handled so far to their traces."""
+        """Write to the traces of the running nodes all messages that they have handled so far."""
         for id in self.live_brokers:
             self._members[id].node.recorder.flush()
 
@@ -561,7 +570,7 @@ class MemoryCluster:
             raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
 
     def _running(self, id: int) -> _Member:
-        """Return a running node. Raises ClusterError if the node is stopped or paused."""
+        """Return the node with this id. Raises ClusterError if the node is stopped or paused."""
         if id in self._paused:
             raise ClusterError(f"broker {id} is paused; resume it first")
         return self._member(id)

@@ -6,8 +6,8 @@ Rule 2: the node registers again in every new session. Its controller joins the 
         1.3). The registered addresses are those in this broker's config override at the start; without an override,
         those in its settings. The registration is updated when DynamicConfigActor reports a change.
 Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
-        controller after the last retry, or if ZooKeeper does not return the controller within a session timeout. It
-        waits for nothing else: a start or registration in progress is dropped.
+        controller after the last retry, or if ZooKeeper does not say within a session timeout which node is the
+        controller. It waits for nothing else: a start or registration in progress is dropped.
 Rule 4: `node_states` defines the handling of an event in each state.
 """
 
@@ -187,7 +187,7 @@ class NodeActor(FlowActor):
         self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
 
     def preempts(self, message: Message) -> bool:
-        """Return whether this event ends the event in progress and drops all waiting events.
+        """Return whether this event aborts the handling of the event in progress and drops all waiting events.
 
         SessionExpired does, because the requests of the session fail and SessionEstablished follows. StopNode does,
         unless a controlled shutdown is in progress.
@@ -223,7 +223,7 @@ class NodeActor(FlowActor):
             self._enter(NodeState.REGISTERING)
 
     def _join(self) -> Flow[None]:
-        """Begin the start in the first session.
+        """Do the first part of the node's start, when the first session is established.
 
         Create the persistent paths, read the cluster id, and create the broker's actors.
         """
@@ -372,7 +372,7 @@ class NodeActor(FlowActor):
     def _look_for_the_controllers_listener(self) -> Flow[None]:
         """Log an error if the controller cannot reach this broker.
 
-        The controller then uses a listener that the broker does not advertise.
+        This happens if the controller uses a listener that the broker does not advertise.
 
         Only controllers of this project publish their listener. Read errors are ignored.
         """

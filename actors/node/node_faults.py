@@ -107,7 +107,7 @@ class _WallClock(TimeAdapter):
         self._offset_ms = 0
 
     def wall_ms(self) -> int:
-        """Return the milliseconds since 1970, UTC, with the injected jumps."""
+        """Return the milliseconds since 1970, UTC, shifted by the injected clock jumps."""
         if self._offset_ms:
             self._met(CLOCK_JUMP)
         return super().wall_ms() + self._offset_ms
@@ -132,7 +132,10 @@ class NodeFaults:
         self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
 
     def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
-        """Return the wall clock of a node with these log directories; create the node's disks at the first call."""
+        """Return the wall clock of a node.
+
+        The first call also creates the objects for faults of its log directories.
+        """
         if id not in self._machines:
             disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))
             self._machines[id] = disks, _WallClock(lambda kind: self._meet(id, kind))

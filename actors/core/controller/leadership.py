@@ -1,7 +1,7 @@
 """Read and write partition states in ZooKeeper, for the partition and replica state machines (controller.md 2.5).
 
 Rule 1: One request to the ZooKeeper bridge reads or writes many partitions.
-Rule 2: If the znode of a partition has another version than the write expects, this partition alone is read and written
+Rule 2: If the znode of a partition has another version than the write expects, only this partition is read and written
         again (trap T2). The first write uses cached states without a read: it succeeds only if the znode still has the
         cached version. Partitions whose first write fails are read.
 Rule 3: A partition whose znode was written by a newer controller is not changed.
@@ -71,7 +71,7 @@ def write_states(
         updates: New states with the expected ZooKeeper versions.
         failures: Receives the reason for each partition that failed.
         as_known: Whether the updates are based on cached states. If so, each partition whose write fails is returned
-            to be read again; otherwise only those with another version are.
+            to be read again; otherwise only those whose znode does not have the expected version are.
 
     Returns:
         The written states with their new ZooKeeper versions, and the partitions to read again.

@@ -37,7 +37,7 @@ STATES_READ = 2 * SLICE
 
 
 def isr_changed(context: ControllerContext, event: IsrChangeNotification) -> Flow[None]:
-    """Read the leaderships whose ISRs brokers changed, and send them to all brokers."""
+    """Read the states of the partitions whose ISR a broker has changed, and send them to all brokers."""
     changes = yield from ask(GetIsrChangeNotifications())
     known = tuple(tp for tp in changes.partitions if tp in context.assignments)
     try:

@@ -46,8 +46,8 @@ class PartitionStep:
     """Partitions that change to the state `target` by the same row of the transition table.
 
     `strategy` elects the leaders of partitions that had a leader before. `allow_unclean` allows unclean elections
-    whatever the topic configs say, so these are not read. `begun` has the topics for which the call has created
-    partition states.
+    whatever the topic configs say; the topic configs are then not read. `begun` has the topics for which the call has
+    created partition states.
     """
 
     context: ControllerContext

@@ -122,7 +122,10 @@ def _learn(
 
 
 def on_new_partition_creation(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
-    """Move new partitions and their replicas to Online; their requests are sent when the partitions move to Online."""
+    """Move new partitions and their replicas to Online.
+
+    The LeaderAndIsr requests are sent when the partitions move to Online.
+    """
     if not partitions:
         return
     hosted = yield from replicas_of(context, partitions)

@@ -167,7 +167,8 @@ def _extended(
 
     Args:
         planned: Replicas of the first partitions.
-        more: Returns the replicas of further partitions, given the number of the first and their count.
+        more: Returns the replicas of further partitions, given the partition number of the first of them and their
+            count.
     """
     replicas = list(planned)
     yield from for_each(

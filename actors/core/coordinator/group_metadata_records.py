@@ -1,10 +1,10 @@
 """Encode and decode the records of __consumer_offsets in Kafka's format (broker.md 5.7).
 
-Rule 1: A record's key begins with its version: 0 and 1 are offsets, 2 are groups. Records with other versions are
-        skipped.
-Rule 2: A value begins with its version too. All versions of Kafka are read. inter.broker.protocol.version determines
-        the written version, because an older broker may have to read it. An offset with its own expiry time is always
-        written in version 1.
+Rule 1: A record's key begins with its version: keys of versions 0 and 1 identify offsets, of version 2 groups. Records
+        with other versions are skipped.
+Rule 2: A value begins with its version too. All value versions that Kafka defines are read.
+        inter.broker.protocol.version determines the written version, because an older broker may have to read it. An
+        offset with its own expiry time is always written in version 1.
 Rule 3: A record without a value deletes what its key identifies.
 
 Kafka: `GroupMetadataManager`.
@@ -44,7 +44,7 @@ class DamagedRecord(ValueError):
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
-    """Return the versions of offsets and groups that a cluster of this protocol version can read."""
+    """Return the value versions for offsets and groups that a cluster of this protocol version can read."""
     return next(versions for first, versions in FORMATS if protocol >= first)
 
 

@@ -46,7 +46,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 class GroupAction(enum.Enum):
     """The action of a group for a request that passed all checks.
 
-    The values are the descriptions in the generated documentation.
+    The values of the members are the descriptions in the generated documentation.
     """
 
     ADMIT = "taken in"

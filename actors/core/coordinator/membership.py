@@ -5,24 +5,22 @@ Wall times are in ms.
 
 Rule 1 (states): Every request is checked first: if it has an instance id, its member id is the current one of that
         instance (82); the member is known (25); the generation is current (22). The numbers are the error codes
-        otherwise. A table cell of `group_states` then defines the handling.
-Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used, or after the
-        longest rebalance timeout of the members. Members that have not joined by then are removed, except static
-        members. If no member has joined, the rebalance continues. The first rebalance of an empty group always waits
-        for the initial delay. The wait is repeated while new members join, up to the rebalance timeout.
-Rule 3 (ids): A new member whose JoinGroup has version 4 or later first receives its member id. It must join with this
-        id within its session timeout.
-Rule 4 (choosing): The protocol of a generation has the most votes of members among the protocols that all support. The
-        previous leader stays if it has joined, else the first member that has joined leads.
-Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
-        rebalance timeout are removed, and all others rejoin.
-Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup
-        is waiting for a response. A new member in JoinGroup has five minutes, because it cannot send heartbeats.
-Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
-        stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
-        not rebalance.
-Rule 8 (log): State that must survive is appended first and applies when the append succeeds. The result of an append
-        whose purpose has ended is ignored.
+        otherwise. A table cell of `group_states` then defines the handling. Rule 2 (joining): A rebalance ends when
+        every member has joined and each new member id has been used, or after the longest rebalance timeout of the
+        members. Members that have not joined by then are removed, except static members. If no member has joined, the
+        rebalance continues. The first rebalance of an empty group always waits for the initial delay. The wait is
+        repeated while new members join, up to the rebalance timeout. Rule 3 (ids): A new member whose JoinGroup has
+        version 4 or later first receives its member id. It must join with this id within its session timeout. Rule 4
+        (choosing): The protocol of a generation has the most votes of members among the protocols that all support. The
+        previous leader stays if it has joined, else the first member that has joined leads. Rule 5 (assigning): Members
+        wait until the leader's assignment is in the log. Members without a SyncGroup within the rebalance timeout are
+        removed, and all others rejoin. Rule 6 (sessions): A member is removed after its session timeout without a
+        request, unless its JoinGroup or SyncGroup is waiting for a response. A new member whose first JoinGroup waits
+        has five minutes, because it cannot send heartbeats. Rule 7 (static members): A member that rejoins with its
+        instance id takes over the state of the former member. If a stable group keeps its protocol, it records the new
+        member id in the log, sends the current generation, and does not rebalance. Rule 8 (log): State that must
+        survive is appended first and applies when the append succeeds. The result of an append whose purpose has ended
+        is ignored.
 
 Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
 """
@@ -389,7 +387,7 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _rename(self, member_id: str, member: Member) -> None:
-        """Replace the member with this id by a static member with a new id, in all tables.
+        """Put a static member in the place of the member with this id with a new id, in all tables.
 
         The order of members stays, and the new member leads if the old member did.
         """
@@ -485,7 +483,7 @@ class Membership:
         self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
-        """Choose another leader if the present leader has not joined (rule 4); return False if no member has joined."""
+        """If the leader has not joined, choose another leader (rule 4); return False if no member has joined."""
         leader = self.members.get(self.leader or NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
@@ -495,7 +493,10 @@ class Membership:
         return True
 
     def _choose_protocol(self) -> str:
-        """Return the protocol with the most votes (rule 4); of several, the protocol that received a vote first."""
+        """Return the protocol with the most votes (rule 4).
+
+        In a tie, the protocol that received its first vote earliest.
+        """
         common = self._common_protocols()
         votes = Counter(
             next(each.name for each in member.protocols if each.name in common) for member in self.members.values()
@@ -748,7 +749,10 @@ def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> Le
 
 
 def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
-    """Return the response to a refused JoinGroup; without a protocol name, it has the version's null or empty name."""
+    """Return the response to a refused JoinGroup.
+
+    Without a protocol, its name is null, or empty in versions in which it cannot be null.
+    """
     name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 

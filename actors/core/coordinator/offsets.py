@@ -1,7 +1,9 @@
-"""The committed offsets of a consumer group: how they are written, fetched and expired (broker.md 6.5, KIP-98, 447).
+"""The committed offsets of a consumer group: how they are written, fetched and expired.
 
-Rule 1: An offset is committed once its record is committed. If a partition has several values, the value that is last
-        in the log applies, in whatever order the appends complete.
+(broker.md 6.5, KIP-98, KIP-447)
+
+Rule 1: An offset counts as committed once its log record is below the high watermark. If a partition has several
+        values, the value that is last in the log applies, in whatever order the appends complete.
 Rule 2: An offset of a transaction is pending until the transaction's marker. A commit marker makes it the committed
         value, unless a later record of its partition is in the log; an abort marker drops it. A marker applies only to
         records before it in the log. If the marker arrives before the result of an append, it is applied with that
@@ -9,12 +11,12 @@ Rule 2: An offset of a transaction is pending until the transaction's marker. A 
 Rule 3: A failed append leaves its producer's pending values unchanged (Kafka drops them).
 Rule 4: A deletion also deletes the values that are pending or being appended, and writes a tombstone for each
         partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
-Rule 5: An offset expires after the retention time. In an empty group, the time starts when the group became empty. In a
-        stable group of consumers, it starts at the commit, if the offset's topic has no subscriber. In a group that
-        never had a member, it starts at the commit. An expiry time from the client applies instead of the retention
-        time. An offset does not expire while a newer value is pending or being appended.
-Rule 6: A stable fetch returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is being appended or
-        pending.
+Rule 5: An offset expires after the retention time. In a group that has become empty, the time starts when it did. In a
+        stable group of consumers, it starts at the commit, and only offsets of topics without a subscriber expire. In a
+        group that never had a member, it starts at the commit. A retention time from the client replaces the configured
+        one. An offset does not expire while a newer value is pending or being appended.
+Rule 6: An OffsetFetch with require_stable returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is
+        being appended or pending.
 """
 
 from __future__ import annotations

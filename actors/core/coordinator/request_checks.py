@@ -75,7 +75,7 @@ PROTOCOL_NAMED_SINCE = 5
 
 
 def is_nameless_sync(request: Message) -> bool:
-    """Return whether this is a SyncGroup of version 5 or later without a protocol type or name."""
+    """Return whether this is a SyncGroup of version 5 or later that lacks the protocol type or the protocol name."""
     if not isinstance(request, SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None

@@ -1,8 +1,8 @@
 """Assign replicas of new partitions to brokers, as Kafka's AdminUtils does.
 
-Rule 1: First replicas are assigned to the brokers in turn, beginning at `start`.
+Rule 1: The first replica of each partition is assigned to the brokers in turn, beginning at `start`.
 Rule 2: The further replicas of a partition follow its first one at a distance. The distance begins at `shift` + 1 and
-        grows by one after each turn of the first replicas, so that the sets of brokers vary.
+        grows by one each time the first replicas have gone once around all brokers, so that the sets of brokers vary.
 Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows by the number of
         racks. A broker is skipped if its rack has a replica while another rack has none, or if it has a replica itself.
         If only some brokers have racks, the assignment is refused.
@@ -70,7 +70,10 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """Yield all brokers except brokers[first] in turn, endlessly; `distance` determines the first (rule 2)."""
+    """Yield all brokers except brokers[first] in turn, endlessly.
+
+    `distance` determines which broker is yielded first (rule 2).
+    """
     count = len(brokers)
     for step in itertools.count(distance):
         yield brokers[(first + 1 + step % (count - 1)) % count]
@@ -93,7 +96,10 @@ def _one_per_rack(
 
 
 def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
-    """Return the brokers, ordered so that the racks alternate by name; raise Refused if a broker has no rack."""
+    """Return the brokers, ordered so that consecutive brokers are in different racks.
+
+    The racks are in the order of their names. Raise Refused if a broker has no rack.
+    """
     by_rack: dict[str, list[int]] = {}
     for broker, rack in racks.items():
         if rack is None:

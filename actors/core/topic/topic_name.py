@@ -1,6 +1,7 @@
 """Check topic names, with Kafka's errors for invalid ones.
 
-Metric names replace both '.' and '_' by '_'. Two topics that differ only there collide: they would share their metrics.
+Metric names replace both '.' and '_' by '_'. Two names that differ only in these characters collide: they would share
+their metrics.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 class Outcome(NamedTuple):
     """The result of sending a marker: the partitions that contain the marker, and the partitions to try again.
 
-    `cancelled` is the code of a newer producer or coordinator, or NONE. `failed` are the partitions with unexpected
-    codes.
+    `cancelled` is the error code that shows a newer producer or coordinator, or NONE. `failed` are the partitions with
+    unexpected codes.
     """
 
     marker: Marker

@@ -62,7 +62,7 @@ class Transaction:
 
     @property
     def is_commit(self) -> bool:
-        """Whether the transaction is decided as a commit."""
+        """Whether the transaction is to be committed."""
         return self.state is PREPARE_COMMIT
 
     @property

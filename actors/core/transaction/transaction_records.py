@@ -1,6 +1,6 @@
 """Encode and decode the records of __transaction_state in Kafka's format.
 
-Rule 1: A key is its version (0) and the transactional id; other versions are skipped.
+Rule 1: A key consists of the version (0) and the transactional id; other versions are skipped.
 Rule 2: Values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths and
         tagged fields, which are skipped.
 Rule 3: A null value deletes the id.

@@ -70,7 +70,7 @@ AT_REST = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
 class TransactionAction(enum.Enum):
     """The coordinator's action for a request that it cannot answer immediately.
 
-    The values are the descriptions in the generated documentation.
+    The values of the members are the descriptions in the generated documentation.
     """
 
     INITIALIZE = "the epoch is raised, or a new producer id given"

@@ -5,8 +5,8 @@ No method waits, asks or reads a clock: each takes an event, and `take()` return
 Rule 1: A change of state applies when its append succeeds. Until then, every other request for the id fails with
         CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata; a fence keeps the raised epoch
         in memory.
-Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response is sent and its markers are sent.
-        After the last partition has its marker, the completion is appended, repeatedly until the append succeeds.
+Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response and the transaction's markers are
+        sent. After the last partition has its marker, the completion is appended, repeatedly until the append succeeds.
 Rule 3: Results of markers apply only to the producer id and epoch for which the markers were sent.
 Rule 4: A transaction that is loaded as decided is completed: its markers are sent again to all partitions.
 Rule 5: The check for timeouts reads only ids with an open transaction.
