@@ -180,7 +180,7 @@ class NodeFaults:
             await fault.removed.wait()
 
     def hit(self, fault: NodeFault) -> None:
-        """Count an affected operation."""
+        """Count an operation that this fault affected."""
         fault.hits += 1
         if fault.hits == 1:
             self._report(fault, MET)

@@ -1,6 +1,6 @@
 """The states of a node, and tables of how each state handles an event (broker.md 7.1, 7.5).
 
-Rule 1: A state is entered only from the states that `PREVIOUS` contains.
+Rule 1: A state is entered only from the states that `PREVIOUS` lists for it.
 Rule 2: The handling of an event is a table cell. While a controlled shutdown is pending, events wait for its end; an
         expired session ends it.
 """

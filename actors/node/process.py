@@ -1,8 +1,8 @@
 """The process of a node: it runs one node with real I/O adapters, and handles signals.
 
-Rule 1: this process owns the asyncio loop. The actor system only schedules its turns on it, and other threads only
-        inject messages.
-Rule 2: logs without a clean shutdown are recovered before the loop starts, because recovery may take long.
+Rule 1: this process owns the asyncio loop. The actor system only schedules its turns on this loop, and other threads
+        only inject messages.
+Rule 2: logs that were not closed cleanly are recovered before the loop starts, because recovery may take long.
 Rule 3: an error that prevents the start is logged in one line, and the exit code is 1.
 """
 
@@ -85,7 +85,7 @@ class NodeProcess:
             self._ended.set_result(code)
 
     def _process_received(self, message: Message) -> None:
-        """Handle the node's messages to its process."""
+        """Handle a message that the node sent to its process."""
         match message:
             case NodeReady(broker_epoch, cluster_id):
                 _server_log.info("[KafkaServer id=%d] started", self._settings.node_id)

@@ -3,13 +3,13 @@
 Rule 1: an error for an invalid value contains the setting, the value and the allowed values. All errors are reported
         together.
 Rule 2: an unsupported security setting is an error, because a node that ignored it would be open to all clients. One
-        error lists all of them, and `insecure` makes it a warning.
-Rule 3: one warning counts the other unsupported Kafka settings. Each unknown name has its own warning, with a similar
-        known name if one exists.
+        error lists all of them, and `insecure=True` turns this error into a warning.
+Rule 3: one warning states how many other unsupported Kafka settings there are. Each unknown name has its own warning,
+        with a similar known name if one exists.
 Rule 4: a file of KRaft mode is refused with one error. process.roles without a quorum is a setting of this project.
 Rule 5: missing settings are derived as in Kafka 3.9 (verified with its KafkaConfig): advertised.listeners from
-        listeners, log.dirs from log.dir, the connection timeout from the session timeout. As in 2.6, listeners are
-        derived from host.name and port.
+        listeners, log.dirs from log.dir, the connection timeout from the session timeout. As in Kafka 2.6, listeners
+        are derived from host.name and port.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LoadedSettings(NamedTuple):
 
     Attributes:
         settings: The valid settings.
-        ignored: Names that Kafka has and this node does not support.
+        ignored: Names of settings that Kafka has but this node does not support.
         unknown: A sentence for each unknown name.
         insecure: Names of the ignored settings that request security.
     """
@@ -152,7 +152,7 @@ def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of NodeSettings for these properties, for nodes whose other settings are fixed.
 
     Raises:
-        SettingsError: With all errors, including properties without a field.
+        SettingsError: With all errors, including properties that do not correspond to a field.
     """
     errors = [
         f"{name} cannot be set here" if name in _ACTING else _unknown(name)
@@ -251,7 +251,7 @@ class _PropertiesReader:
         return int(said)
 
     def _follow_host_and_port(self) -> None:
-        """Derive the listeners settings from host.name, port and their advertised forms, if they are not set."""
+        """If the listeners settings are not set, derive them from host.name, port and their advertised forms."""
         said = self._values
         host, port = said["host.name"], said["port"]
         if said["advertised.listeners"] is None and {"advertised.host.name", "advertised.port"} & self._texts.keys():
@@ -297,7 +297,10 @@ class _PropertiesReader:
         return tuple(endpoints)
 
     def _advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        """Return advertised.listeners, or the listeners. A missing host is replaced by this machine's name."""
+        """Return advertised.listeners or, if it is not set, `listeners`.
+
+        A missing host is replaced by this machine's name.
+        """
         said = self._values["advertised.listeners"] is not None
         endpoints = self._endpoints("advertised.listeners") if said else listeners
         if any(endpoint.host in ANY_ADDRESS for endpoint in endpoints):
@@ -315,7 +318,7 @@ class _PropertiesReader:
         )
 
     def _inter_broker_listener_name(self, advertised: tuple[Endpoint, ...]) -> str:
-        """Return the listener for connections between nodes. It must be advertised."""
+        """Return the name of the listener for connections between nodes. It must be advertised."""
         name = self._values["inter.broker.listener.name"]
         if name is not None and "security.inter.broker.protocol" in self._texts:
             self._wrong("inter.broker.listener.name", "security.inter.broker.protocol is set too; only one may be")
@@ -329,7 +332,10 @@ class _PropertiesReader:
     def _control_plane_listener_name(
         self, listeners: tuple[Endpoint, ...], advertised: tuple[Endpoint, ...], between: str
     ) -> str | None:
-        """Return the controller's own listener, or None without one. It must be advertised."""
+        """Return the name of the listener that is reserved for the controller's requests; None if there is none.
+
+        It must be advertised.
+        """
         name = self._values["control.plane.listener.name"]
         if name is None:
             return None

@@ -4,7 +4,7 @@ Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mod
 
 - The only security protocol is PLAINTEXT.
 - The newest inter-broker protocol, which is also the default, is 2.6.
-- host.name, port and their advertised forms, which 3.0 removed, have their meaning of 2.6.
+- host.name, port and their advertised forms, which Kafka 3.0 removed, mean the same as in Kafka 2.6.
 - Kafka does not have process.roles without a quorum, trace.dir and the other trace settings, metrics.host,
   metrics.port, and validate.state (check after each event that an actor's state is consistent).
 """
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
     Attributes:
         name: The name in server.properties.
         kind: The type.
-        default: Text of the default; None without one.
+        default: The default as text; None if there is no default.
         field: Field in NodeSettings; "" if the field is derived from several settings.
         doc: The meaning, if Kafka does not have the setting.
     """
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
 
 def _of_field(name: str, kind: SettingType, field: str = "", doc: str = "") -> Setting:
-    """Return a setting with a field of its own in NodeSettings, which declares the default."""
+    """Return a setting that has its own field in NodeSettings, whose default is the setting's default."""
     field = field or field_of(name)
     return Setting(name, kind, default_of(field), field, doc)
 
@@ -114,9 +114,9 @@ def items(text: str) -> list[str]:
 
 
 def folders(text: str) -> list[str]:
-    """Return the folders in log.dirs: as `items`, but a comma after a backslash belongs to a name.
+    """Return the folders in log.dirs: like `items`, but a comma after a backslash is part of a folder's name.
 
-    Kafka does not support such folders. Callers such as `kafka-actors up --dir` need them.
+    Kafka does not support folder names that contain commas. Callers such as `kafka-actors up --dir` need them.
     """
     return [item.strip().replace("\\,", ",") for item in re.split(r"(?<!\\),", text) if item.strip()]
 

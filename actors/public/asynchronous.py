@@ -23,8 +23,8 @@ class AsyncKafkaCluster:
     """An async context manager that runs a Kafka cluster for tests with asyncio.
 
     It takes the arguments of `KafkaCluster` and has its methods, with the same arguments, results and exceptions, as
-    coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. Their work is done in threads,
-    so that consumers' heartbeats and other tasks of the event loop continue.
+    coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. All methods do their work in
+    threads, so that consumers' heartbeats and other tasks of the event loop continue.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AsyncKafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, also stopped ones, as "host:port,...", for a client's `bootstrap_servers`."""
+        """The addresses of all brokers, including stopped ones, as "host:port,...": `bootstrap_servers` of clients."""
         return self.cluster.bootstrap_servers
 
     @property
@@ -94,7 +94,7 @@ class AsyncKafkaCluster:
 
     @property
     def log_file(self) -> Path:
-        """The log file of all brokers."""
+        """The file with the log messages of all brokers."""
         return self.cluster.log_file
 
     async def diagnosis(self) -> str:
@@ -103,7 +103,7 @@ class AsyncKafkaCluster:
 
     @property
     def faults(self) -> AsyncFaultInjection:
-        """Injects faults into requests (errors, delays, lost responses) and into brokers (disks, clocks, pauses)."""
+        """The object that injects faults into requests (such as errors) and brokers (such as slow disks)."""
         return AsyncFaultInjection(self.cluster.faults)
 
     # ------------------------------------------------------------------------------------------------ operations
@@ -181,7 +181,7 @@ class AsyncKafkaCluster:
     # ------------------------------------------------------------------------------------------------ state
 
     async def controller_id(self) -> int | None:
-        """The controller's id in ZooKeeper; None if there is none."""
+        """The controller's id, read from ZooKeeper; None if there is no controller."""
         return await asyncio.to_thread(lambda: self.cluster.controller_id)
 
     async def live_brokers(self) -> list[int]:
@@ -193,11 +193,11 @@ class AsyncKafkaCluster:
         return await asyncio.to_thread(lambda: self.cluster.topics)
 
     async def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The leader of a partition in ZooKeeper; None if there is none."""
+        """The id of a partition's leader, read from ZooKeeper; None if it has no leader."""
         return await asyncio.to_thread(self.cluster.leader_of, topic, partition)
 
     async def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """The in-sync replicas of a partition in ZooKeeper."""
+        """The ids of a partition's in-sync replicas, read from ZooKeeper."""
         return await asyncio.to_thread(self.cluster.isr_of, topic, partition)
 
     @overload

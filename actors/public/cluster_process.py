@@ -1,6 +1,6 @@
 """Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
-Rule 1: a request is one line, and so is its response. A process without a response after ANSWER_SECONDS is killed.
+Rule 1: a request is one line, and so is its response. A process that has not responded within ANSWER_SECONDS is killed.
 Rule 2: a process whose cluster was stopped stays running for the next cluster. When this program ends, the process ends
         too, because its input ends.
 """

@@ -99,15 +99,16 @@ class Trigger(Generic[_T]):
 class FaultKinds(Generic[_T]):
     """The methods of FaultInjection and AsyncFaultInjection: one for each kind of request fault and broker fault.
 
-    A fault of requests names an API as Kafka does ("Produce", "Fetch", "JoinGroup"). Its method returns a `Trigger`,
-    whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional `filters` (topic,
-    partition, broker, client_id) choose requests. A Fetch request of a fetch session contains only new or changed
-    partitions. If several faults match, the first one whose trigger fires is applied.
+    A request fault applies to one API, named as in Kafka ("Produce", "Fetch", "JoinGroup"). Its method returns a
+    `Trigger`, whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional
+    `filters` (topic, partition, broker, client_id) choose requests. A filter by topic or partition may not match a
+    Fetch request of a fetch session, because it contains only new or changed partitions. If several faults match, the
+    first one whose trigger fires is applied.
 
     A fault of a broker is injected at once, lasts until it is removed, and is an `InjectedFault` too. Disks and clocks
     keep their faults when the broker is started again.
 
-    Raises ClusterError for an unknown API or broker, and if the cluster does not run.
+    Raises ClusterError for an unknown API or broker, and if the cluster is not running.
     """
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T]) -> None:
@@ -126,7 +127,7 @@ class FaultKinds(Generic[_T]):
         return self._trigger("disconnect", api, None, filters)
 
     def lose_response(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Handle the request without a response.
+        """Handle the request, but do not send the response.
 
         The connection stays open, but later requests on it get no response either.
         """
@@ -167,7 +168,7 @@ class FaultKinds(Generic[_T]):
         return self._injected("full_disk", broker)
 
     def broken_disk(self, broker: int) -> _T:
-        """Fail each operation on a broker's disk (EIO); as for `full_disk` the first failure ends the broker."""
+        """Fail each operation on a broker's disk (EIO); as with `full_disk`, the first failure ends the broker."""
         return self._injected("broken_disk", broker)
 
     def clock_jump(self, broker: int, seconds: float) -> _T:

@@ -52,7 +52,7 @@ class KafkaCluster:
     """A context manager that runs a Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper.
 
     Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
-    Methods return when their effect is complete, and raise ClusterError if it fails. Any thread may call them.
+    Methods return when their effect is complete, and raise ClusterError if they fail. Any thread may call them.
 
     Args:
         brokers: Number of brokers; their ids are 0, 1, ...
@@ -60,8 +60,8 @@ class KafkaCluster:
         session_timeout: Seconds after which ZooKeeper expires the session of a killed broker, so that the other brokers
             notice. `replica.lag.time.max.ms`, after which an unreachable follower leaves the ISR, is twice as long by
             default, and at least one second.
-        directory: Folder of data, traces and log, which `stop` keeps. By default a temporary folder (under pytest below
-            its base temporary directory), which `stop` removes.
+        directory: Folder for data, traces and log; `stop` does not remove it. By default a temporary folder (under
+            pytest below its base temporary directory), which `stop` removes.
         host: Address on which brokers listen for clients; "0.0.0.0" for containers and other machines.
         advertised_host: Name or address by which those clients reach this machine; by default `host`.
 
@@ -130,7 +130,7 @@ class KafkaCluster:
         self._addresses = [f"{host}:{port}" for port in where["ports"]]
 
     def _begun(self) -> tuple[ClusterProcess, Any]:
-        """Start the brokers in a process; return the process and its description of them."""
+        """Start the brokers in a process; return the process, and the description of the brokers that it sent."""
         process = ClusterProcess.taken()
         try:
             started = process.ask(
@@ -152,7 +152,7 @@ class KafkaCluster:
     def stop(self) -> None:
         """Stop all brokers at once, without a controlled shutdown. A second call does nothing.
 
-        Warns about injected faults that no request met.
+        Warns about injected faults that affected no request or operation.
         """
         process, self._process = self._process, None
         if process is None:
@@ -193,7 +193,7 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, also stopped ones, as "host:port,...", for a client's `bootstrap.servers`."""
+        """The addresses of all brokers, including stopped ones, as "host:port,...": `bootstrap.servers` of clients."""
         return ",".join(self._addresses)
 
     @property
@@ -203,7 +203,7 @@ class KafkaCluster:
 
     @property
     def log_file(self) -> Path:
-        """The log file of all brokers."""
+        """The file with the log messages of all brokers."""
         return self._directory / "cluster.log"
 
     @property
@@ -242,7 +242,7 @@ class KafkaCluster:
         return "\n".join([*parts, self.whereabouts])
 
     def _offline(self) -> list[str]:
-        """The output of `why` for partitions that no running broker leads."""
+        """The output of `kafka-actors why partition` for partitions that no running broker leads."""
         try:
             offline = self._ask("sight")["offline_partitions"]
         except ClusterError as error:
@@ -255,7 +255,7 @@ class KafkaCluster:
         return lines
 
     def _explained(self, *subject: str) -> list[str]:
-        """The output of `why` for a subject."""
+        """The output of `kafka-actors why` for a subject, such as a partition."""
         try:
             done = subprocess.run(
                 command_line("why", *subject, str(self.trace_dir)),
@@ -272,7 +272,7 @@ class KafkaCluster:
 
     @property
     def faults(self) -> FaultInjection:
-        """Injects faults into requests (errors, delays, lost responses) and into brokers (disks, clocks, pauses)."""
+        """The object that injects faults into requests (such as errors) and brokers (such as slow disks)."""
         from .fault_injection import FaultInjection
 
         return FaultInjection(self._ask)
@@ -320,7 +320,7 @@ class KafkaCluster:
         """Start one more broker, and wait until all other brokers know it.
 
         Returns:
-            The id of the new broker, which is the next number.
+            The id of the new broker: the next unused number.
         """
         added = self._ask("add_broker")
         self._note_addresses(added)
@@ -422,7 +422,7 @@ class KafkaCluster:
 
     @property
     def controller_id(self) -> int | None:
-        """The id of the controller in ZooKeeper; None if there is none."""
+        """The controller's id, read from ZooKeeper; None if there is no controller."""
         found: int | None = self._ask("sight")["controller_id"]
         return found
 

@@ -4,8 +4,9 @@
     def test_it(kafka_cluster): ...
 
 `kafka_cluster` is a cluster for one test, `kafka_cluster_module` for a module, `kafka_cluster_session` for the whole
-run (of each worker, with pytest-xdist). Their processes are reused between clusters. Reports also cover a cluster of a
-user's own fixture. Clusters are below pytest's base temporary directory (`--basetemp`).
+run (of each worker, with pytest-xdist). The process of a stopped cluster is reused for the next cluster. Reports also
+cover a cluster of a user's own fixture. The clusters' directories are below pytest's base temporary directory
+(`--basetemp`).
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
 
 
 def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
-    """Yield the running cluster, and stop it afterwards."""
+    """Start the cluster that `make` returns, yield it, and stop it afterwards."""
     try:
         cluster = make().start()
     except ClusterError as error:
@@ -104,7 +105,10 @@ def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
 
 
 def _marked(marker: pytest.Mark) -> KafkaCluster:
-    """Return the cluster that a marker describes; fail the test if the marker has arguments that are not ARGUMENTS."""
+    """Return the cluster that a marker describes.
+
+    Fail the test if the marker has arguments that are not in ARGUMENTS.
+    """
     for name in marker.kwargs:
         if name not in ARGUMENTS:
             close = difflib.get_close_matches(name, ARGUMENTS, 1)
@@ -119,7 +123,7 @@ def _marked(marker: pytest.Mark) -> KafkaCluster:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep the traces and logs of a failed test's clusters, and add their state to the report."""
+    """Keep the traces and logs of a failed test's clusters, and add the clusters' state to the report."""
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
@@ -131,7 +135,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _cluster_of(value: object) -> KafkaCluster | None:
-    """Return the cluster of a fixture's value; None if the value is no cluster."""
+    """Return the cluster that a fixture's value is or wraps; None if the value is not a cluster."""
     asynchronous = sys.modules.get(f"{__package__}.asynchronous")
     if asynchronous is not None and isinstance(value, asynchronous.AsyncKafkaCluster):
         value = value.cluster

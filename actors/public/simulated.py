@@ -7,11 +7,11 @@
         cluster.kill(0)
         cluster.wait_for(lambda: cluster.leader_of("t") != 0)    # six virtual seconds, almost no real time
 
-Rule 1: time passes only in `run` and in waiting methods, and `seed` determines all random choices: the same calls give
-        the same run.
+Rule 1: time passes only in `run` and in methods that wait, and `seed` determines all random choices: the same calls
+        give the same run.
 Rule 2: Kafka's clients cannot connect, because the cluster has no sockets: tests send request messages to a broker
         (`ask`).
-Rule 3: this module imports internal packages into this process, which `kafka_actors` itself does not.
+Rule 3: this module imports internal packages into this process, which `import kafka_actors` alone does not do.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SimulatedCluster:
 
     @property
     def trace_dir(self) -> Path:
-        """The folder of the brokers' traces; complete after the cluster has stopped."""
+        """The folder of the brokers' traces, which are complete only after the cluster has stopped."""
         return self.directory
 
     # ------------------------------------------------------------------------------------------------ time
@@ -102,7 +102,7 @@ class SimulatedCluster:
         return float(self._cluster.now)
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass, with all events in it."""
+        """Let this much virtual time pass, and process all events that fall into it."""
         self._cluster.run(seconds)
 
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
@@ -228,7 +228,7 @@ class SimulatedCluster:
 
     @property
     def controller_id(self) -> int | None:
-        """The controller's id in ZooKeeper; None without a controller."""
+        """The controller's id, read from ZooKeeper; None if there is no controller."""
         found = self._read("/controller")
         return None if found is None else int(found["brokerid"])
 
@@ -238,12 +238,12 @@ class SimulatedCluster:
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """Return the leader of a partition in ZooKeeper; None without a leader."""
+        """Return the id of a partition's leader, read from ZooKeeper; None if it has no leader."""
         leader = int(self._state(topic, partition)["leader"])
         return None if leader < 0 else leader
 
     def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """Return the in-sync replicas of a partition in ZooKeeper."""
+        """Return the ids of a partition's in-sync replicas, read from ZooKeeper."""
         return [int(id) for id in self._state(topic, partition)["isr"]]
 
     def _state(self, topic: str, partition: int) -> Any:

@@ -7,7 +7,7 @@
         print(delivery.time, delivery.node, delivery.message)
     recorded.at(4711, node=2).state("ControllerActor")
 
-This module imports internal packages into this process, which `kafka_actors` itself does not.
+This module imports internal packages into this process, which `import kafka_actors` alone does not do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def open(folder: str | Path) -> Trace:
         folder: A node's `trace.dir`, or a folder that contains several of them, such as `KafkaCluster.trace_dir`.
 
     Returns:
-        The runs, with methods for deliveries, facts, states and explanations.
+        A `Trace` of all recorded runs, with methods that return deliveries, facts, states and explanations.
 
     Raises:
         NotATrace: The folder does not exist, is a file, or contains no recorded run.

@@ -16,7 +16,7 @@ class RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
         lines: Maximum number of lines in a period.
         seconds: Duration of a period, by `clock`.
         clock: Returns the time in seconds.
-        each_text: Limit the lines of each format string separately.
+        each_text: Whether the limit applies to each format string separately.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Answerer is the base class of actors that only answer requests (`Ask`), each with an `Answer`.
 
-Rule: an exception of the handler is sent to the requester as a Failure, logged and recorded on the delivery. An error
-in one partition thus affects only its own result, and the requester does not have to wait for its deadline.
+Rule: an exception of the handler is sent to the requester as a Failure, logged, and stored in the delivery's record. An
+error in one partition thus affects only the result for that partition, and the requester does not have to wait for its
+deadline.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Answerer(Dispatcher):
         raise NotImplementedError(f"{type(self).__name__} has no handler for {type(question).__name__}")
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
-        """Answer the question, also if the handler fails."""
+        """Answer the question, even if the handler fails."""
         try:
             result = self.answer(message.question)
         except Exception as error:

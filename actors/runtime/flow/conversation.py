@@ -1,12 +1,12 @@
 """Run event handlers that are generators: each yields requests to other actors and gets their results back.
 
-Each yielded value is passed to the driver's `perform`. Its result is sent into the generator, or its exception is
-thrown into the generator. If `perform` returns WAITING, the generator stays suspended until the driver calls `advance`
-with the answer. The drivers have these policies:
+The code that runs a generator (its driver) passes each yielded value to its `perform`. Its result is sent into the
+generator, or its exception is thrown into the generator. If `perform` returns WAITING, the generator stays suspended
+until the driver calls `advance` with the answer. There are three kinds of drivers:
 
-* serial, one conversation at a time, other events are stashed: `actors.runtime.flow.flow`;
-* concurrent, many at once, each with one request in flight: `zk_bridge.core`;
-* immediate, every answer is available: a test that supplies the answers.
+* serial (one conversation at a time; other events are stashed): `actors.runtime.flow.flow`;
+* concurrent (many conversations at once, each with one request in flight): `zk_bridge.core`;
+* immediate (no conversation ever waits): tests that supply the answers.
 """
 
 from __future__ import annotations

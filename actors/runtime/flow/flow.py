@@ -12,23 +12,23 @@ It handles one event at a time, and a flow can wait for replies of other actors.
   Await(ticket), it waits for the answer, and is resumed as if it had yielded the question;
 * Pause(): the actor sends Continue(id) to itself. The flow is resumed when this message is delivered, after all queued
   messages;
-* Worked(share): this share of a turn's work was done. The flow pauses if the shares of this turn amount to 1;
+* Worked(share): the flow has done this fraction of the work that one turn allows. It pauses when the fractions of this
+  turn add up to 1;
 * any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
   of `perform` is thrown into the flow.
 
 Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
-which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits.
-Rule 2 (no recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events.
-Rule 3 (failure): an event whose flow raises is logged, recorded on the delivery and dropped. The exception is not
-passed to the system, which could deliver the message again, so that every send of the first attempt is repeated.
-`event_failed` may return a flow, which runs before stashed events; if this flow raises too, the error is only logged.
-Rule 4 (preemption): a message that `preempts` is handled before all others: the suspended flow is closed, the stash is
-cleared, `preempted` gets the dropped events, and then the message is handled.
-Rule 5 (answers): each question has an id of this actor. Answers to other ids are dropped. If a question has no answer
-after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question of Begin the time starts when the
-flow yields its Await.
-Rule 6 (event ids): messages of a flow have the event id that `event_id_of` returned when its event was delivered, also
-after the flow was stashed or suspended.
+which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits. Rule 2 (no
+recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events. Rule 3
+(failure): if a flow raises, the error is logged and stored in the delivery's record, and the event is dropped. The
+exception is not passed to the system, which could deliver the message again, and thus repeat every send of the first
+attempt. `event_failed` may return a flow, which runs before stashed events; if this flow raises too, the error is only
+logged. Rule 4 (preemption): a message for which `preempts` returns True is handled before all others: the suspended
+flow is closed, the stash is cleared, `preempted` gets the dropped events, and then the message is handled. Rule 5
+(answers): each question has an id that is unique in this actor. Answers to other ids are dropped. If a question has no
+answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin this time
+starts when the flow yields its Await. Rule 6 (event ids): messages of a flow have the event id that `event_id_of`
+returned when its event was delivered, also after the flow was stashed or suspended.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FlowActor(Dispatcher):
         peers: Addresses by the names in `Question.asks`.
         sender: The sender of the current event, also after the flow was suspended.
         waited: The seconds for which the current event was stashed.
-        requests: The number of ZooKeeper requests that the answers to the current event's questions took so far.
+        requests: The number of ZooKeeper requests made so far to answer the current event's questions.
     """
 
     answer_deadline: ClassVar[float] = 60.0
@@ -156,7 +156,7 @@ class FlowActor(Dispatcher):
         return None
 
     def _came(self, message: Any, sender: ActorAddress) -> None:
-        """Start an event, or stash it while a flow is suspended."""
+        """Start the flow of an event, or stash the event if a flow is suspended."""
         event_id = self.event_id_of(message)
         self.serve(event_id)
         self._worked = 0.0
@@ -203,7 +203,7 @@ class FlowActor(Dispatcher):
         self._advance(None, None)
 
     def _advance(self, value: Any, error: Exception | None) -> None:
-        """Run the flow until it waits or ends; a follow-up replaces it in the same loop."""
+        """Run the flow until it waits or ends; if it fails, its follow-up flow is run next, in the same loop."""
         while self._flow is not None:
             outcome = advance(self._flow, self._step, value, error)
             if outcome is None:

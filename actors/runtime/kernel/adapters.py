@@ -1,8 +1,8 @@
 """I/O adapters: actors use them for everything except messages, and each call is recorded in the trace.
 
 Rule 1: arguments and results are str, int, bool, None, bodies of record batches, or tuples of those. A call fails only
-        with OSError. A body is recorded as size and checksum: in a replay it has no bytes.
-Rule 2: in a live system a call goes to the adapter object, and is recorded on the running delivery.
+        with OSError. A body is recorded as size and checksum: in a replay its bytes are not available.
+Rule 2: in a live system a call goes to the adapter object, and is stored in the record of the running delivery.
 Rule 3: in a replay a call gets the recorded result. A call that differs from the record ends the replay at once by a
         BaseException, which neither `except Exception` of an actor nor the failure policy catches.
 """
@@ -110,7 +110,7 @@ def _noted(value: Any) -> Any:
 
 
 def _remembered(value: Any) -> Any:
-    """Return a recorded value with bodies that have no bytes."""
+    """Return a recorded value in which each (BODY, size, checksum) is replaced by a body without bytes."""
     if isinstance(value, tuple):
         if len(value) == 3 and value[0] == BODY:
             return Body(value[1], value[2])

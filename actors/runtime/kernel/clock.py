@@ -1,6 +1,6 @@
 """The clocks of an actor system, which show real or virtual time.
 
-Rule 1: only the base reads its clock; actors use the time of the delivery (`self.now`).
+Rule 1: only the actor system (the base) reads its clock; actors use the time of the delivery (`self.now`).
 Rule 2: time is float seconds since an arbitrary start; only differences are meaningful.
 Rule 3: real time passes during a wait; virtual time passes *because of* a wait.
 """
@@ -23,8 +23,8 @@ class Clock(Protocol):
 class RealClock:
     """A clock that shows the machine's monotonic time.
 
-    The functions are bound at import, in the class. Libraries that freeze time replace module attributes, and with a
-    frozen clock no timer would ever be due.
+    The class keeps references to the time functions, which are taken at import. Libraries that freeze time replace
+    module attributes, and with a frozen clock no timer would ever be due.
     """
 
     now = staticmethod(time.monotonic)

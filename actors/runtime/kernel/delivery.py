@@ -1,8 +1,8 @@
 """Messages in the queue of an actor system, and the record of their delivery.
 
-A delivery is one message handled by one receiver. Deliveries are numbered from 1 in their order. The *cause* of a
-delivery is the number of the delivery that sent its message or armed its timer. A message from outside has cause -k: it
-came after delivery k (0: before the first).
+A delivery is one message handled by one receiver. Deliveries are numbered from 1 in the order in which they happen. The
+*cause* of a delivery is the number of the delivery that sent its message or armed its timer. A message from outside has
+cause -k: it came after delivery k (0: before the first).
 
 The *event id* of a delivery is the number of the delivery that began its event: a client's request or other message
 from outside, a timer, or an event of the controller. Messages inherit the event id of the handler that sends them. An

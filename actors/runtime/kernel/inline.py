@@ -2,7 +2,7 @@
 
 Rule 1: one thread drives at a time (it holds `_turn`). Another thread waits for a message or for its turn, whichever is
         first.
-Rule 2: waits are real: ask and listen end after their timeout, and a message injected by another thread wakes them. A
+Rule 2: ask and listen really wait: they end after their timeout, and a message injected by another thread wakes them. A
         waiting thread sleeps until a message, the next timer, its time limit, or a delivery in another thread's turn.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their endpoint.
 Rule 4: another kernel of this process that received messages is driven too, because it has no other driver.
@@ -164,7 +164,10 @@ class InlineDriver:
         return (0.0 if kernel.has_mail_from_outside else due), heard
 
     def _wait(self, heard: int, seconds: float | None) -> None:
-        """Sleep until the notification count differs from `heard`, at most `seconds`; virtual time passes at once."""
+        """Sleep until the notification count differs from `heard`, at most `seconds`.
+
+        With a virtual clock, advance it instead of sleeping.
+        """
         clock = self._kernel.clock
         if isinstance(clock, VirtualClock) and seconds is not None:
             clock.advance(seconds)

@@ -1,28 +1,27 @@
 """The core of the actor system: a message queue, timers, and the delivery of one message at a time.
 
 Rule 1 (order): one FIFO contains all messages. Before each delivery, due timers enter it in the order of their
-deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival.
-Rule 2 (threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver once.
-Rule 3 (failure): after an exception of a handler the error is recorded on the delivery, and the message is dropped.
-Messages are never formatted for the log.
-Rule 4 (time): `now` is the clock's time when the running delivery was taken from the queue.
-Rule 5 (addresses): an address is identified by its text. An external endpoint is "outside:name".
+deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival. Rule 2
+(threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver once. Rule 3
+(failure): after an exception of a handler the error is stored in the delivery's record, and the message is dropped.
+Messages are never formatted for the log. Rule 4 (time): `now` is the clock's time when the running delivery was taken
+from the queue. Rule 5 (addresses): an address is identified by its text. An external endpoint is "outside:name".
 
 Replay. A new system without a driver replays a recorded run. The replayer calls `deliver(envelope, now, effects)` for
 each recorded delivery. The kind of the delivery determines the source of the envelope:
 
 * "outside": `outside(to, message, sender, cause)` creates it; the addresses come from `address_of(text)`, which also
-  creates mute external endpoints;
+  creates mute external endpoints (they ignore all messages);
 * "timer": `take_timer(receiver_text, armed_by)` takes the earliest timer of that receiver armed by that delivery;
-* "sent": `take_sent()` takes the head of the internal queue. Sends are one FIFO, so the head *is* the next recorded
-  message if the actors behave as recorded. The replayer compares sender, receiver, cause and message.
+* "sent": `take_sent()` takes the head of the internal queue. All sent messages are in one FIFO, so the head *is* the
+  next recorded message if the actors behave as recorded. The replayer compares sender, receiver, cause and message.
 
 `take_overdue(queued_at)` finds a timer that should have been delivered before a message was queued. Cancelled timers
 need no record: the replayed actors cancel them as well.
 
 `deliver` returns the Delivery, whose error and effects the replayer compares. It raises EffectDiverged if an actor
-calls an adapter otherwise than recorded. Top-level actors are created from outside before the first delivery, as in the
-recorded run.
+makes an adapter call that differs from the record. Top-level actors are created from outside before the first delivery,
+as in the recorded run.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def handler_left(self, to: ActorRef) -> None:
-        """Handle SystemExit of a handler."""
+        """Handle a SystemExit that a handler raised."""
 
     @abstractmethod
     def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
@@ -342,7 +341,7 @@ class Kernel(ABC):
     # ------------------------------------------------------------------------------------------------------ for replay
 
     def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
-        """Return a message from outside, for `deliver`."""
+        """Return the envelope of a message from outside, to be passed to `deliver`."""
         return Envelope(to, message, sender, cause, self.now, OUTSIDE, 0)
 
     def take_sent(self) -> Envelope | None:
@@ -385,7 +384,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
-        """Send to an address that is no ActorRef of this system, but another system's actor or just an address text."""
+        """Send to an address that is not an ActorRef of this system, but of another system, or just a text."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
             to.base.inject(to, message, sender)
@@ -395,21 +394,27 @@ class Kernel(ABC):
             self.queue.append((receiver, message, sender, self.n, self.now, SENT, self.event_id))
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
-        """Send `message` to the actor `seconds` after `now`; with a name, it replaces the armed timer of this name."""
+        """Send `message` to the actor `seconds` after `now`.
+
+        If `name` is not "", the new timer replaces the armed timer of this name.
+        """
         if name:
             self._withdraw(self.timers.cancel(ref, name))
         self.timers.arm(ref, self.now + seconds, message, self.n, name)
 
     def disarm(self, ref: ActorRef, name: str) -> None:
-        """Cancel the timer of this name, also if its message is already in the queue."""
+        """Cancel the timer of this name, even if its message is already in the queue."""
         self._withdraw(self.timers.cancel(ref, name))
 
     def note_error(self, error: BaseException) -> None:
-        """Record an error that the actor has handled on the running delivery."""
+        """Store an error that the actor has handled itself in the record of the running delivery."""
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of the running handler from now on; the first call also sets the id of the delivery."""
+        """Set the event id of the running handler from now on.
+
+        The first call also sets the event id under which the delivery is recorded.
+        """
         self.event_id = event_id
         if self._served_in != self.n:
             self._served, self._served_in = event_id, self.n
@@ -506,7 +511,7 @@ class Kernel(ABC):
 
 
 def describe(error: BaseException) -> str:
-    """Return an error in one line as "Type: text", also if its text raises."""
+    """Return an error in one line as "Type: text", even if str(error) raises."""
     try:
         text = str(error)
     except Exception:

@@ -7,7 +7,7 @@ Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECOND
 Rule 3: one call_later serves the earliest timer. It schedules a turn as a message does. If it ran a turn itself, two
         turns could be in the loop's queue at once, and from then on always, because each schedules the next.
 Rule 4: each turn is measured, and so is the loop thread's other work between two turns: sockets, decoding. `after_turn`
-        is called afterwards.
+        is called after each turn.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class LoopDriver:
         self._set_alarm(None)
 
     def wake(self) -> bool:
-        """Schedule a turn unless one is scheduled; on any thread. Return False if no loop drives."""
+        """Schedule a turn, unless one is scheduled already. Any thread may call this.
+
+        Return False if no loop is attached.
+        """
         loop = self._loop
         if loop is None:
             return False
@@ -139,7 +142,10 @@ class LoopDriver:
         self._turn_ended = ended
 
     def _set_alarm(self, due: float | None) -> None:
-        """Schedule a turn after `due` seconds; a virtual clock wakes the system itself when it is advanced."""
+        """Schedule a turn after `due` seconds.
+
+        A virtual clock needs no alarm, because advancing it wakes the system.
+        """
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

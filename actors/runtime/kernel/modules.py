@@ -11,7 +11,7 @@ PREFIX = __name__.removesuffix("actors.runtime.kernel.modules")
 
 
 def short_name(module: str) -> str:
-    """Return the name of a module in the repository."""
+    """Return the name that a module has in the repository, without the wheel's prefix."""
     return module.removeprefix(PREFIX)
 
 

@@ -1,15 +1,15 @@
 """ActorRef is the address of an actor and its place in the actor system, in one object.
 
 Thespian gives every actor a `_myRef`, which executes the actor's calls of its system, and an ActorAddress for other
-actors. Here both are one object: sending needs no look-up of the receiver, and an actor one allocation.
+actors. Here both are one object: sending needs no look-up of the receiver, and each actor needs only one such object.
 
 Rule 1: the text of an address is "ClassName.N" (N counts the actors of the base); that of an external endpoint is
         "outside:name". The text is the same in every replay, and traces store it.
 Rule 2: an address is unhashable like Thespian's, because its text changes on other bases. Use broker ids or partitions
         as keys.
 Rule 3: `actor` is None after the actor was removed; messages that still arrive are dead letters.
-Rule 4: an address has its parent and the number of its children; the base finds the children (`register`). 100,000
-        partitions have one parent, and a table of them would duplicate their parent fields.
+Rule 4: an address has its parent and the number of its children; the base finds the children in its `register` of live
+        actors. 100,000 partitions have one parent, and a table of them would duplicate their parent fields.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class System(Protocol):
         """Send to an address that is not one of this system's references."""
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
-        """Send `message` to `ref` later; with a name, it replaces the armed timer of this name."""
+        """Send `message` to `ref` later; if `name` is not "", the new timer replaces the armed timer of this name."""
 
     def disarm(self, ref: ActorRef, name: str) -> None:
         """Cancel the timer of this name."""
 
     def note_error(self, error: BaseException) -> None:
-        """Record an error that the actor has handled on the running delivery."""
+        """Store an error that the actor has handled itself in the record of the running delivery."""
 
     def serve(self, event_id: int) -> None:
         """Set the event id of the running handler from now on."""
@@ -93,7 +93,7 @@ class System(Protocol):
 class ActorRef(ActorAddress):  # type: ignore[misc]
     """The address of an actor or external endpoint; `base` is its actor system.
 
-    It has Thespian's methods for the actor itself.
+    It also has the methods that Thespian's Actor calls on its `_myRef`.
     """
 
     __slots__ = ("_aaddr", "actor", "base", "children", "class_name", "parent")

@@ -2,7 +2,7 @@
 
 Rule 1 (order): timers are ordered by due time; equal times by the order of arming.
 Rule 2 (names): an actor has at most one timer of a name: arming it again cancels the earlier one. A timer can be
-cancelled until its message is delivered, also if it is due and in the queue.
+cancelled until its message is delivered, even if the timer is due and the message is in the queue.
 Rule 3 (cost): a cancelled timer stays in the heap without its message; the heap is rebuilt when most entries are
 cancelled.
 """

@@ -1,7 +1,7 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
-It combines a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the sources of actors
-into a system for Thespian's actors.
+It combines a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the loading of actor
+source code into a system for Thespian's actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
 is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
@@ -65,12 +65,12 @@ class LocalBase(Kernel):
 
     Args:
         clock: The time source.
-        attempts: How often a failing message is tried.
+        attempts: The maximum number of times that a message is handled if its handler raises.
         observer: Receives every delivery.
         ports: The objects behind `self.port(name)`, by name.
         capabilities: The capabilities of the system.
 
-    Attributes for reading, besides the kernel's: `register` (the live actors), `dead_letters` (their number),
+    Read-only attributes, in addition to the kernel's: `register` (the live actors), `dead_letters` (their number),
     `failures` (number of deliveries whose handler failed).
     """
 
@@ -129,7 +129,10 @@ class LocalBase(Kernel):
         self.loop.attach(loop)
 
     def detach(self) -> None:
-        """Detach from the loop, on its thread or after it has stopped; queued messages wait for the next driver."""
+        """Detach from the loop. Call this on the loop's thread, or after the loop has stopped.
+
+        Queued messages wait for the next driver.
+        """
         if self.loop.attached:
             self.loop.detach()
             self.inline.let_go()
@@ -195,7 +198,7 @@ class LocalBase(Kernel):
 
     @property
     def resting(self) -> bool:
-        """Whether no actor has a suspended event handler, so that the state of the system can be restored."""
+        """Whether no actor has a suspended event handler, so that the system's state can be saved and restored."""
         return not any(getattr(ref.actor, "busy", False) for ref in self.register)
 
     def living(self) -> Iterator[ActorRef]:
@@ -203,7 +206,9 @@ class LocalBase(Kernel):
         return (ref for ref in self.register if ref.actor is not None)
 
     def system_state(self) -> SystemState:
-        """Return the state without the actors' own states as one value for the trace. Call it between two deliveries.
+        """Return the state of the system, but not of its actors, as one value for the trace.
+
+        Call it between two deliveries.
 
         Raises:
             ValueError: The system has state that the value cannot contain: loaded sources, global names.
@@ -214,7 +219,9 @@ class LocalBase(Kernel):
         return SystemState(self.state(), self.register.created, tuple(actors))
 
     def settle(self, text: str, parent: str, actor_class: type[Actor]) -> ActorRef:
-        """Add an actor that an earlier instance of this system created; it is not constructed, and has no attributes.
+        """Add an actor that an earlier instance of this system created.
+
+        Its constructor is not called, so it has no attributes yet.
 
         For a replay; call `restore_system` after all actors are added.
         """
@@ -237,7 +244,7 @@ class LocalBase(Kernel):
         global_name: str | None = None,
         source_hash: str | None = None,
     ) -> ActorRef:
-        """Create an actor under the system. Exceptions of its constructor are raised to the caller."""
+        """Create a top-level actor. Exceptions of its constructor are raised to the caller."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
         ref = self._ref_for(actor_class, self.system_address)
@@ -268,7 +275,10 @@ class LocalBase(Kernel):
         return self.inline.clone()
 
     async def wind_down(self) -> None:
-        """Shut down the system. If a loop is attached, it runs its other work meanwhile: there may be many actors."""
+        """Shut down the system.
+
+        If a loop is attached, it continues its other work meanwhile, because stopping many actors can take long.
+        """
         if self.loop.runs_here():
             self._ask_all_to_go()
             self.wake()
@@ -279,8 +289,8 @@ class LocalBase(Kernel):
     def shutdown(self) -> None:
         """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
 
-        If a handler calls this, it returns after sending the requests. Messages to the base after the shutdown are
-        dropped.
+        If it is called in a handler, this method returns as soon as the requests are sent. Messages to the base after
+        the shutdown are dropped.
         """
         self._ask_all_to_go()
         if self._running == threading.get_ident():
@@ -392,8 +402,8 @@ class LocalBase(Kernel):
     def _let_children_go(self, parent: ActorAddress) -> None:
         """Send exit requests to the next CHILDREN_AT_ONCE children of a removed actor, and schedule the rest.
 
-        Parents are compared by text, not found with `register.children`: in a snapshot a removed actor has another
-        address object.
+        Parents are compared by text, not found with `register.children`: in a system restored from a snapshot, a
+        removed actor's address can be another object.
         """
         children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
         for child in children:
@@ -456,5 +466,5 @@ _CAPABILITIES = {
 
 
 def local_system(base: LocalBase) -> ActorSystem:
-    """Return Thespian's ActorSystem around a base, without changes to logging and to Thespian's global system."""
+    """Return a Thespian ActorSystem with this base, without changing logging or Thespian's global ActorSystem."""
     return ActorSystem(systemBase=base, capabilities=base.capabilities, logDefs=False, transientUnique=True)

@@ -2,9 +2,9 @@
 
 Rule 1: a base (`LocalBase`) is one actor system. Only its scheduler drives it, that is, lets it deliver due messages.
 Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
-base has any. Then the clock jumps to the next timer of any base or the next call, whichever is first; at equal times
-calls come before timers. Runs with the same start are identical.
-Rule 3 (virtual time): a base without due messages costs no CPU time.
+base has any. Then the clock jumps to the next timer of any base, or the next call requested with `call_later`,
+whichever is first; at equal times calls come before timers. Runs that begin in the same state are identical. Rule 3
+(virtual time): a base without due messages costs no CPU time.
 """
 
 from __future__ import annotations
@@ -236,7 +236,10 @@ class VirtualScheduler:
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Return whether the next timer of the base at index `place` is due by `due`; if not, store its time."""
+        """Return whether the next timer of the base at index `place` is due at time `due` or earlier.
+
+        If not, store the timer's time.
+        """
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)
         if armed is not None and armed > due:
@@ -244,7 +247,7 @@ class VirtualScheduler:
         return armed is not None and armed <= due
 
     def _settle(self) -> None:
-        """Make due calls, and drive the bases until no base has due messages."""
+        """Run the calls that are due, and drive the bases until no base has due messages."""
         now, calls, awake = self.clock.now(), self._calls, self._awake
         while awake or (calls and calls[0][0] <= now):
             while calls and calls[0][0] <= now:

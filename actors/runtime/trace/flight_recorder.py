@@ -115,7 +115,7 @@ class FlightRecorder(DeliveryKeeper):
             self._take_snapshot()
 
     def _reason(self, latest: Iterable[Any]) -> str:
-        """Return the reason for a dump in these deliveries, given last first; "" if none."""
+        """Return the reason that these deliveries, the latest first, give for a dump; "" if none."""
         slow, found = self._slow, ""
         for taken in latest:
             if taken.__class__ is TraceRecord:

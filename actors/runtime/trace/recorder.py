@@ -2,7 +2,7 @@
 
 Rule 1: during a delivery the recorder only keeps a reference; messages are frozen, so they can be encoded later.
         Waiting messages are encoded in slices of SLICE_SECONDS on the loop; a base without a loop encodes them at once.
-        A slice is put off once while messages of the actors wait for delivery.
+        If messages between actors wait for delivery, a slice is postponed, but only once.
 Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), when it is large enough, and at the end. A kill only loses
         messages that are in no frame yet; the earlier trace stays readable.
 Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
@@ -161,7 +161,10 @@ class DeliveryKeeper:
         self.look()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
-        """Record a top-level actor created after delivery `n`. The snapshots show this actor's system."""
+        """Record a top-level actor created after delivery `n`.
+
+        Snapshots are taken of the actor system of this actor.
+        """
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
         where = class_name(actor_class)

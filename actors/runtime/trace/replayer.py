@@ -1,7 +1,8 @@
 """Replay a recorded node: run its actors again, and compare all messages and I/O calls with the trace.
 
 Rule 1: input is taken from the record and given to the same actors at the same times: messages from outside, timers,
-        and results of adapters. There is no other input and no output: external endpoints send nothing.
+        and results of adapters. There is no other input, and no output: the external endpoints are stubs, which send
+        nothing.
 Rule 2: the actors' behaviour is compared with the record: every message (sender, receiver, cause, type, payload), every
         adapter call (adapter, method, arguments), every error, and every timer. All sent messages pass through one FIFO
         queue, so the next message that the replayed actors send must be the next recorded one. A message from outside
@@ -13,8 +14,9 @@ Rule 4: a run that broke off ends without a difference, even if sent messages we
 Rule 5: a trace of another code version is replayed with a warning; a trace of another schema version is rejected. A
         damaged run is reported as not replayable. A run without its beginning is replayed from its first snapshot on.
 Rule 6: at each snapshot in the record, the state of all replayed actors is compared with it.
-Rule 7: a trace cannot run arbitrary code: top-level actors, which the node's assembly created, are only created from a
-        given list of classes. Other actors are created by actors, or are classes of this project that a snapshot names.
+Rule 7: a trace cannot run arbitrary code: top-level actors, which the node's start-up code created, are only created
+        from a given list of classes. Other actors are created by actors, or are classes of this project that a snapshot
+        names.
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ class Replay:
         begin: Start at the last snapshot before this delivery.
         until: Stop after this delivery.
         break_at: Stop before the first delivery of a message of this type.
-        listener: Receives every record that equals the replay.
+        listener: Receives each record that the replay has reproduced.
         kept: Snapshots of an earlier replay of this run; this replay may also begin at one of them.
 
     Attributes:
@@ -318,7 +320,7 @@ class Replay:
                 yield
 
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
-        """Replay records from `start` on that are plain: messages between actors whose handlers only send.
+        """Replay records from `start` on that are plain: messages between actors, if the handler only sends messages.
 
         Return the index of the first record that was not replayed.
 
