@@ -95,7 +95,7 @@ class PlannedTopics:
     """Topics that an action removes for a while: their names stay in use."""
 
     def replicas(self, chance: random.Random) -> tuple[int, ...]:
-        """Choose replicas for a partition: usually the replication factor, sometimes fewer."""
+        """Choose replicas for a partition: usually as many as the replication factor, sometimes fewer."""
         most = min(self.replication, self.brokers)
         return tuple(chance.sample(range(self.brokers), most if chance.random() < 0.8 else chance.randint(1, most)))
 
@@ -126,7 +126,7 @@ class ActionKind:
         undo: Ends the action; takes the same arguments as `do`. None if the action has no duration.
         seconds: The shortest and the longest duration in seconds.
         needs_all: Whether `undo` waits for all brokers. If so, a run with a lasting fault has no such action.
-        stay: Runs after `do` where the action lasts to the end of the run; None if it always ends.
+        stay: Runs after `do` if the action lasts to the end of the run; None if it always ends.
     """
 
     name: str
@@ -538,7 +538,10 @@ def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group:
 
 
 def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests about transactions to every node: some that each node must refuse, and some that only describe."""
+    """Send requests about transactions to every node.
+
+    Some that each node must refuse, and some that only read state.
+    """
     _send(cluster, requests, topic, number, group)
 
 
@@ -649,7 +652,10 @@ def _is_swamped(cluster: Cluster, node: str) -> bool:
 
 
 def _lead_again(cluster: Cluster, node: str) -> None:
-    """Elect the preferred leaders. Often stop another node at once, so that it leaves the ISR of loading partitions."""
+    """Elect the preferred leaders. Often stop another node immediately afterwards.
+
+    It then leaves the ISR of partitions that are being loaded.
+    """
     if _is_swamped(cluster, node):
         cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
         others = [other for other in cluster.machines if other != int(node)]
@@ -925,7 +931,10 @@ def _keep_responses(cluster: Cluster, node: str) -> None:
 
 
 def _fence(cluster: Cluster) -> None:
-    """Raise /controller_epoch, as a client outside the election does: the controller's next write is refused."""
+    """Raise /controller_epoch, as a client could that does not take part in the election.
+
+    The controller's next write is refused.
+    """
     data = cluster.zookeeper.read(paths.CONTROLLER_EPOCH).data
     if cluster.zookeeper.up and data is not None:
         epoch = decode_controller_epoch(paths.CONTROLLER_EPOCH, data)

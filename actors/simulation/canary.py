@@ -24,7 +24,7 @@ SEEDS = 12
 def write_states_uncached(
     context: ControllerContext, updates: Sequence[Leadership], failures: Failures, as_known: bool = False
 ) -> Flow[tuple[list[Leadership], list[TopicPartition]]]:
-    """Write states as the product does, but without caching them."""
+    """Write states as the real function does, but without caching them."""
     before = dict(context.leadership)
     written = yield from leadership.write_states(context, updates, failures, as_known)
     context.learn_leaderships(Leadership(partition, before[partition]) for partition, _ in written[0])

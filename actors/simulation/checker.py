@@ -611,7 +611,7 @@ class Checker:
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
     def _group_stored(self, node: int, delivery: Delivery) -> None:
-        """Process the load of a group, or the result of an append: a batch that timed out may be in the log.
+        """Process the loading of a group, or the result of an append: a batch that timed out may be in the log.
 
         The batch may even be there after the empty group was removed from memory and created again.
         """
@@ -665,7 +665,7 @@ class Checker:
                 for partition in partitions.values():
                     self.acknowledged.pop(partition, None)
                     self.seen.pop(partition, None)
-                    if topic in self.deleting:  # a topic that was removed by hand keeps its logs
+                    if topic in self.deleting:  # only then: a topic whose znodes were removed by hand keeps its logs
                         self.deleted.pop(partition, None)
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)

@@ -23,7 +23,7 @@ class Occasion(NamedTuple):
         chance: Draws all values.
         brokers: Number of brokers.
         topics: The topics that exist at the end of the schedule.
-        new_topic: The arguments of an action that creates a topic; None if there are too many.
+        new_topic: The arguments of an action that creates a topic; None if the run already has too many topics.
         session: The ZooKeeper session timeout in seconds.
         duration: Virtual seconds of the schedule.
     """
@@ -52,7 +52,7 @@ class Coincidence(NamedTuple):
 
 
 def _late_start(occasion: Occasion) -> Iterator[Action]:
-    """Start one node after the others, when no topic exists: only UpdateMetadata tells the others of it."""
+    """Start one node later than all others, while no topic exists: the others learn of it only from UpdateMetadata."""
     yield Action(0.0, "kill", (occasion.node(),), occasion.at(1.0, 3.0))
 
 
@@ -65,7 +65,7 @@ def _lost_election(occasion: Occasion) -> Iterator[Action]:
 
 
 def _deletion_on_a_broken_disk(occasion: Occasion) -> Iterator[Action]:
-    """Break a disk at the moment of a deletion, which is the first to notice."""
+    """Break a disk at the moment of a deletion, so that the deletion is the first operation to fail."""
     at = occasion.at(occasion.duration - 6.0, occasion.duration - 2.0)
     yield Action(at, "break", (occasion.node(), str(occasion.chance.randrange(2))), 10.0)
     if occasion.topics:

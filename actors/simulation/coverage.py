@@ -1,8 +1,8 @@
 """Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
 Rule 1: coverage points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds
-        of actions by the role of their target, and every `probe` in the sources. The name of a probe for a trap of
-        controller.md begins with the trap's number.
+        of actions by the role of their target, and every `probe` in the sources. The name of a probe (`probe(name)` in
+        the code) for a trap of controller.md begins with the trap's number.
 Rule 2: an unreachable point has its reason in `UNREACHABLE`. The reason is false if a run reaches the point.
 Rule 3: counting changes nothing: a run with coverage is the same run, byte for byte.
 """
@@ -361,13 +361,16 @@ class Report:
 
     @property
     def false_reasons(self) -> list[str]:
-        """Return the points with a reason that were reached or do not exist."""
+        """Return the points in `UNREACHABLE` that were reached, or that do not exist."""
         unknown = [name for name in self.rare if name not in self.everything]
         return [name for name in self.reasons if name not in self.everything or self.counts.get(name)] + unknown
 
     @property
     def undeclared(self) -> list[str]:
-        """Return error codes that a node returned and that its API's table lacks, except those of failed handlers."""
+        """Return error codes that a node returned and that the table lacks for the API.
+
+        Error codes of failed handlers are left out.
+        """
         apis = {api for api in ANSWERS if any(name.startswith(f"{api} ") for name in self.counts)}
         codes = frozenset(NAMES.values()) - {"UNKNOWN_SERVER_ERROR"}
         return sorted(

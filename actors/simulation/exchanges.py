@@ -3,14 +3,16 @@
 The epochs are those of controllers, brokers and leaders.
 
 Rule 1: a request is stale if its receiver had accepted a newer epoch or generation, as an earlier response shows. If a
-        node handles two requests in one step, their order decides. A LeaderAndIsr request that was decided on an older
-        version of the state znode gets a response without an error, and is ignored.
+        node handles two requests in one step, the order of handling decides which of them is stale. A LeaderAndIsr
+        request that was decided on an older version of the state znode gets a response without an error, and is
+        ignored.
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
-Rule 3: a group member is silent from its last request or response on, while none of its requests waits. This holds only
-        as long as one process coordinates the group: a new coordinator restarts all session timeouts.
-Rule 4: a member has a standing in a generation since a SyncGroup or Heartbeat that the current coordinator answered
-        without an error, until it joins again or leaves, or until it may be removed. A later coordinator knows it from
-        the log.
+Rule 3: a group member is silent since its last request or response, unless one of its requests still waits for a
+        response. This holds only as long as one process coordinates the group: a new coordinator restarts all session
+        timeouts.
+Rule 4: a member is confirmed in a generation (has a standing) since a SyncGroup or Heartbeat that the current
+        coordinator answered without an error, until it joins again or leaves, or until it may be removed. A later
+        coordinator learns the member from the log.
 """
 
 from __future__ import annotations
@@ -137,7 +139,7 @@ class ResponseSent:
         states: The partition states in ZooKeeper then (empty except for ControlledShutdown).
         log_end: The end of the group's log then, if the response must wait for a record of it; otherwise -1.
         left: The members that had left the group's generation then.
-        renewed: How many seconds before the request's arrival the member's last accepted request arrived.
+        renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
         markers: By (producer id, partition) the newest coordinator epoch of a marker that the process had accepted.
         standing: Those with a standing in a generation then, by group and member id, if the process had accepted the
             leader epoch that ZooKeeper has for the group's partition.
@@ -432,7 +434,7 @@ class Exchanges:
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
-            if request.group_instance_id is None:  # a static member may be replaced
+            if request.group_instance_id is None:  # only dynamic members: a static member may be replaced
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
         elif isinstance(request, OffsetCommitRequest):
             for each, said in zip(request.partitions, response.partitions, strict=True):

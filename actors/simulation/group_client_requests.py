@@ -55,7 +55,7 @@ def _commit_in_transaction(
 ) -> Make:
     """Return a function that makes a transactional commit, which is refused before its append.
 
-    Nothing would end its transaction.
+    It must be refused, because nothing would end the transaction of an accepted commit.
     """
     generation = NO_GENERATION if member == NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
@@ -112,7 +112,7 @@ def commit_as_in_transaction(
 
 
 def _join_static(about: RequestTarget) -> AnyMessage | None:
-    """Return a JoinGroup request of a static member, which replaces an earlier member with its instance id."""
+    """Return a JoinGroup request of a static member, which replaces the member with its instance id."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None

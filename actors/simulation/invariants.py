@@ -118,8 +118,8 @@ def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterat
 def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     """Check that each ISR in a written state has only assigned replicas.
 
-    When another reassignment replaces the current one, ZooKeeper has the change before the leader. Meanwhile the leader
-    may add a replica that is no longer assigned; the controller removes the replica again.
+    When another reassignment replaces the current one, the change is in ZooKeeper before the leader learns of it.
+    Meanwhile the leader may add a replica that is no longer assigned; the controller removes the replica again.
     """
     replicas = law.assigned.get(change.partition, Assigned(())).replicas
     if any(replica not in replicas and not law.was_assigned(replica, change.partition) for replica in change.after.isr):
@@ -352,7 +352,8 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
             continue
         state = law.states.get(partition)
         if state is None:
-            # As in Kafka, a partition that never had a leader gets none by a reassignment, only when a broker starts.
+            # As in Kafka, a partition that never had a leader does not get one by a reassignment, but only when a
+            # broker starts.
             electable = set(assigned.replicas) & set(law.created_with[partition]) & up
             if electable:
                 yield f"{partition} has no state znode; replicas {sorted(electable)} are running"
@@ -383,9 +384,10 @@ def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterat
 
 
 def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
-    """Check that only absent brokers delay a deletion, and that its partitions have no leader.
+    """Check that only absent brokers delay a deletion, and that the partitions of a topic in deletion have no leader.
 
-    If a replica of a queued topic is absent when a controller is elected, the controller does not begin to delete it.
+    If a replica of a queued topic is absent when a controller is elected, the controller does not begin the deletion of
+    this topic.
     """
     for topic in law.deleting:
         if not _waits_for_absent(law, topic):
@@ -579,7 +581,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
 
 
 def _groups(law: Checker) -> Iterator[SimulatedGroup]:
-    """Yield the groups whose coordinator can work."""
+    """Yield the groups whose coordinator is available, without a fault that prevents it from working."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
         if partition not in law.states or can_commit(law, partition):
@@ -638,7 +640,7 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
 
     Each replica applies the retention by itself, so one replica may have deleted records that another still has.
     A leader may lose power and register again before a controller notices. It remains the leader in the same leader
-    epoch and appends other records at the offsets that it lost, which its followers cannot detect.
+    epoch and appends other records at the offsets that it lost; its followers cannot detect this.
     """
     up = set(controlled(law))
     for partition, state in _remaining(law).items():

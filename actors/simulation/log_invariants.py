@@ -23,7 +23,7 @@ PROMPT = 0.3
 
 
 def unfinished_transactions_are_unstable(law: Checker, change: LogCalled) -> Iterator[str]:
-    """The first unstable offset is at most that of each unfinished transaction in the log."""
+    """The first unstable offset is at most the first offset of each unfinished transaction in the log."""
     transactions, said = change.view.transactions, change.first_unstable
     first = NO_OFFSET if transactions is None else transactions.first_unfinished
     if first > NO_OFFSET and first >= change.view.start and not NO_OFFSET < said <= first:
@@ -34,7 +34,7 @@ def unfinished_transactions_are_unstable(law: Checker, change: LogCalled) -> Ite
 
 
 def readers_hear_of_aborted_transactions(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A reader of committed data receives the aborted transactions whose records it receives."""
+    """A reader of committed data is told of each aborted transaction whose records it receives."""
     request = change.request
     if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
         return
@@ -53,7 +53,7 @@ def readers_hear_of_aborted_transactions(law: Checker, change: ResponseSent) -> 
 
 
 def waiting_fetches_end_when_there_is_data(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A consumer's fetch does not wait longer than for the first record below the limit of its isolation level."""
+    """A consumer's fetch stops waiting as soon as there is a record below the limit of its isolation level."""
     request, now = change.request, law.cluster.now
     if not isinstance(request, FetchRequest) or request.replica_id >= 0 or not request.max_wait_ms:
         return
@@ -73,7 +73,7 @@ def waiting_fetches_end_when_there_is_data(law: Checker, change: ResponseSent) -
 
 
 def in_sync_replicas_keep_committed_records(law: Checker, change: LogCalled) -> Iterator[str]:
-    """A replica of the ISR truncates no committed record: its leader has the same (KIP-101)."""
+    """A replica of the ISR truncates no committed record, because its leader has the same record (KIP-101)."""
     if change.method not in ("truncate", "restart") or law.is_lossy(change.partition):
         return
     state = law.states.get(change.partition)

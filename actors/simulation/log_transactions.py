@@ -2,8 +2,9 @@
 
 Rule 1: the batches are read from the files after each call that changes them, from the first file on when the log was
         opened or truncated.
-Rule 2: an unfinished transaction is open, or its marker was never below the high watermark. Markers that were in the
-        files when the log was opened or truncated count as replicated, because no file says up to where they were.
+Rule 2: an unfinished transaction is open, or its marker is not yet below the high watermark. Markers that were in the
+        files when the log was opened or truncated count as replicated, because no file records up to where the log was
+        replicated.
 """
 
 from __future__ import annotations

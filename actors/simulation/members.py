@@ -1,7 +1,7 @@
 """Simulated members of consumer groups, which join, assign partitions, send heartbeats, commit and leave.
 
 Rule 1: a member sends the requests of Kafka's clients: FindCoordinator, JoinGroup, SyncGroup, then heartbeats and
-        commits in turn. After an error it returns to the same step as a client.
+        commits in turn. After an error it returns to the step to which Kafka's client would return.
 Rule 2: the assigned partitions are those of `__consumer_offsets`, which is never deleted; the group leader assigns them
         in the order of the member ids.
 Rule 3: each commit has a larger number than all commits before, so that the fetched number identifies the commit. A
@@ -164,7 +164,7 @@ class Members:
             self.find_coordinator(group, partial(self._read_from, group), nodes)
 
     def find_coordinator(self, group: SimulatedGroup, tell: Tell, nodes: Sequence[int] = ()) -> None:
-        """Send a FindCoordinator request to one of these nodes, or of all nodes."""
+        """Send a FindCoordinator request to one of `nodes`, or to any node if `nodes` is empty."""
         self.ask(self._chance.choice(nodes or self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:

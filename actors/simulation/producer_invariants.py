@@ -131,7 +131,7 @@ def input_is_processed_once(law: Checker, change: ClusterQueried) -> Iterator[st
 
 
 def stable_offsets_never_decrease(law: Checker, change: StableOffsetSeen) -> Iterator[str]:
-    """A last stable offset is at most the high watermark, and never falls within a leader epoch."""
+    """A last stable offset is at most the high watermark, and never decreases during a leader epoch."""
     message = change.message
     partition = message.partition if isinstance(message, LogMoved) else message.result.partition
     state = message.state
@@ -178,7 +178,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether `loaded`, read from the log, has for each partition in memory the same commit or a later one."""
+    """Return whether `loaded`, from the log, has at least the commit of each partition that memory had."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

@@ -34,7 +34,7 @@ def linked(law: Checker, node: int, other: int | str) -> bool:
 
 
 def controlled(law: Checker) -> list[int]:
-    """Return the nodes without a fault that exchange messages with the controller."""
+    """Return the fault-free nodes that can exchange messages with the controller."""
     return [node for node in up_nodes(law) if linked(law, node, law.controller)]
 
 
@@ -51,7 +51,7 @@ def can_commit(law: Checker, partition: TopicPartition) -> bool:
 
 
 def can_receive_markers(law: Checker, partition: TopicPartition) -> bool:
-    """Return whether no lasting fault keeps the markers of any coordinator from a partition."""
+    """Return whether no lasting fault prevents the markers of some coordinator from reaching a partition."""
     logs = [each for each in law.states if each.topic == TRANSACTION_STATE]
     return can_commit(law, partition) and all(
         can_commit(law, log) and linked(law, law.states[log].leader, law.states[partition].leader) for log in logs

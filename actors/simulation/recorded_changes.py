@@ -1,7 +1,7 @@
 """Record the state changes of partitions and replicas that the controllers of a simulated cluster make.
 
-Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the product's table, so that it can
-        check the product.
+Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the table of the tested code, so that
+        it can check the product.
 Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
         an active controller is idle.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.
@@ -93,7 +93,7 @@ class _Term:
                 self._seen[broker, partition] = replica, born.get(partition.topic, 0)
 
     def goes_on(self, context: ControllerContext) -> bool:
-        """Return whether the term still lasts and the history has all changes since the last call."""
+        """Return whether the same controller's term still lasts and the history has all changes since the last call."""
         return (
             context is self.context
             and context.epoch == self.epoch

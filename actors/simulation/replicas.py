@@ -2,8 +2,8 @@
 
 Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and their results, not from an actor's state.
 Rule 2: a log outlives the process that wrote it; its record is removed when the log is deleted.
-Rule 3: a node is healthy while it runs, its disks work, and nothing delays it or its connection to ZooKeeper. Rules
-        with a time apply to nodes that were healthy for all of that time.
+Rule 3: a node is healthy while it runs, its disks work, and nothing delays it or its connection to ZooKeeper.
+        Invariants with a time limit apply only to nodes that were healthy for that whole time.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         logs = replicas.logs_of(partition)
         leader = logs.get(state.leader)
         if leader is None or all(node in logs and logs[node].end >= leader.end for node in state.isr):
-            continue  # none of them lacks a record, which holds for most partitions most of the time
+            continue  # every replica has all records, which holds for most partitions most of the time
         if law.led_for(state.leader, partition) < long or law.was_led_before(state.leader, partition):
             continue
         if replicas.healthy_for(cluster, state.leader) < long:
@@ -169,7 +169,8 @@ def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWaterma
 def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
     """Yield a violation for each ISR member that lacks committed records of a leader.
 
-    A leader does not wait for replicas that a reassignment removes: it may know the target before ZooKeeper does.
+    A leader does not wait for replicas that a reassignment removes: the leader may learn the target replicas before
+    they are written to ZooKeeper.
     """
     state = law.states.get(partition)
     if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):
@@ -263,7 +264,7 @@ def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) ->
 
 
 def deleted_topics_leave_no_logs(law: Checker, change: TopicDeleted) -> Iterator[str]:
-    """The controller deletes a topic's znode when all its replicas have deleted their logs."""
+    """The controller deletes a topic's znode only after all its replicas have deleted their logs."""
     for partition, replicas in change.replicas.items():
         for replica in replicas:
             machine = law.cluster.machines.get(replica)

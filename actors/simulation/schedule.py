@@ -47,7 +47,8 @@ class Schedule:
         seed: The seed of all random choices of the run.
         duration: Seconds until the final rest.
         records: Whether producers write and consumers read during the run.
-        validated: Whether each actor validates its state after each event, at the cost of one check per partition.
+        validated: Whether each actor validates its state after each event, which costs one check per partition for each
+            event.
         steady: Whether all network delays are equal.
         racks: Number of racks over which the brokers are spread; 0 without racks.
         latency: Minimum delay of each message in seconds.

@@ -19,7 +19,7 @@ Script = Generator[Any, Any, None]
 
 
 def run_script(cluster: Cluster, script: Script, received: Any = None) -> None:
-    """Run a script to its end; `received` is the response to its last request."""
+    """Run a script to its end; `received` is the response to its most recent request."""
     try:
         wanted = script.send(received)
     except StopIteration:

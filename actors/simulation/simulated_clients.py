@@ -1,4 +1,4 @@
-"""Simulated producers that write with acks=all during a run, and a consumer that reads all records at the run's end.
+"""Simulated producers with acks=all, consumers that read during a run, and a final read of all records.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost

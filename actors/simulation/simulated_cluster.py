@@ -1,6 +1,6 @@
 """A simulated cluster: nodes, network, disks and ZooKeeper in virtual time.
 
-Rule 1: nodes are the product's (`actors.node.assembly`) with simulated I/O adapters.
+Rule 1: nodes are those of the real program (`actors.node.assembly`) with simulated I/O adapters.
 Rule 2: time passes only in `run`, and all random choices come from one seed: the same calls give the same run on each
         machine, independent of its clock and hash seed.
 Rule 3: a node whose process has ended stays down until it is started again; its disks stay.
@@ -102,7 +102,7 @@ class Machine:
 class Cluster:
     """A simulated cluster of `brokers` (a number) nodes, which are not started yet; `root` has their disks and traces.
 
-    `settings` apply to every node, whose clocks run at the rates of `clocks`; `racks`, `latency` and `distances` are
+    `settings` apply to every node; `clocks` has the rate of each drifting clock; `racks`, `latency` and `distances` are
     those of a schedule. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. Public attributes:
     `machines`, `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each
     of its deliveries.
@@ -265,7 +265,7 @@ class Cluster:
             machine.link.resume()
 
     def starve(self, node_id: int, seconds: float) -> None:
-        """Set the seconds that each message of a node's actors takes."""
+        """Set how many seconds a node's actors need to process each message."""
         machine = self.machines[node_id]
         machine.pace = round(machine.pace + seconds, 6)
         if machine.state != PAUSED:
@@ -281,7 +281,10 @@ class Cluster:
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 
     def _end(self, machine: Machine, node: Node | None) -> None:
-        """End a process after its shutdown. If it failed, start it again, as a supervisor does."""
+        """End a process after its shutdown.
+
+        If the process ended because of a failure, start it again, as a supervisor does.
+        """
         if node is None or machine.node is not node:
             return
         if machine.state == PAUSED:
@@ -300,7 +303,7 @@ class Cluster:
             self.start(machine.id)
 
     def _gone(self, machine: Machine) -> None:
-        """Remove an ended process: the connections of its peers break."""
+        """Remove an ended process: its peers' connections to it break."""
         node = machine.node
         assert node is not None
         self.scheduler.finish(node.listener.stop())

@@ -68,7 +68,7 @@ def _of_old_state(leads: bool) -> Make:
         state = LeaderAndIsrPartitionState(
             *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
         )
-        live = LiveLeader(leader, host_of(leader), PORT)  # a follower creates a log even if the leader is not alive
+        live = LiveLeader(leader, host_of(leader), PORT)  # a log is created whether or not the leader is alive
         return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
 
     return make

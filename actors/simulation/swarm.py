@@ -114,6 +114,6 @@ def draw_weights(chance: random.Random, weights: Sequence[int]) -> list[int]:
 
 
 def draw_config(chance: random.Random) -> str:
-    """Draw an override of a topic, as name=value."""
+    """Draw a config override for a topic, as name=value."""
     drawn = chance.choice(TOPIC_CONFIGS)
     return f"{drawn.name}={chance.choice(drawn.values)}"

@@ -57,7 +57,7 @@ MARKED_PRODUCER = 901
 
 
 def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
-    """Return a function that makes a request with the producer epoch before the newest of a transactional id."""
+    """Return a function that makes a request whose producer epoch is one below the newest one."""
 
     def made(about: RequestTarget) -> AnyMessage | None:
         known = about.cluster.newest_producers

@@ -165,7 +165,7 @@ class Incarnation:
     # ---------------------------------------------------------------------------------------------- coordinators
 
     def _initialise(self) -> Generator[Any, Any, bool]:
-        """Get a producer id; return False if another incarnation came first."""
+        """Get a producer id; return False if a newer incarnation has already fenced this one."""
         request = InitProducerIdRequest(3, self.id, TIMEOUT_MS)
         while self._producers.newest[self.id] == self.number:
             response = yield from self._coordinate(request)

@@ -1,7 +1,7 @@
 """Write the transcript of a run: its actions, the ZooKeeper writes, the requests, and the states at the end.
 
-Rule: a transcript has no times and no transaction numbers, so that equal runs give equal text. Requests of the data
-plane are left out.
+Rule: a transcript has no times and no ZooKeeper transaction ids, so that equal runs give equal text. Requests of the
+data plane are left out.
 """
 
 from __future__ import annotations

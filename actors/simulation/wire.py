@@ -1,4 +1,4 @@
-"""The simulated network between hosts, which delays messages or loses them.
+"""The simulated network between hosts, which delays messages or holds them back.
 
 Rule 1: messages of one stream keep their order, as in TCP; messages of different streams may overtake each other.
 Rule 2: a cut connection holds messages, as TCP retransmits them, and delivers them when the cut ends. The end points

@@ -188,7 +188,7 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        # An expiry is delivered even after a reconnect, because the next connection would report it as well.
+        # An expiry is delivered even after a reconnect, because the new connection would report it anyway.
         lasting = isinstance(news, SessionState) and news.state == EXPIRED
 
         def arrived() -> None:
