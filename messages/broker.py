@@ -235,7 +235,7 @@ class PartitionHealth(Message):
 class StopPartition(Question["PartitionStopped"]):
     """A request to a partition's actor to stop its replica, and to delete its log if requested.
 
-    The reply is PartitionStopped. The request is ignored if `leader_epoch` is outdated.
+    The reply is PartitionStopped. The request is refused if `leader_epoch` is outdated.
     """
 
     leader_epoch: int
@@ -349,7 +349,7 @@ class ExpectedTopicState(NamedTuple):
 class AwaitTopics(Message):
     """A request to delay a client's response until topics have the expected state (Kafka's purgatory).
 
-    After a timeout the response is sent with an error for the other topics.
+    After a timeout the response is sent with an error for the topics that do not have the expected state yet.
     """
 
     forwarded: Forwarded

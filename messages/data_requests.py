@@ -1,7 +1,7 @@
 """The requests about records and offsets, such as Produce, Fetch and ListOffsets (broker.md 6.2).
 
-As in `messages.requests`, one class covers all versions and partitions are flat. Missing offsets are -1; times are in
-ms.
+As in `messages.requests`, one class covers all versions, and the partitions of all topics are one flat list. Missing
+offsets are -1; times are in ms.
 """
 
 from __future__ import annotations

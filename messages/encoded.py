@@ -10,7 +10,7 @@ class Encoded(Message):
 
     A partition state keeps its encoded row, and a part of a request keeps its encoded rows by topic. The slots are not
     attrs fields: they are derived from the fields, so equality and traces ignore them. Their names begin with an
-    underscore, because msgspec encodes every other slot as a field.
+    underscore, because msgspec encodes all slots without an underscore as fields.
     """
 
     __slots__ = ("_encoded", "_encoded_version")

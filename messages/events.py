@@ -66,9 +66,9 @@ class ControllerState(enum.IntEnum):
 class Watch(NamedTuple):
     """A ZooKeeper watch: the path of a znode, and the kinds of changes of the znode that cause the event.
 
-    Each `*` in `path` is a key. The event's fields get the keys in order, converted to their annotated types. `changes`
-    are those of `messages.store`. CHILDREN_CHANGED watches the znode's children, and excludes the other changes.
-    `of_term`: the watch begins and ends with a controller's term.
+    Each `*` in `path` is a key, such as a topic. The event's fields get the keys in order, converted to their annotated
+    types. `changes` are constants of `messages.store`. CHILDREN_CHANGED watches the znode's children, and cannot be
+    combined with the other changes. `of_term`: the watch begins and ends with a controller's term.
     """
 
     path: str

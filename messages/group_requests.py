@@ -1,7 +1,7 @@
 """The requests of consumer groups to their coordinator (broker.md 6.2, 6.5).
 
-As in `messages.requests`, one class covers all versions and partitions are flat. Times are in ms; -1 is a missing
-generation or leader epoch. Subscriptions and assignments are bytes that only the members decode.
+As in `messages.requests`, one class covers all versions, and the partitions of all topics are one flat list. Times are
+in ms; -1 is a missing generation or leader epoch. Subscriptions and assignments are bytes that only the members decode.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class CommittedPartition(Message):
 class OffsetCommitRequest(Message):
     """A client's request to commit offsets (API key 8).
 
-    A consumer that is not a group member, or an admin client, sends generation -1 and an empty member id.
+    Admin clients, and consumers that are not group members, send generation -1 and an empty member id.
     `retention_time_ms` (versions 2-4) is the retention of the offsets; -1 is the broker's default.
     """
 

@@ -26,7 +26,7 @@ class Transmit(Question["Received | TransmitFailed"]):
     it sends `Interrupt`. The correlation id of that response shows the number of polls.
 
     Attributes:
-        timeout: Maximum seconds from the connection to the response.
+        timeout: Maximum seconds from the time when the connection is established until the response.
         connect_timeout: Maximum seconds to connect; 0: `timeout`.
     """
 
@@ -115,7 +115,8 @@ class ClientRequests(Message):
 class ClientResponse(Message):
     """A message to a listener: the response to the ClientRequest with the same connection and correlation id.
 
-    `response` None sends no response, as for a produce request with acks=0, and permits the next request.
+    If `response` is None (for example, for a produce request with acks=0), nothing is sent, and the next request
+    begins.
 
     If `rest` is not 0, the response makes its fetch session idle until `FetchSessionWoken`. `rest` is the epoch of the
     session's next poll. The listener answers idle polls after their maximum wait without a message to an actor

@@ -178,8 +178,8 @@ class ReplicaManagerStarted(Message):
 class NodeFaultInjected(Message):
     """A message to NodeActor: a fault was injected into this node, took effect, or was removed.
 
-    A test requested the fault (`actors.node.node_faults`). `change` is INJECTED, MET (the first operation failed) or
-    REMOVED; `hits` is the number of affected operations so far.
+    A test requested the fault (`actors.node.node_faults`). `change` is INJECTED, MET (the fault affected an operation
+    for the first time) or REMOVED; `hits` is the number of affected operations so far.
     """
 
     fault: str
@@ -213,8 +213,9 @@ class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
-    replicas in their racks. `group_coordinator` receives the ends of transactions with offsets. `request_timeout` is
-    the number of seconds after which the response to an uncommitted marker is sent (`request.timeout.ms`).
+    replicas in their racks. `group_coordinator` is told when a transaction that contains offset commits ends.
+    `request_timeout` is the number of seconds after which the response to an uncommitted marker is sent
+    (`request.timeout.ms`).
     """
 
     metadata_cache: ActorAddress

@@ -219,7 +219,7 @@ class ReadLog(Message):
         alive: Whether the follower is a live broker, which may join the ISR.
         idle_until: The time until which the follower's polls found no new data; -1: none.
         near: The live brokers in a consumer's rack, if the consumer may read from a replica there.
-        throttled: Whether a follower that is out of sync gets no records now.
+        throttled: Whether the replication throttle applies now: a follower that is out of sync then gets no records.
     """
 
     request: int
@@ -546,8 +546,8 @@ class TruncateFullyAndStartAt(Message):
 class Replicated(Message):
     """The reply of a follower's actor: the log end offset, which is the next fetch offset, and an error code.
 
-    `ask_epoch` is the next epoch for OffsetForLeaderEpoch (-1: none). `error_code` is 74 if the follower has another
-    leader epoch now, 2 if the records are damaged, 56 if the disk failed.
+    `ask_epoch` is the epoch for which the fetcher must send OffsetForLeaderEpoch next (-1: none). `error_code` is 74 if
+    the follower has another leader epoch now, 2 if the records are damaged, 56 if the disk failed.
     """
 
     partition: TopicPartition

@@ -8,7 +8,7 @@ Rule 1: a message with a list longer than SLICE is split. Its parts of SLICE ent
 Rule 2: until the message arrives, its receiver keeps the parts and takes no irreversible action on them. A message that
         fits into one part has no parts before it.
 Rule 3: an actor that forwards a message forwards its parts unchanged. Several receivers get the same objects, so the
-        parts are encoded once for the wire and once for the trace. Actors and the codec never join parts to one list.
+        parts are encoded once for the wire and once for the trace. Actors and the codec never join parts into one list.
 Rule 4: requests with more than MAX_ENTRIES entries are rejected. Kafka's limit for a cluster with ZooKeeper is 200,000
         partitions.
 """
@@ -162,7 +162,10 @@ def all_entries(parts: Sequence[Part], last: AnyMessage) -> Iterator[AnyMessage]
 
 
 def tersely(parts: tuple[Part, ...], last: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
-    """Replace the parts of a response without errors by one NoErrorsPart; return any other message unchanged."""
+    """Replace the parts of a response without errors by one NoErrorsPart.
+
+    Return the parts and any other message unchanged.
+    """
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last
     said = entries_of(parts, last)

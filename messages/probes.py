@@ -15,7 +15,7 @@ _collectors: list[Callable[[str], None]] = []
 
 
 def probe(name: str) -> None:
-    """Count that a run reached this point of the code."""
+    """Record that the run has reached this point of the code; the collector counts it."""
     if _collectors:
         _collectors[-1](name)
 

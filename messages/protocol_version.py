@@ -1,7 +1,7 @@
 """Parse and compare the values of `inter.broker.protocol.version`.
 
-A release is `2.6`, or `0.10.2` before 1.0; further numbers (`2.6.1`) are ignored. A suffix `-IV1` is one of the steps
-in which the release changed its protocol. A release without a suffix means its last step.
+A release has two numbers (`2.6`), or three before 1.0 (`0.10.2`); further numbers (`2.6.1`) are ignored. A suffix
+`-IV1` is one of the steps in which the release changed its protocol. A release without a suffix means its last step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests and responses of the Kafka protocol; each class covers all versions of its API.
 
 `messages.wire` encodes and decodes them. `version` is the API version of the encoded form. Fields that a version lacks
-have their defaults. Partitions are flat here; the codec groups them by topic (v2+).
+have their defaults. Partitions are one flat list here; the codec groups them by topic in the versions that do so.
 """
 
 from __future__ import annotations

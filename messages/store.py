@@ -71,8 +71,8 @@ class WriteOp(NamedTuple):
 class Znode(NamedTuple):
     """The result of reading a znode: an error code, and the data and parts of the stat if the code is OK.
 
-    `version` is the data version, `czxid` the transaction that created the node, `owner` the session of an ephemeral
-    (0: persistent).
+    `version` is the data version, `czxid` the transaction that created the node, `owner` the session that owns an
+    ephemeral znode (0: the znode is persistent).
     """
 
     code: int

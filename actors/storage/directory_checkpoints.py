@@ -71,7 +71,8 @@ class CheckpointFile:
     def write(self, durable: bool = False) -> None:
         """Write the file if it changed or `durable` is set.
 
-        A file that is not durable survives a kill only: after a crash of the machine it counts as missing.
+        A file that is not durable survives a kill of the process, but after a crash of the machine it is treated as
+        missing.
         """
         if self._changed or durable:
             offsets, lines = self._offsets, self._lines

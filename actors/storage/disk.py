@@ -1,7 +1,7 @@
 """An I/O adapter through which actors use directories and small files.
 
 Actors call it as `self.port("disk").make_directory(path)`. Arguments are positional. Arguments and results are text,
-numbers, booleans and tuples of them; the only error is OSError.
+None, numbers, booleans and tuples of them; the only error is OSError.
 """
 
 from __future__ import annotations

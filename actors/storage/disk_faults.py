@@ -41,7 +41,7 @@ class DiskFaults:
         self._hold_up = hold_up
 
     def met(self, fault: str) -> None:
-        """Handle that FULL, FAILING or SLOW was injected into an operation. Subclasses override it."""
+        """Called after FULL, FAILING or SLOW was injected into an operation. Subclasses override it."""
 
     def check(self, method: str, args: tuple[Any, ...]) -> None:
         """Inject the faults into a call before it is made. Raises OSError if the disk fails the call."""

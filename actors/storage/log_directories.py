@@ -3,10 +3,10 @@
 The module checks the directories, finds the directory of each log, and chooses a directory for a new log.
 
 Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). It contains
-        only `<topic>-<partition>` directories, also in their renamed forms. Other contents are another broker's data,
-        so the start is refused, as by Apache's brokers. A directory that cannot be read from disk is offline, and the
-        start continues. A `meta.properties` that is not text is damaged and is not overwritten. Missing lines are added
-        to it and logged.
+        only `<topic>-<partition>` directories, also in their renamed forms. Any other contents are taken for another
+        broker's data: the process refuses to start, as Apache's brokers do. A directory that cannot be read from disk
+        is offline, and the start continues. A `meta.properties` that is not text is damaged and is not overwritten. In
+        a readable file, missing lines are added, and this is logged.
 Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
 Rule 3: while a directory is offline, a partition that is not new and has no log may have its log there. No other log is
         created for it (broker.md 9.1 row 20).
@@ -255,7 +255,7 @@ class LogDirectories:
         return f"{directory}/{log_name(topic, number)}"
 
     def forget(self, partition: tuple[str, int]) -> None:
-        """Remove a log that was deleted or never created."""
+        """Unregister a log that was deleted or never created."""
         directory = self.homes.pop(partition, None)
         if directory in self._counts:
             self._counts[directory] -= 1

@@ -1,18 +1,19 @@
 """An I/O adapter for all logs of a broker, like Kafka's LogManager; each call by an actor is recorded.
 
 Actors call it as `self.port("logs").append(...)`, with the path of a log's directory. Arguments and results are text,
-numbers, booleans, tuples of them, and bodies of batches, which are recorded by size and checksum. The only exception is
-OSError; other errors are error codes in the result.
+numbers, booleans, tuples of them, and bodies of batches, which are recorded by size and checksum. The only exception
+that a call raises is OSError; other errors are returned as error codes.
 
-Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs are kept. Only the
-        configuration of an empty log is kept until the first append or read, because a broker may host 100,000 of them.
+Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs are kept. Of an empty log,
+        nothing but the configuration is kept in memory until the first append or read, because a broker may host
+        100,000 of them.
 Rule 2: checkpoints are written when they are due and something changed, not for each change (broker.md 5.1).
 Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. It is written
         after every log of the directory was closed cleanly: opened logs in this run, unopened logs according to the old
         marker.
 Rule 4: files of dropped segments are removed at the next check for old segments.
 Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
-        segment. Checkpoints waited 60 to 130 ms for the disk without a thread. The recovery point moves at the first
+        segment. Without a thread, checkpoints waited 60 to 130 ms for the disk. The recovery point moves at the first
         checkpoint after the flush.
 Rule 6: a failed directory is not written any more: it gets no checkpoints and no clean shutdown marker. The disk errors
         of a directory do not affect the others.
@@ -21,7 +22,8 @@ Rule 7: a checkpoint never has an entry of an earlier log of the same name, even
         directory. Lines of logs without a folder are dropped at the start. A log start offset that decreases is written
         before the log is truncated.
 Rule 8: every call that may move the first unstable offset of a log returns it: the first offset of its earliest
-        unfinished transaction, -1 without one. A partition computes its last stable offset from this value alone.
+        unfinished transaction, -1 without one. A partition needs only this value and its high watermark to compute its
+        last stable offset.
 
 Kafka: `LogManager`.
 """
@@ -113,7 +115,8 @@ class LogManager:
 
     Args:
         wall_ms: Returns the time in ms.
-        region_from: Minimum number of bytes that are read as a region of the file; None means never.
+        region_from: Reads of at least this many bytes return a region of the file instead of the bytes; None: no read
+            does.
         flusher: Makes complete segments durable; None means at once.
         open_files: Maximum number of open files.
         producer_expiration_ms: Time in ms without a batch after which a producer expires.
@@ -277,8 +280,9 @@ class LogManager:
         Args:
             path: Folder of the log.
             leader_epoch: Leader epoch of the batches.
-            append_time: Whether the records have the time of their append.
-            committed: Whether the high watermark moves to the log end offset; it is kept for the next checkpoint.
+            append_time: Whether the records get the append time as their timestamp.
+            committed: Whether the high watermark moves to the log end offset; the new high watermark is kept for the
+                next checkpoint.
             batches: One batch in each body.
 
         Returns:
@@ -290,7 +294,10 @@ class LogManager:
     def append_as_coordinator(
         self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append the batches of a group coordinator, as `append` does. Only the epoch of their producers is checked."""
+        """Append the batches of a group coordinator, as `append` does.
+
+        Their producers' epochs are checked, but not their sequence numbers.
+        """
         return self._append(path, leader_epoch, append_time, committed, batches, from_client=False)
 
     def _append(
@@ -342,7 +349,10 @@ class LogManager:
         commit: bool,
         coordinator_epoch: int,
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append a marker with the current time, which ends a producer's transaction. The result is as for `append`."""
+        """Append a marker that ends a producer's transaction; its time is the current time.
+
+        The result is as for `append`.
+        """
         log, now_ms = self._changing(path), self._wall_ms()
         marker = EndTransactionMarker(commit, coordinator_epoch)
         batch = memoryview(marker_batch(producer_id, producer_epoch, marker, now_ms))
@@ -490,7 +500,7 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Lower the checkpointed log start offset to `offset` if it is larger, before a truncation there (rule 7)."""
+        """Lower the checkpointed log start offset to `offset`, unless it is lower, before a truncation (rule 7)."""
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)

@@ -34,7 +34,7 @@ class StateDifference(NamedTuple):
 def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot] = ()) -> StateChange | None:
     """Return the last delivery, up to `until`, that changed the part of the state at `path`; None without one.
 
-    The run is replayed from its last snapshot, then from the second-last snapshot, and so on.
+    The run is replayed from its last snapshot, then from the second-last snapshot, and so on, until a change is found.
 
     Raises:
         NotReplayable: The run cannot be replayed.
@@ -99,7 +99,7 @@ class _Watching:
 
 
 def differences(before: LocalBase, after: LocalBase, actor: str | None = None) -> Iterator[StateDifference]:
-    """Yield the differences between the actors' states in two systems.
+    """Yield the differences between the states of a node's actors at two moments.
 
     Args:
         before: A system at one moment.

@@ -68,7 +68,8 @@ class KeptSnapshots:
         """Store a snapshot of a system.
 
         Returns:
-            False if a queued message would change when it is written and read, such as an integer in a float field.
+            False if a queued message would change when it is written and read: for example, an integer in a float field
+            becomes a float.
 
         Raises:
             OSError: The snapshot cannot be written.

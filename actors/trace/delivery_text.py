@@ -117,7 +117,10 @@ def _message(name: str, fields: dict[str, Any], depth: int) -> str:
 
 
 def json_line(delivery: TraceDelivery, largest: float | None = None) -> str:
-    """Return a delivery as one line of JSON (`as_dict`); by default payloads have at most PAYLOAD_BYTES."""
+    """Return a delivery as one line of JSON (`as_dict`).
+
+    By default payloads larger than PAYLOAD_BYTES are omitted (None).
+    """
     return msgspec.json.encode(as_dict(delivery, PAYLOAD_BYTES if largest is None else largest)).decode()
 
 

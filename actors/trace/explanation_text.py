@@ -27,7 +27,7 @@ def explanation_lines(explanation: TraceExplanation, clock: Clock) -> Iterator[s
 
 
 def line_text(line: TraceLine, clock: Clock) -> str:
-    """Return a line with the position that shows it."""
+    """Return a line as text, with the position of the delivery that proves it."""
     if line.at is None:
         return line.text
     return f"{line.text} [{clock(line.at)}, node {line.node}, --run {line.run} --until {line.seq}]"

@@ -168,7 +168,7 @@ def linked_effects(
 
 
 def _effects(trace: Trace, deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """Yield the effects among `deliveries` of the causes that `filters` names."""
+    """Yield those of `deliveries` that are effects of the causes that `filters` names."""
     if filters.event is not None:
         _check_event(trace, filters.event)
     places = [] if filters.effects_of is None else [_place(trace, filters.origin, filters.effects_of)]
@@ -233,7 +233,7 @@ class _SubjectFilter:
 
 
 def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
-    """Return False if the text shows that the message cannot name the subject."""
+    """Return False if the raw payload shows that the message cannot name the subject."""
     text = bytes(payload)
     if isinstance(wanted, int):
         return b"%d" % wanted in text

@@ -58,7 +58,7 @@ class Moment:
                 class with its subject: `PartitionActor:orders-0`, `BrokerChannelActor:2`, `GroupActor:readers`.
 
         Raises:
-            ActorNotFound: Not exactly one actor has this name; the text lists the actors.
+            ActorNotFound: No actor, or more than one, has this name; the text lists the actors.
             TraceError: The run cannot be replayed to this moment.
         """
         return state_in(self._base, actor)
@@ -89,7 +89,7 @@ def actor_named(base: LocalBase, actor: str) -> str:
     """Return the address of the only actor with this address, class name, or class and subject (`GroupActor:readers`).
 
     Raises:
-        ActorNotFound: Not exactly one actor has this name.
+        ActorNotFound: No actor, or more than one, has this name.
     """
     here = [str(ref) for ref in base.living()]
     named = addresses_of(base, actor) or addresses_for(base, actor)
@@ -103,7 +103,7 @@ def state_in(base: LocalBase, actor: str) -> dict[str, Any]:
     """Return the state of the actor with this address or class name.
 
     Raises:
-        ActorNotFound: Not exactly one actor has this name.
+        ActorNotFound: No actor, or more than one, has this name.
     """
     return shown_state(base, actor_named(base, actor))
 

@@ -6,8 +6,8 @@ Rule 2: a message is a flow from the slice of its cause to the slice of its rece
 Rule 3: a slice is written when all messages that its handler sent have been read: the queue is a FIFO, so these come
         before any message that was sent later. Timers, watch events and repeated polls may have a much earlier cause.
         Their flow begins at an instant event in the slice of the cause.
-Rule 4: a counter of the node shows, whenever a message is taken from its queue, how many messages wait there. The
-        causes of messages show when they entered the queue; timers are not counted. Facts are instants of a thread
+Rule 4: a counter of the node shows, whenever a message is taken from its queue, how many messages wait there. The time
+        when a message entered the queue is known from its cause; timers are not counted. Facts are instants of a thread
         "facts".
 Rule 5: names are interned: written once.
 
@@ -310,7 +310,7 @@ class _PerfettoWriter:
 
 
 def _snapshot(now: int) -> bytes:
-    """Return the clocks packet: timestamps are wall-clock time."""
+    """Return the ClockSnapshot packet: timestamps are wall-clock time."""
     clocks = [block(1, number(1, clock) + number(2, now)) for clock in (_BOOTTIME, _REALTIME)]
     return block(6, b"".join(clocks) + number(2, _BOOTTIME))
 

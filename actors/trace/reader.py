@@ -2,7 +2,7 @@
 
 Rule 1: deliveries are read while they are used; memory does not grow with the trace.
 Rule 2: all times are seconds or `datetime`s in UTC; times within a run are those of the node's own clock.
-Rule 3: of a damaged run, the deliveries before the damage are read; then the damage is raised.
+Rule 3: of a damaged run, the deliveries before the damage are read; then TraceError is raised.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class TraceDelivery:
 
     @property
     def effects(self) -> tuple[Effect, ...]:
-        """The calls of I/O adapters while the message was handled, with their results."""
+        """The calls that the handler made to I/O adapters, with their results."""
         return self.record.effects
 
     @property
@@ -132,7 +132,7 @@ class TraceRun:
 
     Attributes:
         run: The run's files, as `messages.trace.files.runs` finds them.
-        clock_offset: Seconds to add to a record's times for seconds since 1970.
+        clock_offset: Seconds to add to a record's times to get seconds since 1970.
         node: The node's id.
     """
 
@@ -173,7 +173,8 @@ class TraceRun:
             An iterator, which reads the files while it is used.
 
         Raises:
-            TraceError: The files are damaged; the text names the file and the byte. The deliveries before are read.
+            TraceError: The files are damaged; the text names the file and the byte. The deliveries before the damage
+                have been yielded.
             OSError: A file cannot be read.
         """
         for record in RunRecords(self.run):
@@ -215,7 +216,7 @@ class Trace:
 
     Attributes:
         folder: The folder.
-        runs: The runs by node and start time.
+        runs: The runs, sorted by node and start time.
         unreadable: Files that look like traces and cannot be read, with the reason.
     """
 
@@ -225,7 +226,7 @@ class Trace:
         self.unreadable = unreadable
 
     def select(self, node: int | None = None, run: str | None = None) -> Trace:
-        """Keep the runs of one node, or one run.
+        """Return a Trace with only the runs of one node, or only one run.
 
         Args:
             node: The id of a node.
@@ -277,7 +278,7 @@ class Trace:
             run: The run's name; needed if the node has several runs.
 
         Raises:
-            NotATrace: Not exactly one run is selected.
+            NotATrace: No run, or more than one, is selected.
         """
         return self.only_run(node, run).at(seq)
 
@@ -303,7 +304,8 @@ class Trace:
             at: Read the trace up to this time, in seconds since 1970.
 
         Returns:
-            The verdict in one sentence, the chain of causes, and the questions that have an answer with their lines.
+            The verdict in one sentence, the chain of causes, and the questions that could be answered, each with the
+            lines of its answer.
 
         Raises:
             ValueError: `about` or `name` is malformed.

@@ -32,7 +32,7 @@ class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
     Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None if
-    the end of the event is not recorded. `client` is the client id of a request.
+    the end of the event is not recorded. `client` is the client id if the event is a client's request.
     """
 
     place: TracePosition
@@ -182,7 +182,7 @@ class BrokerResponse(NamedTuple):
 class RequestRefused(NamedTuple):
     """A request that a controller rejected, and the topic, partition or broker that it concerned.
 
-    `left` are the partitions that a broker would still lead.
+    `left` are, for a rejected controlled shutdown, the partitions that the broker still leads.
     """
 
     place: TracePosition
@@ -336,7 +336,7 @@ class RecordingGap(NamedTuple):
 
     @property
     def began(self) -> float:
-        """When the node recorded the delivery before, in seconds since 1970."""
+        """The time of the previous recorded delivery, in seconds since 1970."""
         return self.place.at - self.seconds
 
 
@@ -427,7 +427,7 @@ class GroupStateChanged(NamedTuple):
 
 
 class GroupMemberAction(NamedTuple):
-    """A client asked to join or leave a consumer group, or a timer of the group is due.
+    """A client asked to join or leave a consumer group, or a timer of the group fired.
 
     `action` is JOINED, LEFT, EXPIRED, NOT_JOINED or NOT_SYNCED. `timeout_ms` is the session timeout of a member.
     """

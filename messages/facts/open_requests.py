@@ -3,7 +3,7 @@
 Rule 1: a response has the connection and the correlation id of its request. Requests are kept as they are recorded, and
         decoded only for a response with an error.
 Rule 2: the next sequence number of a producer in a partition follows the batches that the broker accepts: those with
-        the expected number, and the first batches of a new epoch.
+        the expected number, and the first batch of each new epoch.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Pause(Instruction):
 class Worked(NamedTuple):
     """An event handler yields this after each part of a long loop, so that the runtime can pause it.
 
-    `share` is the fraction of a turn that this part took. The runtime pauses it when the shares add up to 1.
+    `share` is the fraction of a turn that this part took. The runtime pauses the handler when the shares add up to 1.
     """
 
     share: float
@@ -95,8 +95,8 @@ def ask(question: Question[R]) -> Flow[R]:
 def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R | Failure, ...]]:
     """Send each question to its address, and return the results in the same order after the last answer.
 
-    A Failure is returned in place of a result. At most SLICE questions are in flight: the next SLICE are sent after all
-    answers to the previous ones.
+    If a question fails, its Failure is returned in place of its result. At most SLICE questions are in flight: the next
+    SLICE are sent after all answers to the previous ones.
     """
     results: list[R | Failure] = []
     for window in slices(pairs):
@@ -138,9 +138,9 @@ def for_each(
 ) -> Flow[None]:
     """Call `step` with parts of at most `size` items, in order. A part of that size uses up a turn.
 
-    If `step` returns a flow, the flows run one after another, but the first question of the next AHEAD flows is sent
-    early. So the receiver of the questions has work while a flow waits for its answer. Code of a flow before
-    its first question must not depend on code of earlier flows after their first question.
+    If `step` returns a flow, the flows run one after another, but the first question of each of the next AHEAD flows is
+    sent early. So the receiver of the questions has work while a flow waits for its answer. Code of a flow before its
+    first question must not depend on code of earlier flows after their first question.
 
     Args:
         items: They must not change during the loop.

@@ -140,10 +140,10 @@ _CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
-    """Call `MessageDecoder.decode` of a decoder with the default addresses. Raises UnknownType, BadPayload."""
+    """Call `decode` of a MessageDecoder that has the default for `address`. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
 
 
 def decode_outer(kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-    """Call `MessageDecoder.decode_outer` of a decoder with the default addresses. Raises BadPayload."""
+    """Call `decode_outer` of a MessageDecoder that has the default for `address`. Raises BadPayload."""
     return _CODEC.decode_outer(kind, payload)

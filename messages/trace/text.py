@@ -12,8 +12,8 @@ Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent"
         which a replay sends again. Messages from outside are records as in rule 1.
 Rule 4: message fields are never called "@", and quotes inside strings are escaped. References can therefore be found
         and replaced as text, and `record_lines` returns plain JSON.
-Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of some hundred, and text
-        is compressed in pieces.
+Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of a few hundred, and
+        text is compressed in pieces.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TYPE, _PAYLOAD = 7, 11
 class FrameText(MessageEncoder):
     """An encoder of trace records into the compressed text of one frame.
 
-    Add records by `take`, then call `step` until it returns False. `inputs`: messages that actors sent are written
+    Add records with `take`, then call `step` until it returns False. `inputs`: messages that actors sent are written
     without payloads (rule 3).
     """
 
@@ -319,7 +319,7 @@ def batches(text: bytes) -> Iterator[list[TraceRecord] | bytes]:
     """Yield the records of a text in batches; a line that is not a record is yielded unchanged as bytes.
 
     Raises:
-        ValueError: A reference to lines that do not exist.
+        ValueError: A line refers to lines that do not exist.
     """
     text = text.strip(b"\n")
     start = 0

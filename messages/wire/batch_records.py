@@ -172,8 +172,8 @@ def records(
         with_headers: Also read the headers of each record.
 
     Raises:
-        ValueError: The records do not match the header, or have more than `limit` bytes decompressed. Records yielded
-            before are valid.
+        ValueError: The records do not match the header, or are larger than `limit` bytes after decompression. Records
+            yielded before are valid.
     """
     data = memoryview(batch)[HEADER.size : header.size]
     stream = _Stream(decompressed_chunks(data, header.codec, limit))

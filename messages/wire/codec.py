@@ -8,8 +8,8 @@ Rule 2: a flexible layout has request header v2 and response header v1, any othe
 Rule 3: clients send ApiVersions before they know the supported versions. Only the header of a request in an unsupported
         version is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the layout of version
         0.
-Rule 4: all functions work in steps, so that other work can run between the steps of a large message (`compiler`, rule
-        4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
+Rule 4: encoding and decoding are divided into steps, so that other work can run between the steps of a large message
+        (`compiler`, rule 4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
     Raises:
         UnknownApi: The message is not a request.
         UnsupportedVersion: The API does not have this version.
-        Unencodable: The request has a value that this version cannot encode. Also a ValueError.
+        Unencodable: The request has a value that this version cannot encode. It is also a ValueError.
     """
     return all_at_once(encoding_request(request, correlation_id, client_id))
 
@@ -85,7 +85,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
     """Return header and message of a request's frame (without its size).
 
-    For an ApiVersions request beyond the supported versions only `version` is set.
+    An ApiVersions request in an unsupported version raises no error; only its `version` is set.
 
     Raises:
         UnknownApi: The API key is unknown.

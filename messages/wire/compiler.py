@@ -110,7 +110,7 @@ class EntryCodec(NamedTuple):
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
         read: Function (topic, data) -> elements. Raises as `compile_reader` describes.
-        lacks: Attributes that rows do not contain, with the values that are read instead.
+        lacks: Attributes that rows do not contain, with the values that decoded entries get for them.
     """
 
     write: Callable[[Sequence[Any]], dict[str, Rows]]
@@ -744,7 +744,7 @@ class _Writer(_Code):
         """Return the expression of an element's row, which is cached if its class is Encoded (rule 3).
 
         After an uncached element, all following elements of its topic are treated as uncached. Looking up a missing row
-        costs nearly as much as encoding it, and usually all values are cached or none.
+        costs nearly as much as encoding it, and usually either all values are cached or none is.
         """
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):

@@ -6,7 +6,7 @@ Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are 
 Rule 2: records are not copied: a reader returns views of the frame. A writer's pieces include the bytes of the bodies,
         or the regions of their files. Callers that do not use pieces join them; their `LogManager` is configured to
         return no regions.
-Rule 3: a Produce request for one partition, and its response, are processed at once, because small requests are
+Rule 3: a Produce request for one partition, and its response, are processed in one step, because small requests are
         frequent. The general code handles all other requests and responses, and damaged ones.
 Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and these messages have no parts.
 """
@@ -102,7 +102,7 @@ def _view(data: Data, position: int) -> tuple[Data | None, int]:
 
 
 def _more(done: int) -> int:
-    """Return the number of entries after one more. Raises ValueError above MAX_ENTRIES."""
+    """Return `done` + 1, the number of entries including the next one. Raises ValueError above MAX_ENTRIES."""
     if done >= MAX_ENTRIES:
         raise ValueError(f"all arrays of the request or response together have more than {MAX_ENTRIES} elements")
     return done + 1

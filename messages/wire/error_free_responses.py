@@ -1,8 +1,8 @@
 """Decode large responses that contain no errors, without creating an object for each partition.
 
 Rule: rows with topic names of equal length have equal size. One step takes the longest run of such rows, and compares
-the bytes of their lengths, error codes and tags with the expected values. After any other value the response is decoded
-by the general reader. Topic names are not checked: they are those of the request.
+the bytes of their lengths, error codes and tags with the expected values. If any of these bytes differs, the general
+reader decodes the response. Topic names are not checked: they are those of the request.
 """
 
 from __future__ import annotations

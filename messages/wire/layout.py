@@ -1,6 +1,7 @@
 """Read from `messages.wire.schemas` the layouts: the ordered fields of a request or response in each version.
 
-Rule 1: a schema is parsed when its first frame is read or written: a node needs about thirty of the eighty schemas.
+Rule 1: a schema is parsed only when the first frame that uses it is read or written, because a node needs about thirty
+        of the eighty schemas.
 Rule 2: tagged fields are left out: no supported version needs one, and unknown tags are ignored (broker.md 6.3).
 """
 
@@ -117,7 +118,7 @@ def _default(type: str, stated: str | None) -> object:
 
 
 def _versions(text: str) -> range:
-    """Return the versions of "3", "1-4", "2+" or "none"."""
+    """Return the versions that a text such as "3", "1-4", "2+" or "none" denotes."""
     if text == "none":
         return range(0)
     first, _, last = text.removesuffix("+").partition("-")

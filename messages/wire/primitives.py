@@ -116,12 +116,12 @@ def varint(value: int) -> bytes:
 
 
 def length(count: int, compact: bool) -> bytes:
-    """Return the length of an array or of bytes."""
+    """Encode `count` as the length of an array or of bytes."""
     return varint(count + 1) if compact else _INT32.pack(count)
 
 
 def framed_text(value: str, compact: bool) -> bytes:
-    """Return a string after its length. Raises ValueError if it is too long or not valid Unicode."""
+    """Return an encoded string, preceded by its length. Raises ValueError if it is too long or not valid Unicode."""
     data = value.encode()
     if len(data) > MAX_TEXT:
         raise ValueError(f"a string has {len(data)} bytes; the maximum is {MAX_TEXT}")
@@ -129,7 +129,7 @@ def framed_text(value: str, compact: bool) -> bytes:
 
 
 def framed_bytes(value: bytes, compact: bool) -> bytes:
-    """Return bytes after their length."""
+    """Return the bytes, preceded by their encoded length."""
     return length(len(value), compact) + value
 
 
@@ -139,7 +139,7 @@ def framed_ids(value: tuple[int, ...], compact: bool) -> bytes:
 
 
 def null(type: str, compact: bool) -> bytes:
-    """Return the length that means null."""
+    """Return the encoded length that means null."""
     if compact:
         return b"\0"
     return b"\xff\xff" if type == "string" else b"\xff\xff\xff\xff"

@@ -44,7 +44,7 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     """Return the header of the batch at `position`.
 
     Raises:
-        MalformedFrame: The batch is cut, or has another format than 2.
+        MalformedFrame: The batch is truncated, or its format is not 2.
     """
     if len(data) - position < HEADER.size:
         raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")
@@ -104,7 +104,7 @@ def varint(value: int) -> bytes:
 
 
 def read_records(data: bytes | memoryview | None) -> Records:
-    """Return the batches of a producer with their headers. `batch_records` checks the records later."""
+    """Return the batches that a producer sent, and their headers. `batch_records` checks the records later."""
     data = data or b""
     whole, view, size = body_of(data), memoryview(data), len(data)
     headers: list[BatchHeader] = []

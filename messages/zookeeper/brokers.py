@@ -39,7 +39,7 @@ class RegistrationRefused(Message):
 class UpdateBroker(BridgeQuestion[Done]):
     """A request to overwrite /brokers/ids/N if it belongs to this session; the reply is Done.
 
-    Otherwise the next registration contains the change.
+    If the znode does not belong to this session, nothing is written; the next registration contains the change.
     """
 
     broker: Broker

@@ -39,7 +39,7 @@ class Reassignments(Message):
 class RequestReassignments(BridgeQuestion[Done | Reassignments]):
     """A request of a command-line tool to create /admin/reassign_partitions.
 
-    The reply is Done, or Reassignments if it exists already.
+    The reply is Done, or Reassignments if the znode exists already.
     """
 
     requests: tuple[RequestedReassignment, ...]
@@ -49,8 +49,8 @@ class RequestReassignments(BridgeQuestion[Done | Reassignments]):
 class RemoveReassignments(BridgeQuestion[Reassignments]):
     """The controller's request to remove these partitions from /admin/reassign_partitions.
 
-    The write is fenced. A partition stays if it now has other target replicas. The reply is Reassignments with the
-    remaining partitions. The znode is deleted with the last partition.
+    The write is fenced. A partition is not removed if its target replicas in the znode now differ from those in the
+    request. The reply is Reassignments with the remaining partitions. The znode is deleted with the last partition.
     """
 
     requests: tuple[RequestedReassignment, ...]

@@ -48,8 +48,8 @@ class DeleteTopicDeletionRequests(BridgeQuestion[Done]):
 class DeleteTopics(BridgeQuestion[Done]):
     """The controller's request to delete the znodes of topics, of their configs and of their deletion requests.
 
-    The reply is Done. The deletion is fenced: first /brokers/topics/T recursively, then /config/topics/T, then
-    /admin/delete_topics/T.
+    The reply is Done. The deletions are fenced, and have this order: first /brokers/topics/T recursively, then
+    /config/topics/T, then /admin/delete_topics/T.
     """
 
     topics: tuple[str, ...]

@@ -60,7 +60,10 @@ class _FlushCompleted:
 
 
 def make_durable(paths: Sequence[str]) -> None:
-    """Flush these files to disk, on any thread. Files that were removed meanwhile are skipped. Raises OSError."""
+    """Flush these files to disk; any thread may call this. Files that were removed meanwhile are skipped.
+
+    Raises OSError.
+    """
     for path in paths:
         try:
             descriptor = opening(partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC))

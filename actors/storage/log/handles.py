@@ -2,8 +2,8 @@
 
 Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
         file is closed here. No further fetch may hold a file while `limit` files are open here or held by fetches.
-Rule 2: a process without a free descriptor is not a failed disk (`NO_DESCRIPTORS`). The files here are closed, fewer
-        are kept open from then on, and the failed open is repeated once (`opening`).
+Rule 2: a lack of free file descriptors does not count as a disk failure (`NO_DESCRIPTORS`). The files here are closed,
+        fewer are kept open from then on, and the failed open is repeated once (`opening`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rule 1: offsets are relative to the segment's base offset. Entries ascend: by offset and position in the offset index,
         by time and offset in the time index.
-Rule 2: the files are exactly as long as their entries. Java's brokers preallocate them with zeros, so an entry of zeros
-        after the first marks the end of the file.
+Rule 2: closed files are exactly as long as their entries. Java's brokers preallocate them with zeros, so an entry of
+        zeros after the first marks the end of the file.
 Rule 3: an index can be rebuilt: missing or damaged entries are made anew from the log (`segment.recover`).
 
 Kafka: `OffsetIndex`, `TimeIndex`.
@@ -136,7 +136,7 @@ def _whole_entries(path: str, size: int) -> bytes:
 
 
 def _append(handles: Handles, path: str, entry: bytes, position: int) -> None:
-    """Write an entry at its position. Preallocated bytes behind it stay until the next `_cut`."""
+    """Write an entry at its position. Preallocated bytes after it stay until the next `_cut`."""
     file = handles.get(path, create=True)
     os.pwrite(file.descriptor, entry, position)
 

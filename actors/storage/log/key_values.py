@@ -15,7 +15,7 @@ megabyte."""
 
 
 def key_values(data: bytes | memoryview, offset: int) -> tuple[int, tuple[Row, ...]]:
-    """Return the records of these batches with offsets from `offset` on.
+    """Return the records with a key, from `offset` on, in these batches.
 
     Unreadable batches are left out.
 

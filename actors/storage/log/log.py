@@ -1,17 +1,17 @@
 """The class Log stores the records of one partition on disk, in segments (broker.md 5).
 
-Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Offsets only increase.
-        Only this module changes both.
+Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Both only increase,
+        except that a truncation lowers `end`. No other module changes either of them.
 Rule 2: a leader's append assigns offsets and the leader epoch. A follower appends the leader's bytes unchanged. A batch
-        is appended completely or not at all. Client batches that arrive together are written together if none needs its
-        own check.
+        is appended completely or not at all. Client batches that arrive together are written together if none has a
+        producer id, which must be checked.
 Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or its index is full.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
         Their files are renamed at once and removed later.
 Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment with offsets from the recovery
         point on is recovered, and everything after a damaged batch is dropped.
-Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So a failure
-        after the write never reuses an offset. Readers see the result of all three.
+Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So no offset
+        is used twice, even after a failure that follows the write. Readers never see a state between these three steps.
 
 Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 """
@@ -95,7 +95,7 @@ class FetchDataInfo(NamedTuple):
     Attributes:
         data: The bytes, or a region of the file.
         first_is_cut: Whether even the first batch is incomplete.
-        crc: The first batch's own checksum.
+        crc: The checksum in the first batch's header.
     """
 
     data: bytes | FileRegion
@@ -336,13 +336,13 @@ class Log:
         append_time: bool = False,
         from_client: bool = True,
     ) -> Sequence[Appended | Refusal]:
-        """Append checked batches of clients or of a coordinator (rule 2).
+        """Append batches of clients or of a coordinator whose format has been checked (rule 2).
 
         Args:
             batches: The batches, one per element.
             leader_epoch: Leader epoch of the batches.
             now_ms: The current time in ms.
-            append_time: Whether the topic's records have the time of their append.
+            append_time: Whether the topic uses LogAppendTime as its timestamp type.
             from_client: Whether the batches are from clients: coordinators' batches have weaker checks.
 
         Returns:
@@ -376,7 +376,10 @@ class Log:
         return done
 
     def _go_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
-        """Return whether client batches can be one write: no segment begins among them, and none has a producer id."""
+        """Return whether client batches can be written together.
+
+        No new segment must begin between them, and none has a producer id.
+        """
         if len(headers) > MOST_TOGETHER or any(header.producer_id != NO_PRODUCER_ID for header in headers):
             return False
         size = sum([header.size for header in headers])
@@ -576,7 +579,7 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # first: after a crash, a start would load outdated snapshots
+        self.producers.remove_snapshots(0, offset)  # first: else a crash could leave outdated ones
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)
@@ -593,7 +596,8 @@ class Log:
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots are removed first: a later process would use one of them as the state at its offset.
+        The snapshots are removed first: after a crash in between, a later process would take one of them as the state
+        at the snapshot's offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)

@@ -2,8 +2,8 @@
 
 A log with such messages causes an error and is never truncated.
 
-Such a message begins like a batch, with offset and length. A CRC-32 of the rest and the format follow (broker.md
-5.6.6).
+Such a message begins like a batch, with offset and length. Then follow a CRC-32 of the remaining bytes and, after it,
+the format (broker.md 5.6.6).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class UnsupportedFormat(OSError):
 def refuse_old_format(path: str, read: Callable[[int, int], bytes], position: int, size: int) -> None:
     """Raise UnsupportedFormat if a message of format 0 or 1 begins at `position` of a segment of `size` bytes.
 
-    A message with a wrong checksum counts if an intact one follows it: then the message is damaged, and the log is old.
+    A message with a wrong checksum counts as old format if an intact message of such a format follows it: then the
+    message is damaged, and the log is old.
     """
     first = None
     while position + _OVERHEAD + _SHORTEST <= size:

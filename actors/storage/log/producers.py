@@ -7,7 +7,7 @@ Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an
         and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
         known.
 Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. For a log
-        without such producers the check is one comparison.
+        if no producer has expired, the check is one comparison.
 Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
 Rule 6: a snapshot has an entry for each kept batch, in order. Apache's snapshots have only the last batch of each
         producer; in our snapshots, Apache's brokers use only each producer's last entry. If a producer retries several
@@ -368,7 +368,7 @@ class Producers:
         return batches or [known.last]
 
     def load_snapshot(self, offset: int) -> bool:
-        """Load a snapshot. Return False, without producers, if it is damaged. Raises OSError."""
+        """Load a snapshot. If it is damaged, remove all producers and return False. Raises OSError."""
         self.clear()
         data = opening(Path(self._path(offset)).read_bytes)
         try:

@@ -3,7 +3,7 @@
 Rule 1: batches are contiguous, in the order of appends. The segment's size is the end of the valid bytes. Bytes behind
         it belong to an unfinished write, and the next write replaces them.
 Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an
-        entry. Its own bytes count for the entry after that.
+        entry. The bytes of this batch count for the next index entry.
 Rule 3: an index only gives the position to begin a search. If no batch, or a batch after the searched offset, is at
         this position, the search begins at the segment's start. A segment whose end is not found from the last entry is
         recovered.
@@ -82,7 +82,10 @@ class Segment:
 
     @property
     def durable_files(self) -> tuple[str, ...]:
-        """The paths of the files that a flush makes durable. The other indexes are rebuilt if they do not match."""
+        """The paths of the files that a flush makes durable.
+
+        The segment's indexes are rebuilt if they do not match the batches.
+        """
         return (self.path, self.aborted.path) if len(self.aborted) else (self.path,)
 
     def has_capacity(self, entries: int) -> bool:
@@ -103,7 +106,7 @@ class Segment:
             self._count(header)
 
     def _count(self, header: BatchHeader) -> None:
-        """Count a batch that was written at the segment's end: index it (rule 2) and cache its position."""
+        """Account for a batch that was written at the segment's end: index it (rule 2) and cache its position."""
         base_offset, length, _, _, _, _, delta, _, time, _, _, _, _ = header
         size, last = length + LOG_OVERHEAD, base_offset + delta
         if self.first_timestamp == NO_TIMESTAMP:

@@ -44,8 +44,8 @@ def read_entries(data: bytes) -> list[AbortedTxn]:
 def aborted_in(indexes: Iterable[TransactionIndex], offset: int, upper: int) -> list[AbortedTxn]:
     """Return the aborted transactions with offsets from `offset` on and below `upper`.
 
-    `indexes` begin with the segment of `offset`. The result may have more transactions than needed: consumers skip a
-    transaction only up to its marker.
+    The first of `indexes` is that of the segment that contains `offset`. The result may have more transactions than
+    needed: consumers skip a transaction only up to its marker.
     """
     found: list[AbortedTxn] = []
     for index in indexes:

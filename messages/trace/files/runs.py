@@ -61,9 +61,9 @@ from messages.trace.text import batches, decompress, record_lines
 class Run:
     """A run of a node: its header and its segment files in order.
 
-    `removed` is the number of segments that were removed before the first. `ended` is the end according to the manifest
-    or the last record, None without an end. `running`: a process is writing the run. `faults` are the errors in its
-    file names, its manifest and the first frames of its segments.
+    `removed` is the number of removed segments that preceded the first remaining one. `ended` is the end according to
+    the manifest or the last record, None without an end. `running`: a process is writing the run. `faults` are the
+    errors in its file names, its manifest and the first frames of its segments.
     """
 
     header: Header
@@ -138,7 +138,7 @@ def _without_twin(run: Run, runs: list[Run]) -> Run:
 
 
 def _find_run(folder: Path, named: _Named) -> Run:
-    """Return the run of these files.
+    """Return the run whose files are in `named`.
 
     Raises TraceError if no header can be read, or if the header has an unsupported schema version.
     """
@@ -399,7 +399,7 @@ class _Sequence:
         self._time = float("-inf")
 
     def pass_over(self, frame: Frame) -> None:
-        """Count the records of a frame without reading it."""
+        """Count the records of a frame from its prefix, without reading its content."""
         self.count += frame.records
 
     def drop(self, records: list[TraceRecord], after: int) -> list[TraceRecord]:

@@ -6,7 +6,8 @@ Rule 1: a snapshot is lines of text in frames of their own, between the frames o
 Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each of its actors, in that
         order. The last line, an End, has the number of actors, whether they were at rest (otherwise no replay can
         begin there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
-Rule 3: equal systems have equal lines. A replay of a run must have the same state at each snapshot.
+Rule 3: equal systems have equal lines. At each snapshot, a replay of the run must have the state that the snapshot
+        stores.
 """
 
 from __future__ import annotations

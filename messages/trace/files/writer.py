@@ -1,7 +1,7 @@
 """RunWriter writes the trace of a run and limits the size of its files.
 
-Rule 1: when `write` returns, the frame is on the disk (or in the system's cache). A kill can only tear the last frame.
-        A segment gets its name after its first frame is written; then the manifest lists it.
+Rule 1: when `write` returns, the frame is on the disk (or in the system's cache). If the process is killed, at most the
+        last frame is incomplete. A segment gets its name after its first frame is written; then the manifest lists it.
 Rule 2: the total size of all files in the folder stays below `max_bytes`. The oldest are removed first: earlier runs as
         a whole, then the first segments of this run. The manifest records a segment's removal before the removal.
 Rule 3: below `free_bytes` of free space writing stops: the disk is needed for the node's logs.
@@ -48,7 +48,7 @@ class _OpenTraceFile:
         self.append(kind, compress([line]), records, after)
 
     def mend(self) -> None:
-        """Truncate an incompletely written frame."""
+        """Remove an incompletely written frame from the end of the file."""
         os.ftruncate(self.file.fileno(), self.size)
         self.file.seek(self.size)
 
