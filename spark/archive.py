@@ -44,7 +44,7 @@ _SAID: tuple[dict[str, Any], ...] = (
 
 
 def prepare(say: Callable[[str], None] = print) -> Path:
-    """Create the archive, unless it exists, and return its folder. This takes half a minute.
+    """Create the archive of Spark's classes, unless it exists, and return its folder. This takes half a minute.
 
     `say` is called if another process is creating it.
 
@@ -72,7 +72,7 @@ def _lay_out(laid_out: Path) -> None:
         record(laid_out, gateway.proc.pid)
         session.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # Spark's JVM then ends, and writes the archive
+        gateway.proc.stdin.close()  # Spark's JVM then shuts down, and writes the archive while doing so
         gateway.proc.wait()
     part.replace(archive(laid_out))
 

@@ -1,8 +1,9 @@
 """Run a function in a separate process, so that its memory and threads are freed when it ends.
 
 Spark starts a JVM and workers; an interrupt leaves them behind, or makes py4j print errors. Therefore a child does the
-work, as the leader of a process group. A Ctrl-C at the terminal reaches only the parent, which kills the group and
-removes its temporary folder. If the parent is killed, the child notices the end of a pipe and kills the group itself.
+work, as the leader of a process group. A Ctrl-C at the terminal reaches only the parent, which kills the child's group
+and removes the child's temporary folder. If the parent is killed, the child notices the end of a pipe and kills the
+group itself.
 """
 
 from __future__ import annotations

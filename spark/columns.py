@@ -3,7 +3,7 @@
 Rule 1: the schema is written out, never inferred: an empty trace has the same columns as any other.
 Rule 2: the values of a message are read from its payload once (`messages.facts.record_values`), into typed columns. A
         column is null if the message has no such value. `error` describes what cannot be decoded.
-Rule 3: an invalid line is a row of kind MALFORMED, so that it can be counted; no other sum includes it.
+Rule 3: an invalid line is a row of kind MALFORMED, so that invalid lines can be counted; no other count includes them.
 """
 
 from __future__ import annotations

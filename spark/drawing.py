@@ -28,7 +28,7 @@ _SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 
 
 @dataclass(frozen=True)
 class Box:
-    """A box of a lane: its begin and end on the axis, its colour (a CSS class), and the words shown for it.
+    """A box of a lane: its start and end on the axis, its colour (a CSS class), and the words shown for it.
 
     `top` and `bottom` are shares of the lane's height; `label` is written into the box.
     """
@@ -114,7 +114,7 @@ def number_axis(most: float) -> Axis:
 
 
 def stepped(changes: Iterable[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:
-    """Return the running total of `changes`, which are (place, change) each, as (place, total) points.
+    """Return the running total of `changes`, which are pairs (place, change), as points (place, total).
 
     The axis is divided into STEPS columns. A column has at most two points: its maximum and the total at its end.
     """

@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def lives(self) -> DataFrame:
-        """The runs of brokers (`failovers.registered`); nothing is recorded of the process of a run after `last_at`."""
+        """The runs of brokers (`failovers.registered`); after `last_at`, nothing about a run's process is recorded."""
         return failovers.registered(self.runs, self.delivered)
 
     @cached_property

@@ -76,7 +76,9 @@ def follow(
     master: str = MASTER,
     java: Java | None = None,
 ) -> Iterator[Summary]:
-    """Yield a summary of all records below `folder`, and a new summary after each addition, without an end.
+    """Yield a summary of all records below `folder`, and a new summary whenever records have been added.
+
+    The iterator never ends.
 
     `kept` is the folder for the stored records; an earlier process may have stored some already. For `java`, see
     `spark.summary.summarise`.

@@ -35,7 +35,7 @@ def shown(column: str, zone: tzinfo | None = None) -> Shown:
 
 
 def moment(at: float, zone: tzinfo | None, begin: float, end: float) -> str:
-    """Return a time to the second, with its day if `begin` and `end` are on different days."""
+    """Return a time as text, to the second, and with its day if `begin` and `end` are on different days."""
     first, last, then = (datetime.fromtimestamp(each, zone) for each in (begin, end, at))
     return f"{then:%H:%M:%S}" if first.date() == last.date() else f"{then:%Y-%m-%d %H:%M:%S}"
 

@@ -133,7 +133,7 @@ class _IncidentFinder:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the broker was the controller before the election that revealed that it was gone."""
+        """Return whether the broker was the controller until the election by which its absence was noticed."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]

@@ -5,12 +5,14 @@ HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has com
 halves the time to start a session and compute its first sections.
 
 HOME/jars and others are links to Spark's files without mllib, because with mllib in the class path each session
-registers its functions by reflection, which takes more than half a second.
+registers mllib's functions by reflection, which takes more than half a second.
 
-HOME/bin/spark-submit is the Java command that Spark's scripts otherwise compute for each session in a JVM of their own.
+HOME/bin/spark-submit runs a stored Java command; without it, Spark's scripts start another JVM for each session to
+compute this command.
 
-HOME is in the Python environment. Its name contains a hash of the Java, the jars and the options that it is valid for.
-Without HOME Spark starts as usual. This module does not import PySpark, because that takes longer than to start Java.
+HOME is in the Python environment. Its name contains a hash of the Java installation, the jars and the options for which
+the archive is valid. Without HOME Spark starts as usual. This module does not import PySpark, because that takes longer
+than to start Java.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ _LOOKS = 0.005
 
 
 def find_java() -> None:
-    """Check that Java can be found; unset a JAVA_HOME without Java, which Spark would use nevertheless.
+    """Check that Java can be found.
+
+    Unset JAVA_HOME if it names a folder without Java, because Spark would use that folder nevertheless.
 
     Raises:
         SparkUnavailable: No Java is found.
@@ -126,7 +130,7 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Store, as bin/spark-submit in `home`, the command of the JVM `pid`, which runs from there and writes the archive.
+    """Store, as bin/spark-submit in `home`, the command of the JVM `pid`, which writes the archive.
 
     Without /proc, Spark's scripts remain there and compute the command for each session.
 
@@ -179,7 +183,10 @@ class Java:
 
     @classmethod
     def ahead(cls) -> Java | None:
-        """Start Java; None if the archive does not exist, or if SPARK_HOME names another Spark."""
+        """Start Java and return its process.
+
+        Return None if the archive does not exist, or if SPARK_HOME names another Spark.
+        """
         laid_out = home()
         if "SPARK_HOME" in os.environ or (laid_out / "bin").is_symlink() or not archive(laid_out).exists():
             return None

@@ -10,9 +10,9 @@ Rule 2: a partition's state changes when the controller logs the change, just be
         used in place of the request that a trace would have.
 Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. A run
         ends where the broker logs its shutdown. A killed broker does not log it, and a quiet log stops early: such a
-        broker counts as gone from the time when a controller noticed it.
-Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on an ISR expand is logged as "ISR updated to" only;
-        reassignments are logged at TRACE only.
+        broker counts as gone from the time when a controller noticed its absence.
+Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on, the expansion of an ISR is logged only as "ISR
+        updated to"; reassignments are logged at TRACE only.
 """
 
 from __future__ import annotations
@@ -214,7 +214,9 @@ _FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "s
 
 
 def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
-    """Return the known lines below a folder, with the columns of `spark.columns`; `zone` is the time zone of the logs.
+    """Return the lines of known kinds in the logs below a folder, with the columns of `spark.columns`.
+
+    `zone` is the time zone of the logs.
 
     `run` identifies a broker's process: the folder of its logs, and its start.
     """

@@ -76,7 +76,7 @@ def _by(rows: Iterable[SimpleNamespace], column: str) -> dict[str, list[SimpleNa
 
 
 def handled(summary: Summary) -> Chart:
-    """Draw the controllers' events from begin to end."""
+    """Draw the controllers' events, each from its start to its end."""
     events = sorted(summary["handled"], key=lambda event: -event.ms)[:MOST_EVENTS]
     events.sort(key=lambda event: event.at)
     rows = [
@@ -113,7 +113,7 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the longest time without a leader (s) by partition, or by topic if more than MOST partitions had none."""
+    """Draw the longest time without a leader (s) by partition, or by topic if these are more than MOST partitions."""
     end, seconds = _end(summary), {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None
@@ -199,7 +199,7 @@ def critical(summary: Summary) -> Chart:
 
 
 def network(summary: Summary) -> Chart:
-    """Draw the messages between actors, for the largest counts."""
+    """Draw the numbers of messages between actors, for the pairs with the largest numbers."""
     rows = [
         (f"{_actor(edge.sender)} → {_actor(edge.receiver)}", [(edge.count, "c0", f"{edge.count:,} messages")])
         for edge in list(summary["actors"])[:MOST]

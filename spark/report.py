@@ -99,7 +99,7 @@ def _with_names(answer: str) -> Markup:
 
 
 def _zoomed(timeline: Timeline, incident: Incident) -> Markup | None:
-    """Return the timeline around an incident; None if this is most of the recorded time."""
+    """Return the timeline around an incident; None if it would show most of the recorded time anyway."""
     end = timeline.end if incident.until is None else incident.until
     margin = max(1.0, MARGIN * (end - incident.at))
     begin, end = incident.at - margin, end + margin

@@ -43,7 +43,7 @@ class QueryResult:
 class Summary:
     """The results of all sections of a summary, and the lines and files that could not be read.
 
-    Results do not include `malformed` lines, `unreadable` files, and records after `damage`.
+    The results include neither `malformed` lines nor `unreadable` files nor records after `damage`.
     """
 
     answers: Mapping[str, QueryResult]

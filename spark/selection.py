@@ -35,7 +35,7 @@ class Selection(NamedTuple):
     end: float = math.inf
 
     def has_run(self, run: str, node: int) -> bool:
-        """Return whether records of a run may be selected."""
+        """Return whether the selection can match any records of this run."""
         return (self.nodes is None or node in self.nodes) and (self.runs is None or run in self.runs)
 
     @property

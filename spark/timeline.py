@@ -63,7 +63,7 @@ class Timeline:
         self._left_out = len(known) - len(self._brokers)
 
     def chart(self, begin: float | None = None, end: float | None = None) -> Chart:
-        """Draw the lanes between two times (seconds since 1970); None: the begin or the end of the traces."""
+        """Draw the lanes between two times (seconds since 1970); None: the start or the end of the traces."""
         begin = self.begin if begin is None else max(begin, self.begin)
         end = self.end if end is None else min(end, self.end)
         lanes = [lane for lane in (self._story(), self._controllers(), self._without_leader(begin, end)) if lane.marks]

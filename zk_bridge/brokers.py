@@ -41,9 +41,9 @@ def register_broker(question: RegisterBroker) -> Conversation:
     The stat of the set contains the czxid, which is the broker epoch. If the node exists, its owner decides:
 
     - This session: the broker is registered.
-    - An earlier session of this bridge: the node is deleted and created again.
-    - Another session: the registration is refused. The node may be left from a killed process with the same id. Kafka
-      waits until that session expires, and so does this bridge.
+    - An earlier session of this bridge: the znode is deleted and created again.
+    - Another session: the registration is refused. The znode may be left over from a killed process with the same
+      broker id. As in Kafka, it is not taken over; it disappears when that session expires.
 
     Returns:
         BrokerRegistered with the broker epoch, or RegistrationRefused with the owner's session id.
@@ -70,7 +70,7 @@ def register_broker(question: RegisterBroker) -> Conversation:
 
 
 def update_broker(question: UpdateBroker) -> Conversation:
-    """Set the registration's data. The node is kept, so the broker epoch stays the same."""
+    """Set the registration's data. The znode is not created again, so the broker epoch stays the same."""
     path = paths.broker(question.broker.id)
     data = znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp)
     while True:

@@ -73,7 +73,7 @@ class Client:
 
         Args:
             question: The request.
-            timeout: Time limit in seconds; None means the limit that the constructor got.
+            timeout: Time limit in seconds; None means the `timeout` that was passed to `connect`.
 
         Raises:
             AskFailed: The request failed; the subclass is the one that the Failure names.

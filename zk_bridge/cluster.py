@@ -41,7 +41,7 @@ PRODUCER_IDS_AT_ONCE = 1000
 
 
 def ensure_paths(question: EnsurePaths) -> Conversation:
-    """Create the persistent nodes that Kafka needs. Each node does this at its start."""
+    """Create the persistent znodes that Kafka needs. Each node of the cluster does this when it starts."""
     yield from create_missing(paths.PERSISTENT)
     return Done()
 
@@ -66,7 +66,9 @@ def find_cluster_id(question: FindClusterId) -> Conversation:
 
 
 def take_producer_ids(question: TakeProducerIds) -> Conversation:
-    """Take the block of producer ids after the last one. Retry as long as another broker writes first.
+    """Take the block of producer ids that follows the last block taken by any broker.
+
+    Retry as long as another broker writes first.
 
     If the answer to a successful write is lost, another block is taken. The lost block stays unused, which is harmless.
     """

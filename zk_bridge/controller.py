@@ -67,11 +67,11 @@ def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
 def elect(question: Elect) -> Conversation:
     """Create /controller and increment /controller_epoch in one transaction, if /controller is absent.
 
-    If the transaction fails, both nodes are read again:
+    If the transaction fails, both znodes are read again:
 
     - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
       the answer was lost.
-    - /controller has another id, or another epoch: that broker is elected.
+    - /controller exists, but its id or the epoch in /controller_epoch differs: the broker in /controller is elected.
     - /controller is absent: another broker was elected and has gone. Exception: the transaction was lost and the
       version of /controller_epoch is unchanged. Then it is sent again.
 

@@ -3,7 +3,7 @@
 Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and
         receives the StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which
         becomes the Failure of that name.
-Rule 2: the bridge sends a Read or an Arm that is lost with the connection again once it is connected. The generator
+Rule 2: if the connection is lost during a Read or an Arm, the bridge sends it again after the reconnect. The generator
         receives only the final reply. A generator receives code CONNECTION_LOSS for a lost Write, once the bridge is
         connected again, because the write may have been applied.
 Rule 3: one fence, the check of /controller_epoch, is the first operation of every transaction of a controller
@@ -240,7 +240,10 @@ def create_missing(node_paths: Iterable[str]) -> Conversation:
 
 
 def delete_present(node_paths: Sequence[str], epoch_zk_version: int | None) -> Conversation:
-    """Delete nodes in this order, in fenced transactions. Nodes that do not exist are skipped. Raises as `transact`."""
+    """Delete nodes in this order, in fenced transactions. Nodes that do not exist are skipped.
+
+    Raises the same exceptions as `transact`.
+    """
     check = fence(epoch_zk_version)
     for batch in batches((WriteOp(DELETE, path),) for path in node_paths):
         left = tuple(op for (op,) in batch)

@@ -8,7 +8,7 @@ Rule 2: nothing is sent to the store while it is disconnected. Requests that a l
         watches are set.
 Rule 3: an expired session ends all its requests. SessionExpired is sent to the subscriber and to every watcher. Then
         each request is answered with Failure("SessionLost"), and all watches are dropped. Later requests wait for the
-        new session, which has the next generation and begins with SessionEstablished.
+        new session, which has the next generation number and is announced by SessionEstablished.
 Rule 4: each request is answered exactly once.
 Rule 5: a long request pauses. It resumes when the bridge receives its own Continue, which is queued behind other
         messages.
@@ -259,7 +259,7 @@ class BridgeCore:
         return WAITING
 
     def _request(self, talk: _RequestInProgress) -> None:
-        """Send the request's store request, or hold it until the store is connected."""
+        """Send the current operation of this request to the store, or hold it until the store is connected."""
         talk.lost = False
         self._serve(talk.event_id)
         if not self.connected:

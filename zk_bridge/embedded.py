@@ -4,7 +4,7 @@ Rule 1: the server is a separate process with its own log file. It ends when thi
 Rule 2: `start` returns when the server handles requests, or raises ZooKeeperStartFailed with the reason: Java is
         missing, the port is in use, or the last lines of the server's log. It waits as long as the log grows, because a
         server with much data, or on a busy machine, starts slowly.
-Rule 3: data directory and port stay the same over `stop` and `start`, so clients can reconnect.
+Rule 3: the data directory and the port stay the same after `stop` and another `start`, so clients can reconnect.
 Rule 4: the server runs in its data directory and uses relative file names. Java's properties files have their own
         escapes and encoding, so they never contain the directory's path.
 

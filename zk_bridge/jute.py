@@ -241,7 +241,7 @@ class Multi:
     def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
         """Return (code, culprit, results).
 
-        The culprit is the index of the first operation with its own error; -1 if none failed.
+        The culprit is the index of the first operation that failed by itself; -1 if none failed.
         """
         results: list[Written] = []
         for index, op in enumerate(self.ops):

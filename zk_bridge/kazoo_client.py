@@ -1,12 +1,13 @@
 """A ZooKeeper client based on kazoo with faster I/O; no other module imports kazoo.
 
-Rule 1: one order. kazoo passes completions and watch events to two worker threads, which invert their order (in 11 % of
-        the cases when idle: zookeeper.md 5). Here completions, watch events and session states are passed to the sink
-        by the one thread that reads the socket, in the order of reading.
+Rule 1: one order. kazoo passes completions and watch events to two worker threads, which may deliver them in the wrong
+        order (in 11 % of the cases when idle: zookeeper.md 5). Here completions, watch events and session states are
+        passed to the sink by the one thread that reads the socket, in the order of reading.
 Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) ends the connection, like a broken link.
-        Requests in flight are lost with it, and kazoo reconnects. kazoo itself would end its thread, and ZooKeeper's
-        events would be lost. Only the newest zxid is kept over a reconnect. It is reset to 0 if nothing was received
-        for the session timeout: the session is then over, and servers refuse a client with a later zxid than theirs.
+        Requests in flight are lost with it, and the client reconnects. Unmodified kazoo would end its thread, and
+        ZooKeeper's events would be lost. Only the newest zxid is kept over a reconnect. It is reset to 0 if nothing was
+        received for the session timeout: the session is then over, and servers refuse a client with a later zxid than
+        theirs.
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
         servers. A server may be unreachable, or accept the connection and not respond, which a starting server may do
         forever. kazoo would wait for the whole session timeout, and the session would expire.
@@ -104,7 +105,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         bell = self._write_sock
         if not self._rung and bell is not None:
             self._rung = True
-            with contextlib.suppress(OSError):  # the socket may just be closed
+            with contextlib.suppress(OSError):  # the socket may be closed at this very moment
                 bell.send(b"\0")
 
     def zk_loop(self) -> None:
@@ -159,7 +160,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read_response(self, header: Any, buffer: bytes, offset: int) -> Any:
         """Pass the response to the oldest request in flight.
 
-        If the id is wrong, the request stays in flight, so that it is lost with the connection.
+        If the id is wrong, the request stays in flight, and is reported as lost when the connection ends.
         """
         client = self.client
         request, result, xid = client._pending[0]
@@ -211,8 +212,9 @@ def _sense_expected() -> Iterator[None]:
 class KazooSession(KazooClient):  # type: ignore[misc]
     """A ZooKeeper session on kazoo.
 
-    It calls `news` with each change of its state, in order with all other events. `gate` is held while a request is
-    queued and while the state changes. Without it, a request could be added to a queue that kazoo is discarding.
+    It calls `news` with each change of its state, in order with all other events. `gate` is a lock that is held while a
+    request is queued and while the state changes. Without it, a request could be added to a queue that kazoo is
+    discarding.
 
     Args:
         hosts: Addresses of the servers, "h:p,h:p/chroot".

@@ -3,7 +3,7 @@
 Rule 1: operations are batched. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
 Rule 2: sizes are bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, which count the request and the
         expected response. At most IN_FLIGHT MultiReads are in flight. A transaction above WRITE_LIMIT is refused before
-        it is sent, because a server would close the connection without a reason (jute.maxbuffer).
+        it is sent, because a server would close the connection without giving a reason (jute.maxbuffer).
 Rule 3: servers older than 3.6 do not support MultiRead. They respond UNIMPLEMENTED and close the connection. From then
         on reads are pipelined single requests.
 """
@@ -108,7 +108,7 @@ class KazooStore:
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
             self._sink = None
-            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take another timeout
+            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take the timeout again
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:

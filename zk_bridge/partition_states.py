@@ -2,14 +2,15 @@
 
 Most ZooKeeper requests of a controller are of this kind (controller.md 2.5, zookeeper.md).
 
-Rule 1: entries are written one transaction at a time. Each transaction has a bounded size and begins with the fence. A
-        failover of 100,000 partitions takes 139 requests; Apache needs 101,000.
+Rule 1: entries are written one transaction at a time. Each transaction has a bounded size and begins with a check of
+        the controller epoch's znode (the fence). A failover of 100,000 partitions takes 139 requests; Apache Kafka
+        needs 101,000.
 Rule 2: after a refused or lost transaction, *one* read of all its entries decides what happens to each. An entry that
         already has the requested data counts as written. An entry that can no longer be written gets its error code.
         The other entries are sent again in one transaction. If each attempt left out only one failed entry instead, the
         work would grow with the square of the number of entries.
 Rule 3: a znode with the requested state was written by this controller, because the controller epoch and the leader
-        epoch in it are unique to this controller. (Kafka reports a create whose answer was lost as failed, and the
+        epoch in it are unique to this controller. (Kafka reports that a create failed if its answer was lost, and the
         partition stays New: controller.md trap T7.)
 """
 

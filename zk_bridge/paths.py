@@ -1,7 +1,7 @@
 """The ZooKeeper paths that Kafka uses (controller.md 2.2), and the expected sizes of their data.
 
-Rule: each path is defined in one place. A path that a controller event watches is taken from the event's declaration
-(`messages.events`). All other paths are defined here.
+Rule: each path is defined in one place. A path whose changes cause a controller event is taken from the event's
+declaration (`messages.events`). All other paths are defined here.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def expected_bytes(path: str) -> int:
     """Return the estimated response size in bytes for reading `path`: data and stat.
 
     The estimate depends on the kind of node. It keeps a batch of reads well below jute.maxbuffer. Pulsar's batches
-    counted only the requests and lost their session again and again (zookeeper.md 4).
+    counted only the bytes of requests and lost their session again and again (zookeeper.md 4).
     """
     if path.endswith("/state"):
         return 256

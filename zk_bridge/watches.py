@@ -2,15 +2,16 @@
 
 The rows are taken from the declarations of the events (`messages.events`), grouped by path.
 
-Rule 1: a watch on the server is one-shot. Each watcher is notified of a path once until it requests the path again. The
-        new request also returns changes since the notification, because the bridge sets the watch before it reads.
+Rule 1: a watch on the server is one-shot. Each watcher is notified of a path only once, and then not again until it
+        requests the path. The new request also returns changes since the notification, because the bridge sets the
+        watch before it reads.
 Rule 2: a change without an event in the table ends the watch. The watcher must request the node again.
 Rule 3: after an interruption every watch is set again, and reports only what has changed meanwhile. Otherwise 10,000
         topics would cause 10,000 events at a reconnect. Exception: watches that are independent of a controller's term
         behave as if they had fired. A candidate that could not read /controller because ZooKeeper was unavailable then
         reads it again.
 Rule 4: a node that existed before an interruption and has other data after it may have been deleted and created again.
-        The server reports only a data change, so a watcher of its creation is notified.
+        The server then reports only a data change, so the bridge notifies the watchers of the creation, too.
 """
 
 from __future__ import annotations

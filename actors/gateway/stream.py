@@ -328,4 +328,4 @@ class Stream:
 
 
 def _is_data(piece: Piece) -> bool:
-    return isinstance(piece, (bytes, memoryview))  # faster than isinstance(piece, Region)
+    return isinstance(piece, (bytes, memoryview))  # faster than isinstance

@@ -161,7 +161,7 @@ def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionSt
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
         # A leader writes the controller epoch of the last LeaderAndIsr request. When a replica goes offline, the
-        # controller sends such a request even if the replica was not in the ISR and the state is not written.
+        # controller sends such a request even if the replica was not in the ISR, so no new state is written.
         if not before.controller_epoch <= after.controller_epoch <= law.epoch:
             yield f"{change.partition}: the leader changed the controller epoch to {after.controller_epoch}"
     elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
@@ -460,7 +460,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
             for broker in replicas.replicas:
                 known = context.replica_state(broker, partition)
                 if known is ReplicaState.NEW and broker in added:
-                    continue  # the reassignment moves its new replicas online when all of them are in the ISR
+                    continue  # a reassignment sets new replicas online only when all are in the ISR
                 if broker in law.registered and broker in able and known is not ReplicaState.ONLINE:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 

@@ -235,7 +235,7 @@ class LogManager:
         """
         self._flusher.shutdown()
         for home in {path.rpartition("/")[0] for path in self._logs} - self._lost:
-            with contextlib.suppress(OSError):  # the directory then gets no marker
+            with contextlib.suppress(OSError):  # the directory then gets no clean shutdown marker
                 self._directory(home)
         for path, log in self._logs.items():
             if isinstance(log, tuple):

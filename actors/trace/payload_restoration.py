@@ -35,7 +35,7 @@ def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
 
 
 def _restore(run: Run, folder: Path) -> None:
-    from actors.runtime.trace.expansion import expand  # only such traces need the actors, whose import takes 0.5 s
+    from actors.runtime.trace.expansion import expand  # takes 0.5 s, and few traces need it
     from actors.trace.moment import ACTORS
 
     result = expand(run, ACTORS, folder)

@@ -517,7 +517,7 @@ class _Reader(_Code):
             return "None"
         if kind.type is TopicPartition:
             return self.partition(scope)
-        if not kind.hints:  # the struct's only field, which the message has as a plain value instead of a struct
+        if not kind.hints:  # a struct with a single field; the message has the field's plain value instead of a struct
             return next(scope.values[field.name] for field in fields if field.present)
         make = self.refer(_maker(kind.type) if many else kind.type, kind.type.__name__)
         return f"{make}({', '.join(self.argument(kind, name, scope) for name in kind.hints)})"

@@ -1,8 +1,8 @@
 """Sections of a summary about causes: the messages that a message causes, and the requests that an event causes.
 
 Rule 1: a trace names the cause of each delivery: the delivery in which the message was sent.
-Rule 2: causes end at external endpoints and other nodes. Beyond, requests are matched by their order: a channel sends
-        its messages one by one, so its first answered LeaderAndIsr is the first that it received.
+Rule 2: causes end at external endpoints and other nodes. Beyond these, requests are matched by their order: a channel
+        sends its messages one by one, so its first answered LeaderAndIsr is the first that it received.
 Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
         event.
 Rule 4: a LeaderAndIsr is applied when the broker has responded.
@@ -43,7 +43,9 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 
 def given(delivered: DataFrame) -> DataFrame:
-    """Find the LeaderAndIsr requests and parts that a controller passed to its channels, and their events (rule 3).
+    """Find the LeaderAndIsr requests, whole or in parts, that a controller passed to its channels, and their events.
+
+    (rule 3)
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.

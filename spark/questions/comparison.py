@@ -40,11 +40,11 @@ def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> Da
 
 
 def compared(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Compare what was measured in both runs.
+    """Compare the names that were measured in both sets of traces.
 
     Args:
-        before: Samples of the earlier run.
-        after: Samples of the later run.
+        before: Samples of the earlier traces.
+        after: Samples of the later traces.
 
     Returns:
         kind, name, verdict (slower, faster; null: no change), before_count, after_count, before_p50_ms, after_p50_ms,

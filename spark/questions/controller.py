@@ -41,11 +41,11 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
 
     Returns:
         node, type, count, and of completed events: handled, seconds, p50_ms, p99_ms, longest_ms, queue_p99_ms (waiting
-        for earlier events), zookeeper (requests); null if not recorded.
+        for earlier events), zookeeper (number of requests to ZooKeeper; null if not recorded).
     """
     asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
-    # An event from a timer has no message; its metrics record it.
+    # An event from a timer has no message; it is visible only in the metrics of its delivery.
     over = f.col("event_ms").isNotNull()
     of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
     matching = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn(

@@ -2,14 +2,16 @@
 
 Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
         controller or of the previous controller had it. It is gone until a list has it again. The broker died at the
-        last record of its process, which is the end of the last run that had registered before. A process that was
-        refused for its broker id does not count. Exceptions: that run continues (only the session had expired), only
-        its recording ended, or no run exists. Then the broker counts as gone from the time when the list lacked it.
+        last record of its process, which is the end of the last run that had registered before. A process whose
+        registration was refused, because another broker had its id, does not count. Exceptions: that run continues
+        (only the session had expired), only its recording ended, or no run exists. Then the broker counts as gone from
+        the time when the list lacked it.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or the
         topic's deletion. A topic that is created again has new partitions.
 Rule 4: an election is clean if the leader was in the ISR that the write replaced. This is the ISR that the same
-        controller last read or wrote, because each write depends on the known version.
+        controller last read or wrote, because a write succeeds only if the znode still has the version that the
+        controller knows.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
 
     Returns:
         The columns of `runs`, with `first_at` as the time of the first registration in ZooKeeper, or of the first
-            record if the begin of the run is not recorded.
+            record if the start of the run is not recorded.
     """
     named = delivered.where((f.col("request") == "BrokerRegistered") | (f.col("type") == "StartNode"))
     seen = named.groupBy("run").agg(
@@ -138,8 +140,8 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
         lives: Runs of brokers: node, first_at, last_at (null if unknown), ending.
 
     Returns:
-        broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (it was back; null: never),
-        died_at, ending (of its last run; null: none ended), was_controller.
+        broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (when it was back; null:
+        never), died_at, ending (of its last run; null: none ended), was_controller.
     """
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
@@ -186,7 +188,7 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
 
     Returns:
         The columns of `deaths` (null except died_at, if the leader did not fail), topic, partition, led_at,
-        next_leader, over_at (it had a leader or was being deleted; null: neither).
+        next_leader, over_at (when it had a leader again or was being deleted; null: neither).
     """
     touched = (
         (f.col("before") == f.col("broker"))
@@ -285,10 +287,11 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         outages: As `outages` returns them.
 
     Returns:
-        broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (after its death),
-        seen_by, after, was_controller, partitions (that it led), led_again_s (the last of them, after the death),
-        still_leaderless (at the end of the traces), p50_s and p99_s (without a leader), partition_seconds (in total),
-        back_at (a controller first saw it again; null: never), topics (of the partitions).
+        broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (from its death
+        until a controller noticed it), seen_by, after, was_controller, partitions (that it led), led_again_s (the last
+        of them, after the death), still_leaderless (at the end of the traces), p50_s and p99_s (without a leader),
+        partition_seconds (in total), back_at (when a controller first saw it again; null: never), topics (of the
+        partitions).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(

@@ -37,8 +37,8 @@ def messages(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        actor, type, count, failed, seconds (of handling), longest_ms and p99_ms (of one), waited_s (in the queue,
-        summed), waited_p99_ms; most handling time first.
+        actor, type, count, failed, seconds (of handling), longest_ms and p99_ms (of one delivery), waited_s (in the
+        queue, summed), waited_p99_ms; most handling time first.
     """
     grouped = delivered.groupBy(who().alias("actor"), "type").agg(
         f.count("*").alias("count"),

@@ -18,8 +18,8 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
             ISRs that ZooKeeper stored.
 
     Returns:
-        topic, partition, shrunk, grown, shrunk_by_controller (a broker died, left or was reassigned), first_at,
-        last_at; most changes first.
+        topic, partition, shrunk, grown, shrunk_by_controller (a broker died or left, or a reassignment removed its
+        replica), first_at, last_at; most changes first.
     """
     led = delivered.where(f.col("type") == "ChangeIsr")
     by_leader = led.select("at", "items", f.explode("states").alias("state")).select(

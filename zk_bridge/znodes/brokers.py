@@ -59,7 +59,7 @@ def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
 
 
 def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
-    """Decode a registration of version 1 to 5 or newer.
+    """Decode a registration of any version (1 to 5 are known; newer ones are read like 5).
 
     Args:
         path: The znode's path; its last part is the broker's id.

@@ -22,7 +22,10 @@ from zk_bridge.znodes.reading import (
 
 
 def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
-    """Encode /brokers/topics/T, version 2. The adding and removing tables list only partitions with such replicas."""
+    """Encode /brokers/topics/T, version 2.
+
+    The adding and removing tables list only partitions that have adding or removing replicas.
+    """
     return all_at_once(encoding_topic(partitions))
 
 
@@ -84,7 +87,10 @@ def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
 
 
 def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
-    """Return the overrides by name; none for null data or a missing key. As in Kafka, the version is ignored."""
+    """Return the overrides, sorted by name; none for null data or if the key is missing.
+
+    As in Kafka, the version is ignored.
+    """
 
     def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
         if not data:

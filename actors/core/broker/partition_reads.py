@@ -158,7 +158,7 @@ def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float
     """
     replica_id, role, leader, log = message.replica_id, partition.role, partition.leader, partition.log
     if replica_id != role.broker_id:
-        partition.reader = None  # the response to this fetch shows its changes, so the reader needs no notification
+        partition.reader = None  # the response to this fetch shows the changes, so the reader needs no notification
     error_code = fetch_verdict(message, role, leader, partition.settings)
     if error_code == NONE:
         limit = read_limit(log, replica_id, message.isolation_level == READ_COMMITTED)

@@ -92,7 +92,7 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
     reassigning = bool(known.adding_replicas or known.removing_replicas)
     required = min_isr if min_isr < replicas else replicas
     if required < in_sync == replicas and not reassigning:
-        return ()  # as most partitions most of the time: 1 us less for each of 100,000
+        return ()  # true for most partitions most of the time; saves 1 us for each of 100,000
     holds = in_sync < replicas - len(known.adding_replicas), in_sync < required, in_sync == required, reassigning
     return tuple(name for name, so in zip(TROUBLES, holds, strict=True) if so)
 

@@ -123,7 +123,7 @@ class LoopDriver:
         kernel = self._kernel
         began = self.cpu()
         while (due := kernel.run(GLANCE, TURN_SECONDS)) == 0.0 and self.cpu() - began < TURN_SECONDS:
-            if self._loop is None:  # the running delivery has detached the base
+            if self._loop is None:  # the running delivery has detached the actor system
                 break
         self._measure(began, self.cpu())
         self.after_turn()

@@ -340,7 +340,7 @@ class Recorder(DeliveryKeeper):
 
     def _write_frame(self, writer: RunWriter) -> None:
         text = self._text
-        content = text.finish()  # before the next frame starts, because they share a compressor
+        content = text.finish()  # before the next frame starts, because both frames use the same compressor
         self._text = FrameText(self._compressor, self._inputs)
         writer.write(content, text.records, self._after)
         self._after = text.last

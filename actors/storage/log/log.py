@@ -432,7 +432,7 @@ class Log:
             if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
-                    self.epochs.save()  # a recovery would not remove the later epoch from the file
+                    self.epochs.save()  # a recovery would not remove the truncated epoch from the file
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))

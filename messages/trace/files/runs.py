@@ -286,7 +286,7 @@ def _recorded_end(path: Path) -> Ended | None:
             return None
         (record,) = (each for batch in _batches(path, frame) if not isinstance(batch, bytes) for each in batch)
     except (TraceError, OSError, ValueError):
-        return None  # reading the records reports the error
+        return None  # the error is reported when the records are read
     count = bytes(record.payload)
     if record.kind != ENDED or record.type not in REASONS or not count.isdigit():
         return None
