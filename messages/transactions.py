@@ -188,7 +188,7 @@ class PartitionsMarked(Message):
 class MarkersCancelled(Message):
     """A message to TransactionsActor: the markers of a transaction are no longer sent.
 
-    The reason is a partition with a newer producer or coordinator epoch.
+    The reason: a partition already has a newer producer epoch or coordinator epoch.
     """
 
     transactional_id: str

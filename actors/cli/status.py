@@ -184,7 +184,10 @@ def command(
 
 
 def look(ask: Callable[[Question[Any]], Any]) -> Status:
-    """Read the state from ZooKeeper and the nodes' metrics. The state can be inconsistent if it changes meanwhile."""
+    """Read the state from ZooKeeper, and the metrics from the nodes.
+
+    The state can be inconsistent if it changes meanwhile.
+    """
     controller = ask(GetController(watch=False))
     brokers = ask(GetBrokers(watch=False))
     topics = ask(GetTopics(watch=False)).topics
@@ -214,7 +217,7 @@ def look(ask: Callable[[Question[Any]], Any]) -> Status:
 def _partitions(
     ask: Callable[[Question[Any]], Any], topics: tuple[str, ...], alive: set[int]
 ) -> tuple[PartitionStateCounts, tuple[str, ...]]:
-    """Return the partitions by state, and the unreadable topics."""
+    """Return the number of partitions in each state, and the unreadable topics."""
     if not topics:
         return PartitionStateCounts(0, (), (), ()), ()
     assignments = ask(GetAssignments(topics, watch=False))

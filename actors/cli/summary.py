@@ -234,7 +234,7 @@ def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
 
 
 def _print_line(words: str) -> None:
-    """Print the progress, if standard error is a terminal."""
+    """Print a line of progress to standard error, if that is a terminal."""
     if sys.stderr.isatty():
         click.echo(f"{words} ...", err=True)
 

@@ -17,7 +17,7 @@ class Time(click.ParamType):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds of a time (see click).
+        """Convert a time to seconds since 1970 (see click).
 
         Raises:
             click.BadParameter: The text is not a time.

@@ -154,7 +154,7 @@ class TopicAdmin:
     ) -> None:
         """Print topics with their partitions.
 
-        If `only` is not empty, print only the partitions for which one of its functions returns true.
+        If `only` is not empty, print only the partitions for which at least one of its functions returns true.
         """
         topics = self._matching(pattern, exclude_internal)
         self._expect(topics, pattern, if_exists)
@@ -171,7 +171,7 @@ class TopicAdmin:
                     self._print_line(partition_line(partition, view.deleted))
 
     def alter_topics(self, pattern: str, partitions: int, replica_assignment: str | None, if_exists: bool) -> None:
-        """Add partitions to topics, up to `partitions`."""
+        """Add partitions to topics until each has `partitions` partitions."""
         topics = self._matching(pattern, exclude_internal=False)
         self._expect(topics, pattern, if_exists)
         proposed = parse_assignment(replica_assignment) if replica_assignment is not None else None
@@ -265,7 +265,7 @@ class TopicAdmin:
 
 
 def topic_line(view: TopicView) -> str:
-    """Return the line of a topic."""
+    """Return the line that --describe prints for a topic."""
     first = view.partitions[0].assignment if view.partitions else ReplicaAssignment(())
     factor = len(first.replicas) - len(first.adding)
     configs = ",".join(f"{entry.name}={entry.value}" for entry in view.configs)
@@ -276,7 +276,7 @@ def topic_line(view: TopicView) -> str:
 
 
 def partition_line(view: PartitionView, deleted: bool) -> str:
-    """Return the line of a partition."""
+    """Return the line that --describe prints for a partition."""
     line = f"\tTopic: {view.partition.topic}\tPartition: {view.partition.partition}"
     line += f"\tLeader: {'none' if view.unavailable else view.leader}"
     line += f"\tReplicas: {_ids(view.assignment.replicas)}\tIsr: {_ids(view.isr)}"

@@ -192,7 +192,10 @@ def _complain(text: str) -> None:
 
 
 def _show(description: dict[str, Any], detached: bool = False) -> None:
-    """Print the table of a ready cluster and the next commands; `description` is the content of cluster.json."""
+    """Print the table of a ready cluster and commands that the user may try next.
+
+    `description` is the content of cluster.json.
+    """
     out = console()
     place, nodes = Path(description["dir"]), description["brokers"]
     in_memory = description["zookeeper"] == IN_MEMORY

@@ -145,7 +145,7 @@ def _chroot_hint(address: str) -> str:
 
 
 def _reach(address: str) -> None:
-    """Return once a server of the address accepts a connection.
+    """Wait until one of the servers in `address` accepts a connection.
 
     Raises:
         ZooKeeperUnavailable: No server accepts a connection; the text has each server's error.

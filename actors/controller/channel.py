@@ -2,14 +2,14 @@
 
 Rule 1: One request is in flight; the next request is sent after its response arrives. So the broker receives requests
         in order.
-Rule 2: A request without a response is sent again unchanged after 100 ms, without a limit. Only the controller declares
-        a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a broker registers
-        another endpoint, the request in flight is sent to this endpoint at once.
-Rule 3: Error codes do not affect the channel: responses become controller events, and only ZooKeeper makes the
-        controller resign. An event is no larger than a part (`messages.parts`). The event of a LeaderAndIsr response
-        has only the partitions that became unavailable, because their log directory failed, or that became available
-        again. A StopReplica request in parts causes one event per part. A large response is processed in slices, unless
-        it only reports that no partition has an error.
+Rule 2: A request without a response is sent again after 100 ms with the same content, without a limit. Only the
+        controller declares a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a
+        broker registers another endpoint, the request in flight is sent to this endpoint at once.
+Rule 3: Error codes do not affect the channel: responses become controller events, and only a change in ZooKeeper makes
+        the controller resign. An event has at most the entries of one part (`messages.parts`) (`messages.parts`). The
+        event of a LeaderAndIsr response has only the partitions that became unavailable, because their log directory
+        failed, or that became available again. A StopReplica request in parts causes one event per part. A large
+        response is processed in slices, unless it only reports that no partition has an error.
 
 Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 """
@@ -77,7 +77,7 @@ def _errors(
 ) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 
-    A response may only report that no partition has an error, because a list of 100,000 partitions without errors would
+    Some responses report only that no partition has an error, because a list of 100,000 partitions without errors would
     be 100,000 objects. For such a response, return NONE for the partitions in `asked`.
     """
     if answered and isinstance(answered[0], NoErrorsPart):
@@ -166,7 +166,7 @@ class BrokerChannelActor(FlowActor):
         self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:
-        """Store this part of a large response until its last part arrives as Received."""
+        """Store this part of a large response until its last part, a Received message, arrives."""
         self._answer_parts.append(message.part)
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
@@ -313,7 +313,7 @@ class BrokerChannelActor(FlowActor):
     ) -> None:
         """Send the event for one part of a StopReplica request, unless the part deletes no replica of a deleted topic.
 
-        A replica that a reassignment removed does not count: the broker may have to create it again before the request
+        A replica that a reassignment removed is not reported: the broker may have to create it again before the request
         of the topic's deletion deletes it. Kafka counts it.
         """
         deleted = tuple(

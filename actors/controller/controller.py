@@ -86,7 +86,10 @@ class ControllerActor(FlowActor):
         self._stopped = False
 
     def receiveMsg_StartController(self, message: StartController, sender: ActorAddress) -> None:
-        """Store the settings and the peers. The controller is idle until Startup arrives."""
+        """Store the settings and the addresses of the actors that this actor needs.
+
+        The controller is idle until Startup arrives.
+        """
         self._start = message
         self.context = ControllerContext(message.settings)
         self.peers = {"bridge": message.bridge, "deletion": self.createActor(TopicDeletionActor)}
@@ -162,7 +165,7 @@ class ControllerActor(FlowActor):
             self.send(self._start.metrics, DropMetric(FAILED_EVENTS, (("event", name),)))
 
     def _is_late(self, message: Message) -> bool:
-        """Return whether the event is of an expired session's watch or of a closed channel (rule 2)."""
+        """Return whether the event comes from a watch of an expired session or of a closed channel (rule 2)."""
         if isinstance(message, ResponseReceived):
             return bool(self._channels.get(message.broker_id) != self.sender)
         if isinstance(message, SessionExpired):

@@ -1,9 +1,9 @@
 """GroupActor hosts one consumer group: it manages members and writes their offsets to __consumer_offsets.
 
 Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs its timers, appends its records
-        with acks=all, and tombstones with acks=0, to the partition that is its log, and sends its responses to the
-        clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next coordinator expires the
-        offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
+        with acks=all, and tombstones with acks=0, to the group's partition of __consumer_offsets, and sends its
+        responses to the clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next coordinator
+        expires the offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
 Rule 2: the coordinator is notified of each change of the group's state before the client that caused it receives its
         response.
 
@@ -122,7 +122,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def answer(self, question: Message) -> Message:
-        """Answer a coordinator's request for an admin client."""
+        """Answer a request that the coordinator makes on behalf of an admin client."""
         match question:
             case DescribeGroup():
                 return self._group.describe()

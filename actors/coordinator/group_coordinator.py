@@ -211,7 +211,7 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(sender, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a group or a loader, which was requested."""
+        """Ignore the exit of a group or a loader, which this actor requested."""
 
     # ------------------------------------------------------------------------------------------------ admin requests
 

@@ -59,7 +59,7 @@ class MarkerSenderActor(RequestSender[Marker]):
                 self.send(self._parent, RetryMarkers(tuple(again)))
 
     def failed(self, entries: list[Marker], sent: int, reason: str) -> None:
-        """Return the markers, so that they are sent again (rule 1)."""
+        """Give the markers back, so that they are sent again (rule 1)."""
         probe("markers get no response")
         log.warning(
             "[Transaction Marker Channel Manager %d]: Sending %d transaction markers to broker %d failed: %s",

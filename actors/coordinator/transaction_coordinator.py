@@ -5,8 +5,8 @@ Rule 1: a transactional id belongs to one partition of __transaction_state, and 
         for its ids are refused with error code 14. When another broker becomes leader, the actor fails all pending
         requests and is stopped.
 Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it lacks a partition (error code 3), or
-        clients may not write to a partition (29), no partition is added. The other partitions of the request get error
-        code 55. This check precedes rule 1.
+        clients are not allowed to write to a partition (29), no partition is added. The other partitions of the request
+        get error code 55. This check precedes rule 1.
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions are sent to the partitions, and are answered when all have answered.
 Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. Here it only verifies transactions. It
@@ -92,7 +92,7 @@ LOAD_TIME = "kafka_server_transaction_coordinator_metrics_partition_load_time"
 class _LedPartition:
     """A partition of __transaction_state that this broker leads.
 
-    It has its actor, and the time when the actor began to load it.
+    The fields are the partition's actor, and the time when that actor began to load the partition.
     """
 
     actor: ActorAddress
@@ -399,7 +399,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(hosted.actor, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a partition's actor, which was requested."""
+        """Ignore the exit of a partition's actor, which this actor requested."""
 
     # ------------------------------------------------------------------------------------------------ counting
 

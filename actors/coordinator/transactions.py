@@ -4,7 +4,7 @@ Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. 
         to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
 Rule 2: it reads its partition first. The coordinator sends it no request until the whole partition is read.
 Rule 3: one timer for all ids checks for timed out transactions while a transaction is open; another timer checks for
-        expired ids. A completion that the log refused is appended again every RETRY_SECONDS.
+        expired ids. A record of a final state whose append failed is appended again every RETRY_SECONDS.
 
 Kafka: `TransactionStateManager`, `TransactionCoordinator`.
 """
@@ -131,7 +131,7 @@ class TransactionsActor(PartitionReader, Answerer):
         self._carry_out()
 
     def answer(self, question: Message) -> Message:
-        """Answer a coordinator's request for an admin client or a partition's leader."""
+        """Answer a request that the coordinator makes on behalf of an admin client or a partition's leader."""
         match question:
             case VerifyTransaction():
                 return PartitionsVerified(self._transactions.verify(question))
@@ -157,7 +157,10 @@ class TransactionsActor(PartitionReader, Answerer):
         self._carry_out()
 
     def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
-        """Log that a partition has a newer epoch. Keep the id unchanged: its new coordinator ends the transaction."""
+        """Write to the node's log that a partition has a newer coordinator epoch.
+
+        Keep the id unchanged: its new coordinator ends the transaction.
+        """
         log.warning(
             "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) were rejected with %s."
             " A newer coordinator writes them.",

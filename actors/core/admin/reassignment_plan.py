@@ -63,7 +63,7 @@ def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
 
 
 def format_plan(plan: Plan) -> str:
-    """Return the plan as JSON, with the members in Kafka's order."""
+    """Return the plan as JSON, with the JSON keys in Kafka's order."""
     rows = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas), "log_dirs": [ANY] * len(replicas)}
         for tp, replicas in sorted(plan.items())

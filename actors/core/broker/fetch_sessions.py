@@ -9,10 +9,12 @@ Rule 3: the number of sessions is limited to `slots`. A new session evicts the l
         last used more than two minutes ago. Otherwise it evicts the session with the least worth, if that is worth less
         than the new session. Any follower's session is worth more than a consumer's. Among sessions of the same kind,
         more partitions are worth more. A session younger than two minutes is evicted only if it is a consumer's and the
-        new session is a follower's. An idle session counts as used.
+        new session is a follower's. A session whose polls the listener answers (idle; `fetches`, rule 7) counts as used
+        now.
 Rule 4: a response within a session contains the partitions with records, with an error, with a preferred read replica,
         or with a high watermark or log start offset that differs from the last response. A changed last stable offset
-        alone does not add a partition: a reader that waits for this change receives the records that it makes readable.
+        alone does not add a partition: a reader that waits for this change receives the records that the change makes
+        readable.
 Rule 5: the isolation level is that of the session's last request. When it changes, each partition is read again.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.

@@ -5,12 +5,12 @@ Rule 1: a partition first *truncates*: leader epochs show where its log and the 
         at which the leader's log begins or ends.
 Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
         comes before offset lookups, and these before fetches.
-Rule 3: a response counts for a partition only if it is still followed in the same epoch, at the same offset.
+Rule 3: a response counts for a partition only if the partition is still followed in the same epoch, at the same offset.
 Rule 4: a failure is retried after the back-off. A partition with an outdated epoch (74), or with a failed disk, is not
         fetched until the controller's next LeaderAndIsr request.
 Rule 5: a partition gets no message about a response that has nothing new for it. A partition that got records is the
-        last in the next request: a response has a maximum size, and no partition may always use all of it. Within a
-        session the leader rotates the partitions.
+        last in the next request: a response has a maximum size, and one partition must not use all of it every time.
+        Within a session the leader rotates the partitions.
 Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fetch then names only changed and forgotten
         partitions. A lost session (70) is begun again. A session in doubt (71, or no response) is ended and begun again
         by the next request. A poll without changes costs nothing per partition. If no back-off is running, the network
@@ -199,7 +199,7 @@ class Fetcher:
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[PartitionCommand]:
-        """Truncate partitions whose logs have no epoch to their high watermark, without a request to the leader."""
+        """Truncate each partition whose log has no epoch, to the high watermark, without a request to the leader."""
         self._end_delays(now)
         orders = []
         for partition in list(self._due[Phase.TRUNCATING]):
@@ -241,8 +241,8 @@ class Fetcher:
     def _fetch(self) -> FetchRequest:
         """Return the next fetch request (rule 6).
 
-        Within a session, it names only the changed partitions; without a session or at its begin, all partitions that
-        are due.
+        Within a session, it names only the changed partitions; without a session or at its beginning, all partitions
+        that are due.
         """
         settings, due = self._settings, self._due[Phase.FETCHING]
         forgotten: tuple[TopicPartition, ...] = ()
@@ -434,7 +434,7 @@ class Fetcher:
             self._wait(partition, followed, self._held_until)
 
     def _end_delays(self, now: float) -> None:
-        """Make partitions due whose back-off has ended."""
+        """Mark the partitions whose back-off has ended as due."""
         while self._delayed and self._delayed[0][0] <= now:
             not_before, partition = heappop(self._delayed)
             followed = self.partitions.get(partition)
@@ -444,7 +444,10 @@ class Fetcher:
     def _order(
         self, partition: TopicPartition, message: TruncateToEpochEnd | Replicate | TruncateFullyAndStartAt
     ) -> PartitionCommand:
-        """Return a message to a partition, which is left out of requests until it has processed the message."""
+        """Return the command for a partition's actor.
+
+        The partition is left out of requests until it has processed the message.
+        """
         self._is_not_due(partition)
         self.partitions[partition].busy = True
         self._busy += 1

@@ -4,23 +4,24 @@ Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sen
         partition fails, when a consumer is sent to another replica (rule 6), or when the session has no partition.
         After the request's timeout, it contains the data that was found until then.
 Rule 2: this module stores each log's state at its last read, and the state in the last notification since. A log
-        notifies each value once, when it first changes after the read (`LogMoved`). A value without a notification has
-        therefore not changed since the read. A value that was notified and sent to a reader may have changed again, so
-        the log is read at the reader's next poll.
-Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader has moved, its
-        log has grown beyond the reader, its role has changed, or its last read returned records or an error. A poll
-        does no work for any other partition.
-Rule 4: partitions are read in waves, each as large as may fill the rest of the response. The first partition with data
-        returns at least one batch. Partitions after the response is full return only their offsets.
+        reports each value's change once, when the value first changes after the read (`LogMoved`). A value without a
+        notification has therefore not changed since the read. A value whose change was reported may have changed again,
+        so the log is read at the reader's next poll.
+Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader's fetch offset
+        has changed, its log has grown beyond the reader, its role has changed, or its last read returned records or an
+        error. A poll does no work for any other partition.
+Rule 4: partitions are read in waves, each with as many partitions as could fill the rest of the response. The first
+        partition with data returns at least one batch. Partitions after the response is full return only their offsets.
 Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
-        of the poll. The partition receives this time with the next read, after its log has grown, or when it asks
-        before it removes a lagging follower.
+        of the poll. The partition receives this time with the next read, after its log has grown, or when the partition
+        asks for it, which it does before it removes a lagging follower.
 Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
         and has the fetch offset (`replica.selector.class`, broker.md 3.7).
 Rule 7: a session is idle if its last response was empty and it has nothing left to send. The listener then answers its
         polls without a message to this broker's actor. A change of a log that the session reads ends the idle state.
-        Until the listener sends the time of the session's last poll, the current time is used.
-Rule 8: bytes that followers read of throttled replicas are counted with the response. Above the quota,
+        Until the listener sends the time of the session's last poll, the current time counts as the time of the last
+        poll.
+Rule 8: bytes that followers read from throttled replicas are counted with the response. Above the quota,
         `ReadLog.throttled` is set in reads of such partitions (`replication_quota`).
 
 Methods do not wait or send: they take an event and the time; `take` returns the resulting steps in order.

@@ -174,7 +174,7 @@ class HostedReplica:
         return (Send(self.manager, PartitionHealth(self.role.partition, found)),)
 
     def find_health_flags(self) -> tuple[str, ...]:
-        """Return the health flags of a partition that is led here."""
+        """Return the health flags (such as under-replicated) of a partition that is led here."""
         leader = self.leader
         return () if leader is None else health_flags(self.role, leader.isr, leader.min_isr)
 
@@ -196,7 +196,7 @@ class HostedReplica:
         return effects
 
     def log_change(self, text: str) -> None:
-        """Write a line to the log, with the partition's name."""
+        """Write a line to the node's log, with the partition's name."""
         log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
 
     def wake(self, at: float) -> tuple[WakeAt, ...]:
