@@ -213,7 +213,7 @@ class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
-    replicas in their racks. `group_coordinator` is told when a transaction that contains offset commits ends.
+    replicas in their racks. `group_coordinator` is notified when a transaction that contains offset commits ends.
     `request_timeout` is the number of seconds after which the response to an uncommitted marker is sent
     (`request.timeout.ms`).
     """

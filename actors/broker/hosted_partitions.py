@@ -2,8 +2,8 @@
 
 Rule 1: a hosted partition is online, with an actor, or offline because its log directory failed. An offline partition
         responds to each request with error code 56.
-Rule 2: the coordinators are told which partitions of internal topics this broker now leads or no longer leads, before
-        the controller receives its response (broker.md 1.6).
+Rule 2: the coordinators are notified of the partitions of internal topics that this broker now leads or no longer
+        leads, before the controller receives its response (broker.md 1.6).
 
 Kafka: `ReplicaManager.allPartitions`.
 """

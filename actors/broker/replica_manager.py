@@ -6,7 +6,7 @@ Rule 1: these requests are applied one after the other (broker.md 1, 2). Each re
 Rule 2: each kind of work has its own class, whose instance belongs to this actor: hosted partitions, topic settings,
         log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop,
         because a request, a disk error and a change of settings must see the same hosted partitions.
-Rule 3: the coordinators are told which partitions were deleted in the cluster (broker.md 3.9).
+Rule 3: the coordinators are notified of the partitions that were deleted in the cluster (broker.md 3.9).
 
 Kafka: `ReplicaManager`.
 """

@@ -3,7 +3,7 @@ r"""Parse Java's properties syntax, which server.properties uses.
 Rule 1: a line whose first visible character is # or ! is a comment. Blank lines are ignored.
 Rule 2: a line that ends in an odd number of backslashes continues in the next line, without that line's leading blanks.
 Rule 3: the name ends at the first unescaped =, : or blank. One separator (= or :) and the blanks around it are dropped.
-Rule 4: \t \n \r \f and \uXXXX have Java's meaning. Any other escaped character stands for itself.
+Rule 4: \t \n \r \f and \uXXXX have Java's meaning. Any other escaped character means itself.
 Rule 5: the last value of a duplicate name counts. Files are read as ISO-8859-1, as in Kafka.
 """
 

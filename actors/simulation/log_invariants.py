@@ -34,7 +34,7 @@ def unfinished_transactions_are_unstable(law: Checker, change: LogCalled) -> Ite
 
 
 def readers_hear_of_aborted_transactions(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A reader of committed data is told of each aborted transaction whose records it receives."""
+    """A reader of committed data receives the ids of all aborted transactions whose records it receives."""
     request = change.request
     if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
         return

@@ -88,7 +88,7 @@ class DelayedFetch:
 
 @attrs.define(eq=False)
 class Session:
-    """A fetch session with its partitions; the id 0 stands for a fetch without a session."""
+    """A fetch session with its partitions; the id 0 means a fetch without a session."""
 
     id: int
     key: int
