@@ -94,6 +94,9 @@ class Kernel(ABC):
         ports: The objects behind an actor's adapters.
     """
 
+    # what each delivery reads: in slots, because Python reads them faster than one of more than 30 entries of a dict
+    __slots__ = ("__dict__", "__weakref__", "_effects", "_error", "_keep", "event_id", "n", "now", "queue")
+
     system_messages: ClassVar[type]
     """Messages of this class go to `deliver_system_message`."""
 
