@@ -84,7 +84,7 @@ def test_brokers_overrides_their_own_and_those_of_all(shell: Shell) -> None:
         ("--alter --topic foo --add-config a@b=1", "Invalid character found for config key: a@b"),
         ("--alter --topic nope --add-config flush.ms=1", "The topic 'nope' does not exist."),
         ("--describe --topic nope", "The topic 'nope' does not exist."),
-        ("--alter --broker 0 --add-config advertised.listeners=PLAINTEXT://h:1", "advertised.listeners can only be altered by the broker. Use kafka-configs --bootstrap-server."),
+        ("--alter --broker 0 --add-config advertised.listeners=PLAINTEXT://h:1", "advertised.listeners can only be altered through a broker, not in ZooKeeper. Use Kafka's kafka-configs with --bootstrap-server."),
         ("--alter --broker-defaults --add-config advertised.listeners=PLAINTEXT://h:1", "Cannot update these configs at default cluster level, broker id must be specified: Set(advertised.listeners)"),
         ("--alter --broker 0 --add-config broker.id=5", "Cannot update these configs dynamically: Set(broker.id)"),
         ("--alter --broker 0 --add-config leader.replication.throttled.rate=x", "Invalid value x for configuration leader.replication.throttled.rate: Not a number of type LONG"),

@@ -36,7 +36,7 @@ def run(*arguments: str) -> Result:
         (("--reset-offsets", "--group", "g", "--topic", "t", "--by-duration", "P9999999D"), "--by-duration P9999999D"),
         (("--reset-offsets", "--group", "g", "--topic", "t", "--to-datetime", "soon"), "--to-datetime soon"),
         (("--reset-offsets", "--group", "g", "--topic", "t:a", "--to-latest"), "--topic t:a: should be TOPIC"),
-        (("--list", "--bootstrap-server", "somewhere"), "'somewhere' is not a bootstrap server"),
+        (("--list", "--bootstrap-server", "somewhere"), "'somewhere' is not the address of a bootstrap server"),
         (("--list", "--timeout", "-1"), "--timeout"),
         (("--reset-offsets", "--group", "g", "--topic", "t", "--to-offset", "x"), "not a valid integer"),
     ],
@@ -53,7 +53,7 @@ def test_a_bootstrap_server_without_listener() -> None:
 
 @pytest.mark.parametrize("text", ["host", "host:", ":9092", "host:port", "a:1,b", "host:0", "host:65536"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a bootstrap server"):
+    with pytest.raises(ValueError, match="is not the address of a bootstrap server"):
         places_of(text)
     assert places_of("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
 

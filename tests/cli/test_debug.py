@@ -106,10 +106,10 @@ def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
         ("jump", "Unknown command 'jump'. Enter `help` for a list of the commands."),
         ("goto x", "'x' is not the number of a delivery"),
         ("goto", "the number is missing"),
-        ("until", "Missing argument of `until`"),
+        ("until", "`until` without an argument goes to the next break, and no break is set"),
         ("state Missing", "there is not exactly one actor Missing; the actors are NodeActor.1"),
         ("state X:y z", "'X:y z' is not a path such as"),
-        ("why weather", "'weather' is not one of partition"),
+        ("why weather", "'weather' cannot be explained; use one of partition"),
         ("causes 99999", "has no delivery 99999"),
     ],
 )

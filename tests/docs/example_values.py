@@ -483,7 +483,7 @@ EXAMPLES = {
     r"strerror": "Permission denied",
     r"damage": "/var/lib/kafka/orders-3/leader-epoch-checkpoint: line 3 is not an entry",
     r"torn": "brokerid is 'two', expected a number",
-    r"refusal": "1000 connections are open, and the limit is 1024 open files (ulimit -n)",
+    r"refusal": "1000 connections are open, all that a limit of 1024 open files (ulimit -n) permits",
     r"(?:.*_)?(?:directory|log_dir|dir)": "/var/lib/kafka",
     r"(?:.*_)?file": "/tmp/orders.json",
     r"(?:.*_)?(?:path|folder)": "/var/lib/kafka/orders-3",

@@ -144,7 +144,7 @@ def test_records_that_are_ready_stand_among_deliveries() -> None:
     "content", [b'[1,{"@":[0,1]}]', b'{"shared":[1]}\n[{"@":[0,2]}]', b'{"shared":[1]}\n[{"@":[1,1]}]']
 )
 def test_a_reference_to_nothing_is_an_error(content: bytes) -> None:
-    with pytest.raises(ValueError, match="refers to shared lines"):
+    with pytest.raises(ValueError, match="refers to shared entries"):
         list(record_lines(content))
 
 
@@ -161,7 +161,7 @@ def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pyt
         one_by_one = [record for line in record_lines(content) for record in records_of(line)]
         assert [record for batch in batches(content) for record in batch] == one_by_one
         assert list(batches(content + b"[1]\n"))[-1] == b"[1]"
-    with pytest.raises(ValueError, match="refers to shared lines"):
+    with pytest.raises(ValueError, match="refers to shared entries"):
         list(batches(plain + b'[1,{"@":[0,1]}]'))
 
 

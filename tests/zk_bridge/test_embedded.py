@@ -105,7 +105,7 @@ def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ZooKeeperStartFailed, match="Install the extra 'zookeeper'"):
+    with pytest.raises(ZooKeeperStartFailed, match=r"pip install 'kafka-actors\[zookeeper\]'"):
         EmbeddedZooKeeper(tmp_path).start()
 
 
