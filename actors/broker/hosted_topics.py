@@ -35,7 +35,7 @@ Overrides = Sequence[tuple[str, tuple[ConfigEntry, ...]]]
 
 
 class HostedTopics:
-    """The settings of hosted topics."""
+    """The settings of the topics that have a replica on this broker."""
 
     def __init__(self, hosted: HostedPartitions, manager: ActorAddress) -> None:
         self.settings: NodeSettings = hosted.start.settings

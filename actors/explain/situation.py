@@ -32,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Return a situation without a fact; a row that applies whenever no earlier row does uses this function."""
+    """Return a situation without a fact, for the last row of a table, which applies if no earlier row does."""
     return Seen(None)

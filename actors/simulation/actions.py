@@ -171,7 +171,7 @@ def _create(cluster: Cluster, topic: str, *replicas: str) -> None:
 
 
 def _is_new(cluster: Cluster, topic: str) -> bool:
-    """Return whether the topic exists, or every broker has deleted the logs of an earlier topic of that name.
+    """Return False if a broker still has logs of an earlier, deleted topic of that name.
 
     A controller that resigns may forget to stop a replica that a reassignment has removed. Without topic ids (KIP-516),
     a broker with such a replica refuses the new topic's leader epochs, which begin at 0 again.
@@ -337,7 +337,10 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
 
 
 def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
-    """Choose a partition for `_strand`. Its topic's name stays in use: the deletion waits for the absent broker."""
+    """Choose a partition for `_strand`.
+
+    The topic's name is not used again: its later deletion waits for a broker that does not exist.
+    """
     topic = known.topic(chance)
     if topic is None:
         return None
@@ -546,7 +549,7 @@ def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str,
 
 
 def _send_stale(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests of controllers and brokers that every node must refuse, such as those with an old epoch."""
+    """Send outdated requests, such as controllers and brokers send; every node must refuse them."""
     _send(cluster, requests, topic, number, group)
 
 

@@ -168,7 +168,10 @@ def to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[S
 
 
 def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
-    """Return a request to delete a group with members. They may have left, so its commits are no longer expected."""
+    """Return a request to delete a group with members.
+
+    The members may have left, so the group's commits are no longer expected.
+    """
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
         group.is_deleted = True

@@ -97,9 +97,9 @@ def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
     The exceptions are logs that a power failure or an unclean election may have damaged: those of the partition, which
-    has the marker, and of the coordinator, which has the transaction. A new coordinator also loads records that are
-    not committed, as Kafka's does: it accepts a partition that such a record has already, and the next coordinator
-    may lack the record.
+    has the marker, and of the coordinator, which has the transaction. A new coordinator also loads records that are not
+    committed, as Kafka's does: it answers a request to add a partition without a write if such a record lists the
+    partition already, and the next coordinator may lack the record.
     """
     logs = [log for log in law.states if log.topic == TRANSACTION_STATE]
     if any(law.is_lossy(log) or log in law.replicas.truncated for log in logs):

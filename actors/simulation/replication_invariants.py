@@ -93,9 +93,9 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
     """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
-    Exceptions are a replica whose broker has lost unflushed records since, and one that has entered the ISR since. The
-    latter needs the log up to the high watermark only, which does not advance while the ISR is smaller than
-    min.insync.replicas.
+    Exceptions are a replica whose broker has lost unflushed records since, and one that has entered the ISR since. To
+    enter the ISR, a replica needs only the log up to the high watermark, which does not advance while the ISR is
+    smaller than min.insync.replicas.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000

@@ -1,8 +1,8 @@
 """Execute a schedule on a simulated cluster and check the invariants after each step.
 
 Rule 1: actions use the schedule's time. The action "rest" ends all faults except lasting ones and stops that time.
-Rule 2: after "rest", the cluster has `REST_SECONDS` to become idle in its expected state. Differences then are
-        violations.
+Rule 2: after "rest", the cluster has `REST_SECONDS` to become idle in its expected state. Differences at the end of
+        that time are violations.
 Rule 3: the first violation ends the run.
 """
 

@@ -4,9 +4,9 @@ Rule 1: requests and responses travel on one stream each way, and take effect on
         pending requests fail with CONNECTION_LOSS, though the server may have executed them. Later requests wait for
         the next connection, as in the client library. `loses` decides whether the connection breaks before a write's
         response.
-Rule 2: the server expires a session without requests or pings for its timeout: the connection is cut, or the process is
-        paused or gone. The client closes a connection after two thirds of that time without a response, and connects
-        again as soon as possible (zookeeper.md).
+Rule 2: the server expires a session that sent no request or ping during its timeout, because the connection is cut, or
+        the process is paused or gone. The client closes a connection after two thirds of that time without a response,
+        and connects again as soon as possible (zookeeper.md).
 Rule 3: a paused process receives nothing until it resumes. Requests that it then sends, before it notices the closed
         connection, are lost if its session has expired.
 """

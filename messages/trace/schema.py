@@ -170,21 +170,21 @@ def ended(n: int, reason: str, records: int, error: str | None, now: float) -> T
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """A manifest entry: a segment was started; `digest` is the hexadecimal digest of its first frame."""
+    """An entry of a trace's manifest: a segment of the trace was started; `digest` is that of its first frame."""
 
     segment: int
     digest: str
 
 
 class Removed(msgspec.Struct, frozen=True, tag=True):
-    """A manifest entry: a segment was removed to limit the trace's size; `digest` is the digest of its last frame."""
+    """An entry of a trace's manifest: a segment was removed to limit the trace's size; `digest` is that of its last frame."""
 
     segment: int
     digest: str
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """A manifest entry: the run ended for this `reason` after `records` records.
+    """An entry of a trace's manifest: the run ended for this `reason` after `records` records.
 
     `digest` is the digest of its last frame.
     """

@@ -182,10 +182,11 @@ class Leader:
     def look_after(self, now: float) -> float | None:
         """Return the earliest time at which to check the followers for lag; None if no check is needed.
 
-        A check is needed while a follower is behind that is in the ISR, or that was caught up within `lag` (rule 5).
+        A check is needed while a follower is behind, if it is in the ISR or was caught up within the last `lag` seconds
+        (rule 5).
 
-        A follower that can lag was caught up at the start of this leadership, or later. Therefore no follower lags
-        before the leadership has lasted `lag` seconds.
+        Every follower counts as caught up when the leadership begins. Therefore no follower lags before the leadership
+        has lasted `lag` seconds.
         """
         followers = self._followers
         if followers is None:
@@ -244,10 +245,12 @@ class Leader:
     def renew(
         self, leader_epoch: int, replicas: Sequence[int], isr: Sequence[int], zk_version: int, now: float
     ) -> None:
-        """Begin a new epoch of the same leader; keep the followers' log end offsets (broker.md 1.5).
+        """Begin a new epoch of the same leader.
+
+        Keep the followers' log end offsets unless an epoch was missed (broker.md 1.5).
 
         If this broker missed an epoch, another broker may have led in it, and followers may have truncated their logs:
-        their log end offsets are unknown until they fetch again. Kafka 3.9.1 keeps them.
+        their log end offsets are unknown until they fetch again. Kafka 3.9.1 keeps the offsets even then.
         """
         has_missed_an_epoch = leader_epoch > self.leader_epoch + 1
         self.leader_epoch = leader_epoch
@@ -347,7 +350,10 @@ class Leader:
             self._release(late, REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
-        """Process the outcome of a write: the znode's new version, or None if the write was refused (rule 4)."""
+        """Process the outcome of the ISR write `number`: the znode's new version, or None if the write was refused.
+
+        (rule 4)
+        """
         writing = self._writing
         if writing is None or writing.number != number:
             return

@@ -217,7 +217,10 @@ class MetadataCache:
         """Topics of an older view: freeing 100,000 partitions at once takes 10 ms."""
 
     def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
-        """Add states of an UpdateMetadata to the draft (rule 2); with `begins`, to a new draft."""
+        """Add states of an UpdateMetadata to the draft of the next view (rule 2).
+
+        Start a new draft if `begins` is true.
+        """
         if begins:
             self._draft, self._deleted = {}, []
         draft, topics = self._draft, self.view.topics
@@ -239,7 +242,7 @@ class MetadataCache:
                 self._deleted.append(state.partition)
 
     def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
-        """Make the staged parts and the rest of an UpdateMetadata the newest view (rules 1, 2 and 5).
+        """Make the staged parts and the last part, `request`, of an UpdateMetadata the newest view (rules 1, 2 and 5).
 
         Returns:
             The deleted partitions.
@@ -271,7 +274,10 @@ def asks_for_all(request: MetadataRequest) -> bool:
 
 
 def shares_metadata(version: int) -> int:
-    """Return the lowest request version whose response has the same content as that to `version` (rules 3 and 4)."""
+    """Return the lowest request version whose response has the same content as the response to `version`.
+
+    (rules 3 and 4)
+    """
     return max(least for least in (0, 1, LISTENERS_SINCE) if least <= version)
 
 

@@ -298,7 +298,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
     def _caught_up(self, message: CaughtUp, sender: Address, now: float) -> Effects[None]:
-        """Store the times until which followers were caught up; then remove lagging followers from the ISR."""
+        """Store when each follower was last caught up; then remove lagging followers from the ISR."""
         leader = self.leader
         if leader is not None:
             for replica, at in message.idle_until:
@@ -317,7 +317,10 @@ class Partition(HostedReplica):
 
 
 def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Return the role unchanged, because the leader is not alive: the same order can come again (broker.md 1.4)."""
+    """Return the role unchanged and False, because the leader is not alive.
+
+    The same order can come again (broker.md 1.4).
+    """
     return role, False
 
 

@@ -141,7 +141,7 @@ def _append(
     sender: Address,
     now: float,
 ) -> Effects[list[BatchAppended]]:
-    """Append the batches of one origin, or a marker; return the results that do not wait for a commit."""
+    """Append the batches, or the markers, of one request; return the results that do not wait for a commit."""
     log, name, epoch = partition.log, partition.role.partition, partition.role.leader_epoch
     alone, append_time = leader.is_alone, partition.settings.append_time
     entries: Sequence[AnyMessage] = batches

@@ -142,7 +142,10 @@ def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) 
 def with_records(
     message: ReadLog, log: ReplicaLog, error_code: int, body: Body, found: Iterable[tuple[int, int]] = ()
 ) -> FetchedPartition:
-    """Return the result of a fetch whose log was read, from the results of the effect of `read_call`."""
+    """Return the result of a fetch whose log was read.
+
+    The last three arguments are what the effect of `read_call` returned.
+    """
     if error_code != NONE:
         return FetchedPartition(message.part.partition, error_code)
     committed = message.isolation_level == READ_COMMITTED

@@ -74,7 +74,7 @@ class PendingRequest:
         return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
 
     def found(self, partitions: Collection[TopicPartition]) -> Unanswered:
-        """Return the request's unhosted partitions that are in `partitions`, and remove them from `lost`."""
+        """Return those partitions in `lost` (not hosted at first) that are in `partitions`, and remove them."""
         own = self.partitions
         found = [(index, own[index]) for index in self.lost if own[index] in partitions]
         self.lost = [index for index in self.lost if own[index] not in partitions]
@@ -130,7 +130,7 @@ class PendingRequests:
         del self._pending[number]
 
     def of_partitions(self, gone: Collection[TopicPartition]) -> Iterator[tuple[int, PendingRequest, Unanswered]]:
-        """Yield every pending request with its partitions in `gone` that have no result; nothing if `gone` is empty."""
+        """Yield each pending request that has unanswered partitions in `gone`, with these partitions."""
         for number, pending in list(self._pending.items()) if gone else ():
             unanswered = [
                 (index, partition)

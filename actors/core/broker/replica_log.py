@@ -65,12 +65,15 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ high watermark
 
     def move_high_watermark(self, offset: int) -> None:
-        """Set the high watermark; `note_high_watermark` then passes it to the log's files."""
+        """Set the high watermark; `note_high_watermark` then passes it to the storage of the log."""
         if offset != self.high_watermark:
             self.high_watermark, self.moved = offset, True
 
     def note_high_watermark(self) -> Effects[None]:
-        """Pass a moved high watermark to the log's files; store the start offset of the earliest open transaction."""
+        """Pass the new high watermark to the storage of the log.
+
+        Store the start offset of the earliest open transaction.
+        """
         if self.moved:
             self.moved = False
             self.first_unstable = yield self.call("note_high_watermark", self.high_watermark)
@@ -78,7 +81,7 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ leading
 
     def begin_epoch(self, leader_epoch: int) -> Effects[None]:
-        """Begin an empty log with this leader epoch (rule 2)."""
+        """Begin this leader epoch; an empty log stores it only with the first record (rule 2)."""
         if not self.end:
             yield self.call("begin_epoch", leader_epoch)
 
@@ -98,7 +101,7 @@ class ReplicaLog:
     # ------------------------------------------------------------------------------------------------ following
 
     def replicate(self, fetched: Replicate) -> Effects[int]:
-        """Append the leader's bytes unchanged, and set its log start offset; return an error code."""
+        """Append the leader's bytes unchanged, and adopt the leader's log start offset; return an error code."""
         error_code = NONE
         if fetched.body.size:
             error_code, self.end, self.first_unstable = yield self.call("replicate", fetched.body)

@@ -45,7 +45,10 @@ def rate_setting(side: str) -> str:
 
 
 def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broker_id: int) -> ThrottledTopic:
-    """Return the partitions of a topic whose replicas here are throttled, by its overrides; None for all (rule 1)."""
+    """Return the partitions of a topic whose replicas here are throttled, according to its overrides.
+
+    `partitions` is None if all are (rule 1).
+    """
     text = dict(entries).get(replicas_setting(side), "").strip()
     if text == ALL:
         return ThrottledTopic(topic, None)

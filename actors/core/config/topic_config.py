@@ -43,7 +43,7 @@ class TopicSetting(NamedTuple):
 
 
 def number(kind: str, low: float | None, high: float | None = None) -> ConfigType:
-    """Return the type of a number between `low` and `high`; None for no limit."""
+    """Return the type of a number between `low` and `high`; a limit of None means no limit."""
     limit = INT_MAX if kind == "INT" else LONG_MAX
 
     def problem(text: str) -> str | None:

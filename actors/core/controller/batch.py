@@ -124,7 +124,7 @@ class _LeaderAndIsrPart(NamedTuple):
     def next_of(
         cls, before: Iterator[_LeaderAndIsrPart], entries: tuple[LeaderAndIsrPartitionState, ...]
     ) -> _LeaderAndIsrPart:
-        """Return the next part of the previous broker if it has these entries, otherwise a new part."""
+        """Return the next part made for the previous broker if it has these entries, otherwise a new part."""
         shared = next(before, None)
         return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
 
@@ -429,7 +429,7 @@ def announce(
 
     Args:
         broker_ids: Receivers; None for all brokers.
-        partitions: Each partition once. A generator is run while the request is made.
+        partitions: Each partition once. It may be a generator, which is consumed while the request is built.
     """
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())

@@ -426,8 +426,8 @@ class ControllerContext:
     def create_replica_tables(self) -> None:
         """Create the replica tables before they are filled.
 
-        The garbage collector only traverses young objects. A table that is created early is old before it becomes
-        large.
+        The garbage collector usually traverses only young objects. A table that is created early is old before it
+        becomes large.
         """
         self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
 

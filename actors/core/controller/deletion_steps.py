@@ -188,7 +188,7 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: di
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
-    """Delete the topics' znodes, after StopWatching, so that TopicChange reports a topic that is re-created at once."""
+    """Stop the topics' watches, then delete their znodes: TopicChange thus reports topics that are created again."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone = yield from replicas_of(context, _partitions(context, step.topics))
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)

@@ -60,7 +60,8 @@ class Enqueue(Instruction):
 class DelayedResponse:
     """A client response that is sent when this node's metadata contains the expected topics, or after a timeout.
 
-    It is not an instruction: a request handler returns it (`messages.broker.AwaitTopics`).
+    It is not an instruction: a request handler returns it, and ControllerActor sends AwaitTopics (`messages.broker`)
+    for it.
     """
 
     response: Message

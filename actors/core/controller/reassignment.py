@@ -3,9 +3,10 @@
 A partition's assignment contains all state of its reassignment: the replicas, those being added and those being
 removed. The topic's znode has the same assignment, so any controller can continue.
 
-1. Requested: the new assignment is written and stored. Replicas that an earlier request was adding and that are no
-   longer needed are deleted. If such a replica is the preferred replica and already leads, another leader is elected
-   first (Kafka leaves the partition without a leader, KAFKA-14808). From then on the partition's state is watched.
+1. Requested: the new assignment is written to the topic's znode and stored in the controller's tables. Replicas that an
+   earlier request was adding and that are no longer needed are deleted. If such a replica is the preferred replica and
+   already leads, another leader is elected first (Kafka leaves the partition without a leader, KAFKA-14808). From then
+   on the partition's state is watched.
 2. Part of the target is not in the ISR: all replicas receive the assignment under a new leader epoch, and the new
    replicas start fetching. Each change of the partition's state triggers a new check.
 3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
@@ -100,7 +101,7 @@ def _finish_interrupted(context: ControllerContext) -> Flow[None]:
     """Delete replicas that are in the ISR and not in the assignment.
 
     An earlier controller has written the assignment without them, and its term ended before it deleted them. Kafka
-    3.9.1 leaves such a broker in the ISR. If no assigned replica is in the ISR, the unassigned replicas are kept: they
+    3.9.1 leaves such a replica in the ISR. If no assigned replica is in the ISR, the unassigned replicas are kept: they
     may have the only copy of committed records.
     """
 
@@ -412,8 +413,8 @@ def _raise_epochs(
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
     Leaders stay. ISRs stay too, but lose brokers that no longer host the partition: the leader can add such a broker to
-    the ISR until the leader receives this request. Kafka 3.9.1 leaves the broker in the ISR, where it can become the
-    last member, so that no leader can be elected.
+    the ISR until the leader receives its LeaderAndIsr request. Kafka 3.9.1 leaves the broker in the ISR, where it can
+    become the last member, so that no leader can be elected.
 
     Args:
         hosting: Partition -> brokers that host the partition.

@@ -5,7 +5,7 @@
 Rule 1: One call makes one batch of requests for all brokers. The brokers are handled in sequence: removing the replicas
         of one broker changes ISRs that contain replicas of the next broker.
 Rule 2: A broker's replicas are handled in slices. Each slice makes one conditional write, based on cached states. Only
-        partitions whose znode has another version are read and tried again (`leadership`).
+        only partitions whose write failed are read and tried again (`leadership`).
 Rule 3: A failure of a replica is logged and leaves its state unchanged.
 
 Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.

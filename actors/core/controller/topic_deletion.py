@@ -113,7 +113,10 @@ class TopicDeletions:
     # ------------------------------------------------------------------------------------------------------- questions
 
     def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
-        """Replace all stored topics: for a new term, at the end of a term, or after an interrupted plan."""
+        """Replace all stored topics.
+
+        At the start or the end of a controller's term, or after a plan that was interrupted.
+        """
         self.topics = {}
         yield from self._record(question.topics)
         self.started = {topic: None for topic in question.started if topic in self.topics}

@@ -3,9 +3,9 @@
 Rule 1: The first replica of each partition is assigned to the brokers in turn, beginning at `start`.
 Rule 2: The further replicas of a partition follow its first one at a distance. The distance begins at `shift` + 1 and
         grows by one each time the first replicas have gone once around all brokers, so that the sets of brokers vary.
-Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows by the number of
-        racks. A broker is skipped if its rack has a replica while another rack has none, or if it has a replica itself.
-        If only some brokers have racks, the assignment is refused.
+Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows, instead of by
+        one, by the number of racks. A broker is skipped if its rack has a replica while another rack has none, or if it
+        has a replica itself. If only some brokers have racks, the assignment is refused.
 Rule 4: The caller chooses `start` and `shift` (at random in Kafka). Partitions that are added to a topic continue from
         its partition 0.
 """

@@ -1,6 +1,7 @@
 """The transactional ids of one partition of __transaction_state, and the decisions about their requests.
 
-No method waits, asks or reads a clock: each takes an event, and `take()` returns the resulting steps in order.
+No method waits, sends a message to another actor, or reads a clock: each takes an event, and `take()` returns the
+resulting steps in order.
 
 Rule 1: A change of state applies when its append succeeds. Until then, every other request for the id fails with
         CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata; a fence keeps the raised epoch
@@ -277,7 +278,11 @@ class TransactionalIds:
         return NONE
 
     def _not_stored(self, target: Transaction, code: int) -> None:
-        """Handle a failed append: the metadata stays unchanged, except for a fence and a completion (rules 1 and 2)."""
+        """Handle a failed append.
+
+        The metadata stays unchanged, but a fence keeps the raised epoch, and a completion is tried again (rules 1 and
+        2).
+        """
         name = target.transactional_id
         txn = self._ids[name]
         if target.state in COMPLETION.values():

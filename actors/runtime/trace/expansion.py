@@ -1,7 +1,7 @@
 """Restore by replay the message contents that a trace with trace.detail=inputs lacks, and write a complete trace.
 
 Rule 1: a replay sends all messages again, and compares the recorded data. The written trace equals a full recording. At
-        the first difference the written run ends like a run that broke off.
+        the first difference the written run ends without an end record, like that of a killed node.
 Rule 2: the run keeps its name, so it is written to another folder. It begins where the replay began: at the beginning,
         or at a snapshot.
 """

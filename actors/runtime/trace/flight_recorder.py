@@ -170,7 +170,7 @@ class FlightRecorder(DeliveryKeeper):
     def _bound(self, n: int) -> None:
         """Discard old deliveries if no snapshot can be taken.
 
-        If the last segment is discarded, the dump has no snapshot.
+        If the only remaining segment must be shortened, its snapshot is discarded, and a dump has none.
         """
         stretches = self._stretches
         while n - stretches[0].begins > 4 * self._deliveries:
@@ -189,8 +189,8 @@ class FlightRecorder(DeliveryKeeper):
     def dump(self, reason: str = ASKED) -> None:
         """Start to write the kept messages to a trace; with an event loop, return before all are written.
 
-        Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last one unless a user
-        requested it.
+        Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last dump, unless a user
+        requested this one.
         """
         if self._writing is not None or (self._now() < self._dump_at and reason != ASKED):
             return

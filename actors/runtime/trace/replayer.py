@@ -9,8 +9,8 @@ Rule 2: the actors' behaviour is compared with the record: every message (sender
         must have entered the queue after the messages delivered before it, and before those delivered after it.
 Rule 3: the first difference ends the replay of that run, because later differences only follow from it. The report has
         the recorded and the replayed value, and the chain of causes.
-Rule 4: a run that broke off ends without a difference, even if sent messages were not delivered. `RunReplay.ending`
-        reports that it broke off.
+Rule 4: a run without an end record (the node was killed, or the disk full) ends without a difference, even if sent
+        messages were not delivered. `RunReplay.ending` reports that it broke off.
 Rule 5: a trace of another code version is replayed with a warning; a trace of another schema version is rejected. A
         damaged run is reported as not replayable. A run without its beginning is replayed from its first snapshot on.
 Rule 6: at each snapshot in the record, the state of all replayed actors is compared with it.

@@ -9,11 +9,12 @@ Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an
 Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. For a log
         if no producer has expired, the check is one comparison.
 Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
-Rule 6: a snapshot has an entry for each kept batch, in order. Apache's snapshots have only the last batch of each
-        producer; in our snapshots, Apache's brokers use only each producer's last entry. If a producer retries several
-        batches after a restart of its leader, Apache's broker refuses them (45, fatal in librdkafka), but this log
-        accepts them as duplicates. A snapshot has the batches of a transactional producer's open transaction, and at
-        least its last batch: a client never retries batches of an ended transaction.
+Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
+        snapshots have only the last batch of each producer; in our snapshots, Apache's brokers use only each producer's
+        last entry. If a producer retries several batches after a restart of its leader, Apache's broker refuses them
+        (45, fatal in librdkafka), but this log accepts them as duplicates. A snapshot has the batches of a
+        transactional producer's open transaction, and at least its last batch: a client never retries batches of an
+        ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
         Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
         only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever

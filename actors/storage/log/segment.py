@@ -220,7 +220,10 @@ class Segment:
         return None
 
     def upper_bound(self, position: int) -> int | None:
-        """Return an offset after all batches before `position`, by the index; None if the index has no later entry."""
+        """Return, by the index, an offset that is greater than those of all batches before `position`.
+
+        None if the index has no later entry.
+        """
         relative = self.offsets.offset_after(position)
         return None if relative < 0 else self.base_offset + relative
 
