@@ -113,7 +113,7 @@ def summarise(
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
-        packings = {  # forks its processes before this process has threads
+        packings = {  # each forks workers, which must happen before this process has threads
             folder: Packing(folder, Path(place) / str(number), check)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)

@@ -463,8 +463,8 @@ class KafkaCluster:
         """Call `condition` every 10 ms until its result is true.
 
         Args:
-            condition: A function without arguments. A partition that does not exist yet counts as false; so does the
-                number 0, so use `wait_for_leader` to wait for a leader.
+            condition: A function without arguments. If it asks about a partition that does not exist yet, the result
+                counts as false; so does the number 0, so use `wait_for_leader` to wait for a leader.
             timeout: Maximum time in seconds.
 
         Returns:

@@ -487,8 +487,8 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again. Those below the high watermark, which may be
-        # unchanged, are replicated.
+        # The truncation has read the log's transaction markers again. Those below the high watermark are replicated;
+        # this is handled here, because the high watermark may not move.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 

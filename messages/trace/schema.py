@@ -177,7 +177,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
 
 
 class Removed(msgspec.Struct, frozen=True, tag=True):
-    """An entry of a trace's manifest: a segment was removed to limit the trace's size; `digest` is that of its last frame."""
+    """An entry of a trace's manifest: a segment was removed to save space; `digest` is that of its last frame."""
 
     segment: int
     digest: str

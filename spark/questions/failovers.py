@@ -2,10 +2,10 @@
 
 Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
         controller or of the previous controller had it. It is gone until a list has it again. The broker died at the
-        last record of its process, which is the end of the last run that had registered before. A process whose
-        registration was refused, because another broker had its id, does not count. Exceptions: that run continues
-        (only the session had expired), only its recording ended, or no run exists. Then the broker counts as gone from
-        the time when the list lacked it.
+        last record of its process, which is the end of the last run that had registered before that time. A process
+        whose registration was refused, because another broker had its id, does not count. Exceptions: the last
+        registered run continues (only the session had expired), only its recording ended, or no run exists. Then the
+        broker counts as gone from the time when the list lacked it.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or the
         topic's deletion. A topic that is created again has new partitions.
@@ -288,10 +288,10 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
 
     Returns:
         broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (from its death
-        until a controller noticed it), seen_by, after, was_controller, partitions (that it led), led_again_s (the last
-        of them, after the death), still_leaderless (at the end of the traces), p50_s and p99_s (without a leader),
-        partition_seconds (in total), back_at (when a controller first saw it again; null: never), topics (of the
-        partitions).
+        until a controller noticed it), seen_by (a controller), after (which event), was_controller, partitions (that it led), led_again_s (from the
+        death until the last of them had a leader again), still_leaderless (at the end of the traces), p50_s and p99_s
+        (without a leader), partition_seconds (in total), back_at (when a controller first saw it again; null: never),
+        topics (of the partitions).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
