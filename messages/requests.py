@@ -173,7 +173,10 @@ class ApiVersionRange(Message):
 
 @message
 class ApiVersionsRequest(Message):
-    """A client's request for the APIs that a broker supports (API key 18); the broker may not know its `version`."""
+    """A client's request for the APIs that a broker supports (API key 18).
+
+    The broker may not support this `version`.
+    """
 
     version: int
     client_software_name: str = ""

@@ -112,7 +112,10 @@ class PartitionTransactions(Message):
 
 @message
 class UnloadTransactions(Message):
-    """The last message to TransactionsActor: another broker now coordinates these ids, so all pending requests fail."""
+    """The last message to a TransactionsActor.
+
+    Another broker now coordinates its ids, so all its pending requests fail.
+    """
 
 
 @message

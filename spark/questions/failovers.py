@@ -288,10 +288,10 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
 
     Returns:
         broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (from its death
-        until a controller noticed it), seen_by (a controller), after (which event), was_controller, partitions (that it led), led_again_s (from the
-        death until the last of them had a leader again), still_leaderless (at the end of the traces), p50_s and p99_s
-        (without a leader), partition_seconds (in total), back_at (when a controller first saw it again; null: never),
-        topics (of the partitions).
+        until a controller noticed it), seen_by (a controller), after (which event), was_controller, partitions (that it
+        led), led_again_s (from the death until the last of them had a leader again), still_leaderless (at the end of
+        the traces), p50_s and p99_s (without a leader), partition_seconds (in total), back_at (when a controller first
+        saw it again; null: never), topics (of the partitions).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(

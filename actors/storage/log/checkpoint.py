@@ -23,7 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file. Each entry has some text columns, then integer columns, as many as `names` and `numbers`."""
+    """A checkpoint file. Each entry has `names` columns of text, then `numbers` columns of integers."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path
