@@ -74,7 +74,7 @@ class HostedTopics:
             new.update((topic, entries) for topic, entries, _ in read.topics)
         except AskFailed as error:
             _log.error(
-                "[Broker id=%d] Failed to read topic configs: %s. The logs that are opened now use the defaults.",
+                "[Broker id=%d] Failed to read topic configs: %s. The logs being opened use the default configs.",
                 *(self._hosted.broker_id, error),
             )
         yield from for_each(new.items(), self._add, TOPICS_AT_ONCE)

@@ -152,7 +152,7 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""
         log.info(
-            "[Broker id=%d] Injecting the fault %s (value %g) into the response to the %s request with "
+            "[Broker id=%d] Injecting fault '%s' (value %g) into the response to the %s request with "
             "correlation id %d of client %.100r",
             *(self._node_id, message.fault, message.value, message.api, message.correlation_id, message.client_id),
         )
@@ -169,7 +169,7 @@ class RequestHandlerActor(Dispatcher):
             self._refused.add(unserved.feature)
             log.warning(
                 "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
-                " serve %s. It refuses further requests for %s without a log line.",
+                " serve %s. Further refusals of requests for %s are not logged.",
                 *(self._node_id, api, message.client_id, message.client_host, unserved.code),
                 *(unserved.feature, unserved.feature),
             )

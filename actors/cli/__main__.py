@@ -1,4 +1,4 @@
-"""This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which runs files.
+"""This module runs the command line for `python -P -m actors.cli`, and for `spark-submit`, which has no option `-m`.
 
 Without -P, Python adds the current folder or the script's folder to the start of sys.path. This entry is removed, so
 that a `messages.py` or `click.py` in the folder is not imported. `multiprocessing` imports this module in its

@@ -24,7 +24,7 @@ COMMANDS = {
     "configs": "Describe and alter configs of topics and brokers.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "debug": "Step forwards and backwards through a recorded run, and look at states, causes and changes.",
-    "delete-records": "Delete the records before an offset from partitions.",
+    "delete-records": "Delete from partitions the records before an offset.",
     "down": "Stop the cluster that `kafka-actors up` runs in a folder.",
     "dump-log": "Print segments, indexes, snapshots and checkpoints of a log directory.",
     "fixture": "Run clusters for a test program, which sends commands as JSON lines on standard input.",

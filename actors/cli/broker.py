@@ -76,7 +76,7 @@ def command(
 ) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
 
-    Additional settings are process.roles (broker, controller, or broker,controller, which is the default), trace.dir
+    Additional settings are process.roles (`broker`, `controller`, or the default `broker,controller`), trace.dir
     (the folder of the trace; by default next to the first log directory), metrics.host and metrics.port.
 
     Listeners are for trusted networks: there is no encryption, authentication or authorization.

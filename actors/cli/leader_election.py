@@ -1,4 +1,4 @@
-"""`kafka-actors leader-election`: request elections by ElectLeaders, with the options of Kafka's kafka-leader-election.
+"""`kafka-actors leader-election`: send ElectLeaders requests, with the options of Kafka's kafka-leader-election.
 
 Kafka's old tool wrote /admin/preferred_replica_election, which only supports preferred elections and reports no
 results. The command gets the brokers' addresses from ZooKeeper unless --bootstrap-server names some.

@@ -19,8 +19,8 @@ def command() -> None:
 def prepared() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
-    `kafka-actors summary` then needs half the CPU time. This takes half a minute, and 180 MB of disk in this Python
-    environment. The archive (Java's class data sharing) is valid for the current version of Java.
+    `kafka-actors summary` then needs half the CPU time. The preparation takes half a minute, and 180 MB of disk in this
+    Python environment. The archive (Java's class data sharing) is valid for the current version of Java.
     """
     need("spark", "spark prepare")
     from spark.archive import prepare

@@ -1,4 +1,4 @@
-"""Find the shutdown of the whole cluster at the end of a trace, such as the one at the end of a test.
+"""Find the shutdown of the whole cluster at the end of a trace, such as the shutdown that ends a test.
 
 Rule: a verdict describes the cluster before its shutdown. While the brokers stop, one after another, partitions lose
 their leaders, which is no fault.

@@ -111,7 +111,7 @@ class ConnectionCount:
         files = self._files
         if self._total >= (files.protected if listener == self._protected else files.all):
             return (
-                f"{self._total} connections are open, all that a limit of {files.limit} open files (ulimit -n) permits"
+                f"{self._total} connections are open, the maximum for a limit of {files.limit} open files (ulimit -n)"
             )
         if self._by_address.get(address, 0) >= self.most_from(address):
             return f"it has {self.most_from(address)} already (max.connections.per.ip)"

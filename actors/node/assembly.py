@@ -233,7 +233,7 @@ class Node:
             self.recorder.dump()
         else:
             _log.warning(
-                "[KafkaServer id=%d] There is no flight recorder to write, because trace.detail is not ring."
+                "[KafkaServer id=%d] There is no flight recorder to dump, because trace.detail is not ring."
                 " Set trace.detail=ring and restart the node.",
                 self.settings.node_id,
             )

@@ -114,9 +114,7 @@ class StatePartReader:
         try:
             return self._read(self._ref.actor)
         except UnstorableValue as error:
-            raise BadPath(
-                f"the state {self._path} after delivery {base.n} cannot be printed: it cannot be stored: {error}"
-            ) from error
+            raise BadPath(f"the state {self._path} after delivery {base.n} cannot be printed: {error}") from error
 
     def _read(self, actor: Any) -> Any:
         thing: Any = actor

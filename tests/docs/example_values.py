@@ -197,7 +197,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         " OnlinePartition -> NonExistentPartition",
     },
     "started as {": {"self._whereabouts": "listening on PLAINTEXT://kafka2.example.org:9092"},
-    "Injecting the fault": {"message.fault": "error", "message.value:d": "6"},
+    "Injecting fault": {"message.fault": "error", "message.value:d": "6"},
     "{reason} support at most": {
         "reason": "--time max-timestamp needs ListOffsets version 7, but brokers of Kafka 2.6",
         "OFFSETS_VERSION": "5",
@@ -483,7 +483,7 @@ EXAMPLES = {
     r"strerror": "Permission denied",
     r"damage": "/var/lib/kafka/orders-3/leader-epoch-checkpoint: line 3 is not an entry",
     r"torn": "brokerid is 'two', expected a number",
-    r"refusal": "1000 connections are open, all that a limit of 1024 open files (ulimit -n) permits",
+    r"refusal": "1000 connections are open, the maximum for a limit of 1024 open files (ulimit -n)",
     r"(?:.*_)?(?:directory|log_dir|dir)": "/var/lib/kafka",
     r"(?:.*_)?file": "/tmp/orders.json",
     r"(?:.*_)?(?:path|folder)": "/var/lib/kafka/orders-3",

@@ -178,7 +178,7 @@ def test_files_are_kept_in_reserve() -> None:
         while not (refusal := count.begin("A", "h")):
             taken += 1
         assert taken == protected and count.has_capacity("A")
-        assert refusal == f"{protected} connections are open, all that a limit of 4 open files (ulimit -n) permits"
+        assert refusal == f"{protected} connections are open, the maximum for a limit of 4 open files (ulimit -n)"
 
 
 @pytest.mark.parametrize("limit", (64, 256, 1024, 1 << 20))
@@ -208,7 +208,7 @@ def test_a_connection_beyond_the_limit_of_files_is_refused(
         await (await Client.of(gateway)).ask()
 
     run_with_gateway(scenario)
-    reason = "2 connections are open, all that a limit of 8 open files (ulimit -n) permits"
+    reason = "2 connections are open, the maximum for a limit of 8 open files (ulimit -n)"
     assert f"Rejected a connection from 127.0.0.1 on listener PLAINTEXT: {reason}" in caplog.text
 
 

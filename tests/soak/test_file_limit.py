@@ -110,7 +110,7 @@ def serve_within(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> No
         for connection in idle:
             connection.close()
         node.kill()
-    assert f"all that a limit of {limit} open files (ulimit -n) permits" in node.output
+    assert f"the maximum for a limit of {limit} open files (ulimit -n)" in node.output
     for bad in ("Traceback", "Stopping serving replicas", "the trace has ended", "Too many open files"):
         assert bad not in node.output
     assert node.output.count("Rejected a connection") < 200

@@ -74,7 +74,7 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to end the idle state of a session, in which the listener itself answers the session's fetches.
+    """An instruction to end a session's idle state, during which the listener itself answers the session's fetches.
 
     The listener forwards the fetches again. `Fetches.woken` is then called with the time of the last fetch.
     """

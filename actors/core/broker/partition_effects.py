@@ -71,7 +71,7 @@ Effects = Generator[Effect, Result, R]
 
 
 class StorageError(Exception):
-    """A read or write of a log failed. `failure` is the reason to take the directory offline, or ""."""
+    """A read or write of a log failed. `failure` is the reason to take the directory offline, "" if it stays online."""
 
     def __init__(self, failure: str) -> None:
         super().__init__(failure)

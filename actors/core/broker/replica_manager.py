@@ -130,7 +130,7 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The partitions that this broker leads, and counts of them by topic and health flag, for metrics.
+    """The partitions that this broker leads, and counts of them by topic and condition (such as under-replicated).
 
     Health flags, such as under-replicated, are the names in TROUBLES.
     """

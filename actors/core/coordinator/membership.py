@@ -138,7 +138,7 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """An instruction to append records to the group's log; `number` identifies the append in its result.
+    """An instruction to append records to the group's log; the result of the append repeats `number`.
 
     The number is 0 if no result is needed. `producer` is the producer of the records' transaction.
     """

@@ -88,7 +88,7 @@ TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 
 @attrs.frozen
 class Append:
-    """An instruction to append the metadata of these transactional ids to the log; None means a tombstone.
+    """An instruction to append the metadata of these transactional ids to the log; metadata None means a tombstone.
 
     `number` identifies the result.
     """

@@ -50,7 +50,7 @@ class Piece(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A complete snapshot in a trace: the file and the offset of each of its frames."""
+    """A complete snapshot in a trace: for each frame of the snapshot, the file and the offset."""
 
     after: int
     created: int
