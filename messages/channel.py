@@ -1,4 +1,4 @@
-"""The messages that a BrokerChannelActor receives besides the requests that it sends to a broker (controller.md 5)."""
+"""The messages that a BrokerChannelActor receives besides the requests it passes on to a broker (controller.md 5)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PartitionsHosted(Message):
 
 @message
 class CheckPartitionsExist(Message):
-    """A request to the metadata cache: check whether these partitions exist, which this broker does not host.
+    """A request to the metadata cache: check whether these partitions, which this broker does not host, exist.
 
     The reply is PartitionsExist.
     """
@@ -274,7 +274,7 @@ class QueryIdleFollowers(Message):
 
 @message
 class CaughtUp(Message):
-    """The reply to QueryIdleFollowers: followers, each with the time when its last poll found no data."""
+    """The reply to QueryIdleFollowers: followers, each with the time of its last poll that found no data."""
 
     idle_until: tuple[tuple[int, float], ...]
 
@@ -605,7 +605,7 @@ class FollowLeader(Message):
 
 @message
 class Follow(Message):
-    """A message to a fetcher: fetch these partitions, which have just become followers."""
+    """A message to a fetcher: fetch these partitions, whose local replicas have just become followers."""
 
     partitions: tuple[FollowedPartition, ...]
 

@@ -74,7 +74,7 @@ class PartitionErrorsPart(Encoded):
 
 @message
 class NoErrorsPart(Message):
-    """The part of a LeaderAndIsr or StopReplica response without errors: the number of its partitions.
+    """A part of an error-free LeaderAndIsr or StopReplica response: the number of its partitions.
 
     It replaces the PartitionErrorsParts of a large response if all codes in them are NONE.
     """

@@ -172,7 +172,10 @@ class RetryMarkers(Message):
 
 @message
 class DropMarkers(Message):
-    """A message to the actors that send markers: drop the markers of all transactions in this coordinator partition."""
+    """A message to the actors that send markers.
+
+    Drop the markers of all transactions that this __transaction_state partition coordinates.
+    """
 
     state_partition: int
 
@@ -202,7 +205,7 @@ class MarkersCancelled(Message):
 
 @message
 class CompletionsToRetry(Message):
-    """A message from a TransactionsActor: how many records that complete a transaction it must append again."""
+    """A message from a TransactionsActor: the number of transaction-completing records that it must append again."""
 
     partition: int
     count: int
@@ -237,7 +240,7 @@ class StartRequestSender(Message):
 
 
 class PartitionLeader(NamedTuple):
-    """The leader of a partition, if it exists: its broker id (-1: none), and its endpoint if it is alive."""
+    """The leader of a partition, if the partition exists: broker id (-1: none), and endpoint if it is alive."""
 
     exists: bool
     leader: int

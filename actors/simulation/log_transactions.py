@@ -33,7 +33,7 @@ class AbortedInLog:
 
 
 class LogTransactions:
-    """The aborted and the unfinished transactions of the log in `folder`, by rules 1 and 2 of this module."""
+    """The aborted and the unfinished transactions of the log in `folder`, according to rules 1 and 2 of this module."""
 
     def __init__(self, folder: Path, end: int) -> None:
         self.aborted: list[AbortedInLog] = []

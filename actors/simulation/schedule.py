@@ -24,7 +24,7 @@ class BadSchedule(ValueError):
 
 @attrs.frozen
 class Action:
-    """An action of a schedule: its start `at`, its name, its arguments, and its duration in seconds."""
+    """An action of a schedule: its start time (`at`), its name, its arguments, and its duration in seconds."""
 
     at: float
     name: str

@@ -100,7 +100,9 @@ class Machine:
 
 
 class Cluster:
-    """A simulated cluster of `brokers` (a number) nodes, which are not started yet; `root` has their disks and traces.
+    """A simulated cluster whose nodes (`brokers` is their number) are not started yet.
+
+    `root` has their disks and traces.
 
     `settings` apply to every node; `clocks` has the rate of each drifting clock; `racks`, `latency` and `distances` are
     those of a schedule. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. Public attributes:

@@ -70,7 +70,7 @@ class DiskFaults:
 
 
 class FaultyAdapter:
-    """An I/O adapter of a node; its calls fail or wait by the faults of the node's disks."""
+    """An I/O adapter of a node; its calls fail or wait according to the faults of the node's disks."""
 
     def __init__(self, adapter: Any, disks: DiskFaults) -> None:
         self._adapter = adapter

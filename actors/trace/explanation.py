@@ -1,4 +1,4 @@
-"""The classes in which `kafka_actors.trace` returns facts and the explanations of `why`."""
+"""The classes in which `kafka_actors.trace` returns facts, and the explanations that `why` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find for each delivery the delivery that caused it, also on another node.
+"""Find for each delivery the delivery that caused it, even if the cause is on another node.
 
 Rule 1: the cause of a message or timer is the delivery during which it was sent or armed.
 Rule 2: the cause of a message from outside is the delivery of the request that it answers: a StoreReply by its id, the

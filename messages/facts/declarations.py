@@ -147,7 +147,7 @@ class TopicDeletionStep(NamedTuple):
 
 
 class LeaderAndIsrSent(NamedTuple):
-    """A LeaderAndIsr request to a broker: when it was `sent`, when it was `answered`, and its error code (`outcome`).
+    """A LeaderAndIsr request to a broker: when it was `sent`, when it was `answered`, and the error code of the answer (`outcome`).
 
     `sent` or `answered` is 0 if that did not happen; `outcome` is None without an answer. `why` then has the error of
     the channel's last attempt to send.
@@ -277,7 +277,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition. There is no fact if a new leader has the default, 1."""
+    """A leader's `min.insync.replicas` for its partition. There is no such fact if a new leader has the default, 1."""
 
     place: TracePosition
     partition: TopicPartition
@@ -298,7 +298,10 @@ class ControllerZnodeDeleted(NamedTuple):
 
 
 class RegistrationTaken(NamedTuple):
-    """A broker could not register, because another live session has its id; `owner` is the id of that session."""
+    """A broker could not register, because another live session has its broker id.
+
+    `owner` is the id of that session.
+    """
 
     place: TracePosition
     owner: int
@@ -411,7 +414,7 @@ class TransactionMarked(NamedTuple):
 
 
 class GroupHosted(NamedTuple):
-    """A broker began to coordinate a consumer group, whose records are in the partition `log`."""
+    """A broker began to coordinate a consumer group; `log` is the group's partition of __consumer_offsets."""
 
     place: TracePosition
     group: str

@@ -1,4 +1,4 @@
-"""Find the client requests that a node has not answered, and the next sequence numbers of the producers at a node.
+"""Find the client requests that a node has not answered, and the sequence numbers that it expects next from producers.
 
 Rule 1: a response has the connection and the correlation id of its request. Requests are kept as they are recorded, and
         decoded only for a response with an error.

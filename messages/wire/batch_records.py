@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The byte layout that Kafka records of one length share.
+    """The byte layout common to all Kafka records of one length.
 
     It has the byte positions with the same value in all records, and the positions of times and offsets.
     """

@@ -1,4 +1,4 @@
-"""Sections of a summary about controllers: their events, their requests to brokers, and their times.
+"""Sections of a summary about controllers: their events, their requests to brokers, and how long these take.
 
 Rule: a request counts when the channel sends it to the network. The same request sent again after a failure is a
         retransmission and counted separately (controller.md 5: the channel resends until it gets a response).

@@ -104,7 +104,7 @@ class SnapshotEntry(NamedTuple):
 
 
 class DamagedSnapshot(ValueError):
-    """A producer snapshot file is damaged and is ignored; the exception has Kafka's message."""
+    """A producer snapshot file is damaged and is ignored; the exception's text is the same as Kafka's."""
 
 
 def read_snapshot(data: bytes) -> list[SnapshotEntry]:
