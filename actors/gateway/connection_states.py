@@ -37,6 +37,6 @@ PREVIOUS: Mapping[ConnectionState, tuple[ConnectionState, ...]] = {
 class Hold(enum.Enum):
     """A reason to delay the next request of a connection; the value of each enum member describes it."""
 
-    THROTTLED = "the client has used up its quota (KIP-219), or its allowance in the trace"
+    THROTTLED = "the client has exceeded trace.client.bytes.per.second"
     DRAINING = "the client does not read its responses"
     MEMORY = "a large request waits for memory"

@@ -147,7 +147,7 @@ class TopicDeletionStep(NamedTuple):
 
 
 class LeaderAndIsrSent(NamedTuple):
-    """A LeaderAndIsr request to a broker: when it was `sent` and `answered`, and the error code of the answer (`outcome`).
+    """A LeaderAndIsr request to a broker: when it was `sent` and `answered`, and the answer's error code (`outcome`).
 
     `sent` or `answered` is 0 if that did not happen; `outcome` is None without an answer. `why` then has the error of
     the channel's last attempt to send.

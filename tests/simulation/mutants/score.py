@@ -22,19 +22,20 @@ _HEAD = """\
 
 How many protocol bugs does `kafka-actors simulate` find? Each row below is one realistic bug, a *mutant*: one changed
 fragment of the product's source. `python -m tests.simulation.mutants` applies each to the running code, and runs
-simulated clusters until an invariant breaks: of the first {seeds} seeds, each
-{duration:g} virtual seconds long, with records, and with the parts `{parts}`.
+simulated clusters until an invariant breaks. It uses the first {seeds} seeds. Each run takes
+{duration:g} virtual seconds, with records, and with `--faults {parts}`.
 A seed counts only if the unchanged code passes it, and is run only if it reaches the changed fragment: the run would
-be the same otherwise. The first of these seeds are run in their order, then those whose schedules have what the mutant
-needs (`needs` in its declaration, which may be a seed that has found it), and of these the ones that reach the fragment
-most often.
-So *seeds* is an upper bound: a seed that is not run may find a bug earlier. What the simulation does not find within
-{seeds} seeds is given to the nearest test file.
+be the same otherwise. A few seeds are run in numerical order. Then come the seeds whose schedules contain what the
+mutant needs (`needs` in its declaration, which may also name a seed that has found the mutant), beginning with those
+that reach the fragment most often.
+So the number in the column *seeds* is an upper bound: a seed that was not run may find the bug earlier. For a mutant
+that no run within {seeds} seeds finds, the nearest test file is run.
 
-The column *sample* has {sample} mutants that the seed 20 draws. They are measured deepest, because all runs of all
-mutants take a night. They were drawn after two runs of each mutant, without a look at the results.
+The column *sample* marks {sample} mutants that were drawn at random (random seed 20). More seeds are run for these
+mutants than for the others, because that many runs of all mutants would take a night. The sample was drawn when each
+mutant had been run twice, without a look at the results.
 
-`make soak` measures all mutants again and rewrites this page; until then a row is as of its last measurement.
+`make soak` measures all mutants again and rewrites this page; until then each row shows the mutant's last measurement.
 `python -m tests.simulation.mutants --quick` measures {quick} that need few seeds. The mutants are in
 `tests/simulation/mutants`; a test checks that each still applies.
 
