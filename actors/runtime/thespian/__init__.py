@@ -1,1 +1,1 @@
-"""Thespian's API on the kernel: the system base, its schedulers, and the dispatch of messages to handlers."""
+"""Thespian's API, implemented on `actors.runtime.kernel`: the system base, schedulers, dispatch of messages."""
