@@ -43,7 +43,7 @@ class CreatableTopic(Message):
 
 @message
 class CreateTopicsRequest(Message):
-    """A client's request to the controller to create topics, or only to check whether it can (API key 19)."""
+    """A client's request to the controller to create topics, or only to check if they can be created (API key 19)."""
 
     version: int
     topics: tuple[CreatableTopic, ...]
@@ -53,7 +53,7 @@ class CreateTopicsRequest(Message):
 
 @message
 class CreatedConfig(Message):
-    """A config of a topic that was created, and its source, numbered as in DescribeConfigs."""
+    """A config of a newly created topic, and its source, numbered as in DescribeConfigs."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class CreatedConfig(Message):
 
 @message
 class CreatedTopic(Message):
-    """The result of creating one topic: its size and configs, or an error."""
+    """The result of creating one topic: its numbers of partitions and replicas, and its configs, or an error."""
 
     name: str
     error_code: int

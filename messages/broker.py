@@ -311,7 +311,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 @message
 class MetadataMerged(Message):
-    """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it deleted.
+    """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it removed from the cache.
 
     `old` is the number of topics of the previous snapshot that DropOldTopics has to free.
     """

@@ -292,7 +292,7 @@ class TrimmedPartition(Message):
 
 @message
 class DeleteRecordsRequest(Message):
-    """A client's request to delete the records before an offset, from partitions of a leader (API key 21)."""
+    """A client's request to delete the records before an offset, from partitions that the broker leads (API key 21)."""
 
     version: int
     partitions: tuple[TrimmedPartition, ...]

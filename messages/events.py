@@ -26,7 +26,7 @@ from messages.vocabulary import VOCABULARY, Message, message
 
 
 class ControllerState(enum.IntEnum):
-    """The state of the controller, numbered as in Kafka (controller.md 8)."""
+    """What the controller is doing now, numbered as in Kafka (controller.md 8)."""
 
     IDLE = 0
     CONTROLLER_CHANGE = 1

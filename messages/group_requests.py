@@ -152,7 +152,7 @@ class LeavingMember(Message):
 
 @message
 class LeaveGroupRequest(Message):
-    """A client's request to remove members from a group, before version 3 exactly one member (API key 13)."""
+    """A client's request to remove members from a group; before version 3 it names exactly one member (API key 13)."""
 
     version: int
     group_id: str

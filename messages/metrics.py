@@ -54,7 +54,7 @@ class Counts(Message):
 
 @message
 class DropMetrics(Message):
-    """A message to the metrics gateway: remove the metrics whose name is in `names` and labels in `labels`."""
+    """A message to the metrics gateway: remove the metrics with a name in `names` and with labels in `labels`."""
 
     names: tuple[str, ...]
     labels: tuple[tuple[tuple[str, str], ...], ...]

@@ -145,7 +145,7 @@ class StartController(Message):
 
 @message
 class StartReplicaManager(Message):
-    """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
+    """The first message to ReplicaManagerActor, to load the log directories; the reply is ReplicaManagerStarted.
 
     `coordinators` receive InternalTopicLeadership. `verifier` verifies transactions; it is None if verification is
     disabled.

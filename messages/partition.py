@@ -153,7 +153,7 @@ class AppendMarker(NamedTuple):
 
 @message
 class AppendMarkers(Message):
-    """A request to a partition's actor to append markers in this order; the replies are one or more BatchesAppended.
+    """A request to a partition's actor to append these markers in order; the replies are one or more BatchesAppended.
 
     The result of each marker is sent after its commit or after `timeout`.
     """

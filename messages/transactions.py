@@ -300,7 +300,7 @@ class VerificationRequest(NamedTuple):
 
 @message
 class Verify(Message):
-    """A message to the verifying actors: check whether partitions are in the open transactions of producers.
+    """A message to transaction-verifying actors: check whether partitions are in the open transactions of producers.
 
     It goes to TransactionVerifierActor and VerificationSenderActor. The actor that requested a verification receives
     TransactionVerified.

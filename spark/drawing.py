@@ -28,7 +28,7 @@ _SECONDS = (0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 
 
 @dataclass(frozen=True)
 class Box:
-    """A box of a lane: its start and end on the axis, its colour (a CSS class), and the words shown for it.
+    """A box in a chart's lane: its start and end on the axis, its colour (a CSS class), and the words shown for it.
 
     `top` and `bottom` are shares of the lane's height; `label` is written into the box.
     """

@@ -1,4 +1,4 @@
-"""IsrKeeperActor writes the ISR changes of all leaders of this broker to ZooKeeper (broker.md 3.3, 3.4).
+"""IsrKeeperActor writes the ISR changes of all leaders on this broker to ZooKeeper (broker.md 3.3, 3.4).
 
 Rule 1: changes that arrive during a write are collected and written together. Changes are independent: each expects the
         znode version of its leader.

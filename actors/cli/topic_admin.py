@@ -97,7 +97,7 @@ class TopicView(NamedTuple):
 class TopicAdmin:
     """The actions of `kafka-actors topics`.
 
-    The actions raise TopicCommandFailed, and Refused if a core rule is violated, both with Kafka's text.
+    The actions raise TopicCommandFailed, and Refused if a rule in `actors.core` is violated, both with Kafka's text.
     """
 
     def __init__(self, ask: Callable[[AnyMessage], Any], print_line: Callable[[str], None]) -> None:

@@ -1,8 +1,8 @@
 """Open a ZooKeeper session for a command, and define the options that give its address.
 
-Rule 1: Errors are distinguished at once: an unknown host, a closed port, a chroot without a cluster.
-Rule 2: Log messages of the ZooKeeper bridge during the session, above all about invalid znodes, are printed as
-        warnings.
+Rule 1: These errors are detected before the session is used, and each has its own text: an unknown host, a closed port,
+        a chroot without a cluster.
+Rule 2: What the ZooKeeper bridge logs during the session, above all about invalid znodes, is printed as warnings.
 """
 
 from __future__ import annotations

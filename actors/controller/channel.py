@@ -6,7 +6,7 @@ Rule 2: A request without a response is sent again after 100 ms with the same co
         controller declares a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a
         broker registers another endpoint, the request in flight is sent to this endpoint at once.
 Rule 3: Error codes do not affect the channel: responses become controller events, and only a change in ZooKeeper makes
-        the controller resign. An event has at most the entries of one part (`messages.parts`) (`messages.parts`). The
+        the controller resign. An event has at most the entries of one part (`messages.parts`). The
         event of a LeaderAndIsr response has only the partitions that became unavailable, because their log directory
         failed, or that became available again. A StopReplica request in parts causes one event per part. A large
         response is processed in slices, unless it only reports that no partition has an error.
@@ -292,7 +292,7 @@ class BrokerChannelActor(FlowActor):
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Return the errors that are new to the controller (rule 3).
 
-        These are partitions that became unavailable or available again.
+        They belong to partitions that became unavailable or available again.
         """
         result = []
         for error in errors:
@@ -313,8 +313,8 @@ class BrokerChannelActor(FlowActor):
     ) -> None:
         """Send the event for one part of a StopReplica request, unless the part deletes no replica of a deleted topic.
 
-        A replica that a reassignment removed is not reported: the broker may have to create it again before the request
-        of the topic's deletion deletes it. Kafka counts it.
+        A replica that a reassignment removed is not reported: the broker may have to create it again before the
+        StopReplica request for the topic's deletion deletes it. Kafka reports such a replica as deleted.
         """
         deleted = tuple(
             state.partition for state in states if state.delete_partition and state.leader_epoch == EPOCH_DURING_DELETE

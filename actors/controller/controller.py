@@ -145,7 +145,7 @@ class ControllerActor(FlowActor):
         return None
 
     def _unforeseen(self, event: Message, error: Exception) -> Flow[None]:
-        """Handle an unexpected error: the first time, resign and reload all state; later, drop the event."""
+        """Handle an unexpected error: the first time, resign and reload all state; later, only drop the event."""
         name = _name_of(event)
         times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))
@@ -165,7 +165,7 @@ class ControllerActor(FlowActor):
             self.send(self._start.metrics, DropMetric(FAILED_EVENTS, (("event", name),)))
 
     def _is_late(self, message: Message) -> bool:
-        """Return whether the event comes from a watch of an expired session or of a closed channel (rule 2)."""
+        """Return whether the event comes from a watch of an expired session, or from a closed channel (rule 2)."""
         if isinstance(message, ResponseReceived):
             return bool(self._channels.get(message.broker_id) != self.sender)
         if isinstance(message, SessionExpired):

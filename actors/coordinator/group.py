@@ -1,9 +1,9 @@
 """GroupActor hosts one consumer group: it manages members and writes their offsets to __consumer_offsets.
 
-Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs its timers, appends its records
-        with acks=all, and tombstones with acks=0, to the group's partition of __consumer_offsets, and sends its
-        responses to the clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next coordinator
-        expires the offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
+Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs the group's timers, appends the
+        group's records with acks=all, and tombstones with acks=0, to the group's partition of __consumer_offsets, and
+        sends its responses to the clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next
+        coordinator expires the offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
 Rule 2: the coordinator is notified of each change of the group's state before the client that caused it receives its
         response.
 

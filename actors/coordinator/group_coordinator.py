@@ -6,8 +6,8 @@ Rule 2: when this broker becomes leader of a partition, a child actor reads the 
         groups are loading. When another broker becomes leader, the groups are unloaded: waiting requests fail, and the
         state is dropped.
 Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then it is sent to the group's actor.
-        If the group does not exist, this actor responds. A first JoinGroup creates the group, and so does a commit of a
-        client outside a group.
+        If the group does not exist, this actor responds. A first JoinGroup creates the group, and so does a first
+        offset commit by a client that uses the group id without joining the group.
 Rule 4: a request about several groups is sent to each of them, and is answered when all have answered.
 Rule 5: the end of a transaction is sent to the groups of the marked partition that have offsets of its producer. While
         the groups are being loaded, it waits, because the loader may have read the partition before the marker was

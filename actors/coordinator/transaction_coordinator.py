@@ -2,15 +2,16 @@
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
         coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
-        for its ids are refused with error code 14. When another broker becomes leader, the actor fails all pending
-        requests and is stopped.
+        for its ids are refused with error code 14. When another broker becomes leader, the TransactionsActor fails all
+        pending requests and is stopped.
 Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it lacks a partition (error code 3), or
         clients are not allowed to write to a partition (29), no partition is added. The other partitions of the request
         get error code 55. This check precedes rule 1.
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions are sent to the partitions, and are answered when all have answered.
 Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. Here it only verifies transactions. It
-        is split by partition as in rule 4.
+        is split by transactional id; each part is sent to the id's partition of __transaction_state, and the results
+        are collected as in rule 4.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """

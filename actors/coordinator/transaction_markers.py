@@ -173,7 +173,7 @@ class TransactionMarkersActor(BrokerSenders):
             self._ask_zookeeper(missing)
 
     def _ask_zookeeper(self, markers: list[Marker]) -> None:
-        """Read from ZooKeeper which of these partitions are deleted (rule 3)."""
+        """Read from ZooKeeper which partitions of these markers are deleted (rule 3)."""
         probe("a marker is due for a partition that the metadata cache lacks")
         self._questions += 1
         self._missing[self._questions] = markers

@@ -56,7 +56,7 @@ class TransactionVerifierActor(BrokerSenders):
         self._start = message
 
     def receiveMsg_Verify(self, message: Verify, sender: ActorAddress) -> None:
-        """Queue the verifications of a partition's leader."""
+        """Queue the verifications that a partition's leader requests."""
         self._due += [each._replace(asker=sender, since=self.now) for each in message.verifications]
         self._find()
 

@@ -159,7 +159,7 @@ class TransactionsActor(PartitionReader, Answerer):
     def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
         """Write to the node's log that a partition has a newer coordinator epoch.
 
-        Keep the id unchanged: its new coordinator ends the transaction.
+        Keep the state of the transactional id unchanged: its new coordinator ends the transaction.
         """
         log.warning(
             "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) were rejected with %s."

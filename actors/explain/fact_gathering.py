@@ -1,4 +1,4 @@
-"""Collect the facts recorded in several runs of nodes, and find the event that caused each fact from a controller."""
+"""Collect the facts recorded in several runs of nodes, and find the event behind each fact of a controller's run."""
 
 from __future__ import annotations
 

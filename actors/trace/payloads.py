@@ -32,7 +32,7 @@ class TransmitRead(msgspec.Struct):
 
 
 class ReturnRead(msgspec.Struct):
-    """The fields decoded from a recorded Received or TransmitFailed: the ids of the request that has ended."""
+    """The fields decoded from a recorded Received or TransmitFailed: the ids of the answered or failed request."""
 
     channel: str
     correlation_id: int

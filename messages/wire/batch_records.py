@@ -78,7 +78,7 @@ class LongLength(InvalidRecords):
 
 
 class Record(NamedTuple):
-    """A record; `timestamp` is in ms, and `headers` are empty unless they were requested."""
+    """A record; `timestamp` is in ms, and `headers` are empty unless the reader asked for them."""
 
     offset: int
     timestamp: int

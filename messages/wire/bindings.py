@@ -1,4 +1,4 @@
-"""A table for `compiler`: the message fields that are not simply the protocol fields of the same name.
+"""A table for `compiler`: the message fields that do not map directly to the protocol field of the same name.
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr responses of v5+ contain *only* the id.

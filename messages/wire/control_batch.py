@@ -25,7 +25,7 @@ _LIMIT = 1 << 16
 
 
 class EndTransactionMarker(NamedTuple):
-    """A marker that ends a transaction: whether it was committed, and the epoch of the coordinator."""
+    """A marker that ends a transaction: whether the transaction was committed, and the epoch of the coordinator."""
 
     committed: bool
     coordinator_epoch: int

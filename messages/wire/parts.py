@@ -1,4 +1,4 @@
-"""Encode the parts of large messages as rows of encoded entries, which traces store, and decode rows."""
+"""Encode the parts of large messages as rows (encoded entries), which traces store, and decode such rows."""
 
 from __future__ import annotations
 

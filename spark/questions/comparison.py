@@ -1,4 +1,4 @@
-"""The section of a summary that compares the times in two sets of traces.
+"""The section of a summary that compares the durations in two sets of traces.
 
 Rule: a name is compared if it was measured at least ENOUGH times in both sets. A difference is shown if it is
         significant and relevant. Significant: the rank-sum test of Mann and Whitney (normal approximation, corrected

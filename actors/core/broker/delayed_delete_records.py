@@ -47,7 +47,7 @@ def low_watermark(log: ReplicaLog, leader: Leader) -> int:
 
 
 def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
-    """Return NONE or an error code for the response; None while the request waits (rule 2)."""
+    """Return the response's error code (NONE means success), or no code (None) while the request waits (rule 2)."""
     if low >= (log_start if request.offset == HIGH_WATERMARK else request.offset):
         return NONE
     return REQUEST_TIMED_OUT if deadline <= now else None

@@ -1,8 +1,8 @@
 """The follower's side of replication: the partitions fetched from one leader, and the next request (broker.md 4).
 
 Rule 1: a partition first *truncates*: leader epochs show where its log and the leader's diverge. Then it *fetches* from
-        its log end offset. A partition whose offset the leader does not have is *out of range*, until it has the offset
-        at which the leader's log begins or ends.
+        its log end offset. A partition whose offset the leader does not have is *out of range*, until the leader has
+        returned the offset at which its log begins or ends.
 Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
         comes before offset lookups, and these before fetches.
 Rule 3: a response counts for a partition only if the partition is still followed in the same epoch, at the same offset.
@@ -15,8 +15,8 @@ Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fet
         partitions. A lost session (70) is begun again. A session in doubt (71, or no response) is ended and begun again
         by the next request. A poll without changes costs nothing per partition. If no back-off is running, the network
         repeats such a poll until it returns data or this fetcher interrupts it.
-Rule 7: the bytes of throttled replicas are counted (`replication_quota`). During a back-off the fetcher does not fetch
-        throttled replicas that are out of sync.
+Rule 7: the bytes of throttled replicas are counted (`replication_quota`). While the quota is exceeded (`back_off`), the
+        fetcher does not fetch throttled replicas that are out of sync.
 
 Kafka: `ReplicaFetcherThread` and its `FetchSessionHandler`.
 """
@@ -179,7 +179,10 @@ class Fetcher:
                 self._busy -= self.partitions.pop(partition).busy
 
     def back_off(self, until: float) -> None:
-        """Do not fetch throttled replicas until this time (rule 7); the request in flight still counts."""
+        """Do not fetch throttled replicas that are out of sync until this time (rule 7).
+
+        The request in flight still counts.
+        """
         self._held_until = until
 
     def take_throttled_bytes(self) -> int:
@@ -281,7 +284,8 @@ class Fetcher:
     def unanswered(self, now: float) -> None:
         """Back off after a failed request.
 
-        The leader may have received a failed fetch, so the next fetch ends the session. A failed lookup does not.
+        The leader may have received a failed fetch, so the next fetch ends the session. After a failed lookup, the
+        session continues.
         """
         asked, self._asked = list(self._asked), {}
         if not asked:

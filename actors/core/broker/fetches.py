@@ -11,16 +11,17 @@ Rule 3: a partition is read only if it may have data for the reader: it is new t
         has changed, its log has grown beyond the reader, its role has changed, or its last read returned records or an
         error. A poll does no work for any other partition.
 Rule 4: partitions are read in waves, each with as many partitions as could fill the rest of the response. The first
-        partition with data returns at least one batch. Partitions after the response is full return only their offsets.
+        partition with data returns at least one batch. Once the response is full, the remaining partitions return only
+        their offsets.
 Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
         of the poll. The partition receives this time with the next read, after its log has grown, or when the partition
         asks for it, which it does before it removes a lagging follower.
 Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
         and has the fetch offset (`replica.selector.class`, broker.md 3.7).
 Rule 7: a session is idle if its last response was empty and it has nothing left to send. The listener then answers its
-        polls without a message to this broker's actor. A change of a log that the session reads ends the idle state.
-        Until the listener sends the time of the session's last poll, the current time counts as the time of the last
-        poll.
+        polls without a message to the actor that uses this module. A change of a log that the session reads ends the
+        idle state. Until the listener sends the time of the session's last poll, the current time counts as the time of
+        the last poll.
 Rule 8: bytes that followers read from throttled replicas are counted with the response. Above the quota,
         `ReadLog.throttled` is set in reads of such partitions (`replication_quota`).
 
@@ -74,9 +75,10 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to end a session's idle state, during which the listener itself answers the session's fetches.
+    """An instruction to end the idle state of a fetch session, in which the listener itself answers its fetches.
 
-    The listener forwards the fetches again. `Fetches.woken` is then called with the time of the last fetch.
+    From then on the listener forwards the session's fetches instead of answering them. `Fetches.woken` is then called
+    with the time of the last fetch.
     """
 
     session_id: int

@@ -1,4 +1,4 @@
-"""The cluster metadata that the controller last sent to a broker, and Metadata responses from it (broker.md 3.9).
+"""The metadata that the controller last sent to a broker, and Metadata responses built from it (broker.md 3.9).
 
 Rule 1: an UpdateMetadata replaces the live brokers and the controller; its partitions are merged into the known
         partitions.

@@ -138,7 +138,7 @@ class Reply:
 
 @attrs.frozen
 class AppendRecords:
-    """An instruction to append records to the group's log; the result of the append repeats `number`.
+    """An instruction to append records to the group's log; the result of the append has the same `number`.
 
     The number is 0 if no result is needed. `producer` is the producer of the records' transaction.
     """
