@@ -2,8 +2,8 @@
 
 Rule 1: any broker can respond; it reads the configs from ZooKeeper. A topic exists if this broker's metadata cache
         contains it (broker.md 6.4).
-Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. A broker
-        writes, of the broker overrides, only its own and the cluster-wide default.
+Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. Of the
+        broker overrides, a broker writes only its own and the cluster-wide default.
 Rule 3: resources are independent: a refused resource does not affect the others. If ZooKeeper is unavailable, the
         client receives an error.
 

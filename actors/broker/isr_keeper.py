@@ -1,15 +1,16 @@
 """IsrKeeperActor writes the ISR changes of all leaders on this broker to ZooKeeper (broker.md 3.3, 3.4).
 
 Rule 1: changes that arrive during a write are collected and written together. Changes are independent: each expects the
-        znode version of its leader.
+        znode version that its leader knows.
 Rule 2: the leader receives the outcome: the new version, or -1 if the write was refused. If a lost session leaves the
         outcome unknown, the leader receives nothing and the write is retried. Meanwhile the leader must treat the
         replicas that the write may have added as in-sync (broker.md 3.3). A retry recognises a change that was written
         already.
-Rule 3: one notification informs the controller of changed ISRs, each partition once. It is sent after 5 s without a
-        change, or more than 60 s after the last notification. The check runs every 2.5 s.
-Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, all at the same times, in
-        slices (broker.md 3.3). With a timer per leader, all timers would fire at once and delay other actors.
+Rule 3: one notification informs the controller of all changed ISRs, and contains each changed partition once. It is
+        sent after 5 s without a change, or more than 60 s after the last notification. The check runs every 2.5 s.
+Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, at times that all leaders
+        share, and in slices (broker.md 3.3). With a timer per leader, all timers would fire at once and delay other
+        actors.
 Rule 5: pending changes of a deleted partition are dropped. The replica manager requests this. It receives the reply
         after the write in flight, because the znode of a recreated topic has the version that an old write expects.
 
@@ -83,7 +84,7 @@ class IsrKeeperActor(FlowActor):
         """The leaders to remind, by time in seconds."""
 
     def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
-        """Set the bridge and the metrics gateway; both intervals of rule 3 start now."""
+        """Set the bridge and the metrics gateway; the 5 s and the 60 s of rule 3 start now."""
         self.peers = {"bridge": message.bridge}
         self._metrics = message.metrics
         self._last_change = self._last_notification = self.now

@@ -81,7 +81,7 @@ class PartitionActor(Answerer):
         return reply
 
     def _disk_failure(self, error: OSError) -> str:
-        """Return the text of `error` if it is a disk failure, else "": the directory stays online."""
+        """Return the text of `error` if it is a disk failure, else "", in which case the directory stays online."""
         if error.errno == UNSUPPORTED_FORMAT:
             return ""
         if error.errno in NO_DESCRIPTORS:

@@ -15,9 +15,9 @@ Rule 6: results of a partition actor that is no longer hosted are ignored in fet
         received it.
 Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
         replicas is published likewise, until it is zero.
-Rule 8: a transaction marker must be committed before the partition's result is accepted. The group coordinator is
-        notified at once of a marker in its topic, without waiting for the request's other partitions
-        (`core.broker.partition_markers`).
+Rule 8: a transaction marker must be replicated to all in-sync replicas before the partition's result is accepted. The
+        group coordinator is notified at once of a marker in its topic, without waiting for the request's other
+        partitions (`core.broker.partition_markers`).
 
 Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """
@@ -236,7 +236,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, ())
 
     def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
-        """Notify the group coordinator of a marker that is committed in its topic (rule 8)."""
+        """Notify the group coordinator of a marker that is now replicated in the coordinator's topic (rule 8)."""
         marker, partition = pending.markers[index]
         if result.error_code == NONE and partition.topic == GROUP_METADATA and self._group_coordinator is not None:
             ended = (marker.producer_id, partition.partition, marker.transaction_result, result.base_offset)
@@ -347,7 +347,7 @@ class PartitionRequestsActor(Dispatcher):
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
-        """Record, as a partition's result, the end offset of an epoch that it has found."""
+        """Record, as a partition's result, the end offset that it has found for an epoch."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
@@ -447,7 +447,7 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """When a fetch times out, respond with the records found so far, or publish counts."""
+        """Respond to fetches that have timed out, with the records found so far, or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()

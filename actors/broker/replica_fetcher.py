@@ -1,8 +1,8 @@
 """ReplicaFetcherActor fetches partitions from one leader over one connection (`actors.core.broker.fetcher`).
 
-One request is in flight at a time; the next is sent after its response was processed. If the leader has no data, the
-network gateway repeats the fetch until data arrives or this actor interrupts it. Counts of fetched records are
-published once a second, if there are any.
+One request is in flight at a time; the next is sent after the response to the previous one was processed. If the leader
+has no data, the network gateway repeats the fetch until data arrives or this actor interrupts it. Counts of fetched
+records are published once a second, if there are any.
 
 Kafka: `ReplicaFetcherThread`.
 """

@@ -1,7 +1,7 @@
 """ReplicaManagerActor applies the controller's LeaderAndIsr, StopReplica and UpdateMetadata requests in order.
 
 Rule 1: these requests are applied one after the other (broker.md 1, 2). Each request gets its response when all its
-        partitions have replied. Requests that arrive before the log directories are loaded wait. A large request is
+        partitions have replied. Requests wait until the log directories are loaded. A large request is
         applied in slices (actors.md 3): other actors of the node run between them, but no other controller request.
 Rule 2: each kind of work has its own class, whose instance belongs to this actor: hosted partitions, topic settings,
         log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop,
@@ -215,7 +215,8 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the known controller epoch to the one in ZooKeeper, if it came from a request of no elected controller.
+        """Lower the known controller epoch to the one in ZooKeeper, if the known epoch came from a request whose sender
+        was not an elected controller.
 
         If ZooKeeper is unavailable, the epoch stays.
         """

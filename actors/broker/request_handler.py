@@ -1,8 +1,8 @@
 """RequestHandlerActor forwards the requests of clients, controllers and other brokers to their handlers.
 
 Rule 1: an API's declaration (`messages.apis`) names its handler, which sends the ClientResponse directly to the
-        listener. If the node's roles exclude the handler, the declaration's error code refuses the request. Without
-        such a code the connection is closed, with a reason in the log.
+        listener. If the node's roles exclude the handler, the request is refused with the declaration's error code.
+        Without such a code the connection is closed, with a reason in the log.
 Rule 2: a request that needs an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do
         not retry. The log names each such feature once.
 

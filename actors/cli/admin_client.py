@@ -134,7 +134,7 @@ class AdminClient:
                 each with its `partition` and `error_code`.
 
         Returns:
-            (The results without an error by partition, the error codes of the other partitions).
+            (The successful results by partition, the error codes of the other partitions).
         """
         results: dict[TopicPartition, Any] = {}
         refused: dict[TopicPartition, int] = {}

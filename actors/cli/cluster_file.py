@@ -5,8 +5,8 @@
 
 `pid` is the process that started the cluster; a broker's pid is null while that node does not run. Only the process
 that started the cluster writes the file; it replaces it whenever a node ends or starts. The file stays when the cluster
-is stopped: the next `up` in the folder continues its data and addresses. `zookeeper` is "memory" for a ZooKeeper in
-memory, which other processes cannot reach.
+is stopped: the next `up` in the folder uses the cluster's data again and, where possible, its addresses. `zookeeper` is
+"memory" for a ZooKeeper in memory, which other processes cannot reach.
 """
 
 from __future__ import annotations

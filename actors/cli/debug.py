@@ -92,7 +92,7 @@ class DebugPrompt:
         self._breaks: list[str] = []
 
     def begin(self) -> None:
-        """Go to the end of the run.
+        """Begin the session at the end of the run.
 
         Raises:
             TraceError: The run is damaged or diverges.

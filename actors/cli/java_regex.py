@@ -1,7 +1,7 @@
 """Translate Java regular expressions, which `kafka-topics --topic` accepts, to Python.
 
-Only syntax that differs is translated: Java's named classes, for ASCII characters as in topic names, and quotation.
-Syntax without a short Python equivalent is rejected with an error that names it.
+Only syntax that differs is translated: Java's named character classes (only their ASCII characters, which suffice for
+topic names), and Java's quotation. Syntax without a short Python equivalent is rejected with an error that names it.
 """
 
 from __future__ import annotations

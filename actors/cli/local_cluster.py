@@ -4,7 +4,8 @@ Rule 1: A node is `kafka-actors broker DIR/node-N/server.properties`, and logs t
 Rule 2: No child process outlives this process, however it ends (zk_bridge.guardian). A Ctrl-C at the terminal reaches
         only this process, which stops the others in order: first all nodes but the controller's, then the
         controller, then ZooKeeper.
-Rule 3: An existing DIR is continued: its data and its properties files are kept, except for the addresses.
+Rule 3: An existing DIR is continued: its data and its properties files are kept; only the addresses in the properties
+        files are written anew.
 Rule 4: The process that runs the cluster holds DIR/lock, which contains its process id. DIR/cluster.json describes the
         running processes and is rewritten after each change. A file DIR/node-N/start requests the start of dead node N.
 """

@@ -2,8 +2,8 @@
 
 Rule 1: Files of Apache's brokers are supported: messages of formats 0 and 1, and indexes with trailing zeros, which a
         running broker preallocates.
-Rule 2: Nothing is repaired or skipped. An unreadable file raises CommandFailed with its name, the position and the
-        reason.
+Rule 2: Nothing is repaired or skipped. A file with invalid content raises CommandFailed with its name, the position and
+        the reason.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class LegacyRecordBatch(NamedTuple):
         The returned messages have absolute offsets, although format 1 stores relative offsets.
 
         Raises:
-            ValueError: The set cannot be decoded.
+            ValueError: The compressed messages cannot be decoded.
         """
         if not self.codec:
             return [self]

@@ -1,6 +1,6 @@
 """`kafka-actors reassign-partitions`, which has the options of Kafka's kafka-reassign-partitions.
 
-The command works through ZooKeeper.
+The command works through ZooKeeper and the controller.
 
 A table defines the options that each action requires and permits.
 """

@@ -1,7 +1,7 @@
 """The actions of `kafka-actors reassign-partitions`, which send requests to ZooKeeper and to the controller.
 
-Rule 1: A plan is submitted in /admin/reassign_partitions, as by the tool of Kafka 2, which accepts one plan at a time.
-        Cancellations and additional plans, which the znode does not support, are requests to the controller.
+Rule 1: A plan is submitted in /admin/reassign_partitions, as by the tool of Kafka 2; the znode accepts one plan at a
+        time. Cancellations and additional plans, which the znode does not support, are requests to the controller.
 Rule 2: The output is that of the tool of Kafka 3.9.1.
 Rule 3: Throttles are overrides of topics and brokers. They are set before the plan is submitted, and removed by the
         command that verifies its completion.
@@ -68,7 +68,7 @@ Answer = Callable[[Message], Any]
 class ReassignmentAdmin:
     """The actions of `kafka-actors reassign-partitions`.
 
-    They raise CommandFailed, and Refused if a core rule is violated.
+    They raise CommandFailed, and Refused if a rule of `actors.core` is violated.
 
     Args:
         ask: Function that sends a request to ZooKeeper and returns the reply.
