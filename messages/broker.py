@@ -332,7 +332,7 @@ class DropOldTopics(Question["OldTopics"]):
 
 @message
 class OldTopics(Message):
-    """The reply to DropOldTopics: how many topics of the previous snapshot are still in memory."""
+    """The reply to DropOldTopics: how many topics of the previous metadata snapshot are still in memory."""
 
     left: int
 

@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 
 
 class Count(NamedTuple):
-    """An increment of a counter metric; `by` is the amount, and the name ends in _total."""
+    """An increment of a counter metric; `by` is the amount, and the metric's name ends in _total."""
 
     name: str
     by: int

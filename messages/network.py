@@ -142,7 +142,7 @@ class ClientResponses(Message):
 
 @message
 class WakeFetchSession(Message):
-    """A message to a listener: forward the next poll of an idle fetch session instead of answering it.
+    """A message to a listener: forward the next request of an idle fetch session instead of answering it directly.
 
     The reply is FetchSessionWoken. The listener sends none if the session's next request is already on its way to the
     actor.

@@ -1,4 +1,4 @@
-"""The settings of a node, and the first messages of its actors."""
+"""The settings of a node, and the first messages to its actors."""
 
 from __future__ import annotations
 
@@ -392,7 +392,7 @@ class StopNode(Message):
 
 @message
 class NodeReady(Message):
-    """A message to the program that runs the node: the node serves requests; the epoch is -1 if it is not a broker."""
+    """A message to the program that runs the node: the node serves requests; the broker epoch is -1 for non-brokers."""
 
     broker_epoch: int
     cluster_id: str

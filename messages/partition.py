@@ -57,7 +57,7 @@ class LogSettings(Message):
 
 
 class Hosting(NamedTuple):
-    """A partition and the actor that hosts it: None if the partition is offline, or no longer hosted (`gone`)."""
+    """A partition and its actor; the actor is None if the partition is offline, or no longer hosted (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -544,7 +544,7 @@ class TruncateFullyAndStartAt(Message):
 
 @message
 class Replicated(Message):
-    """The reply of a follower's actor: the log end offset, which is the next fetch offset, and an error code.
+    """The reply of a follower's actor: the log end offset (the next fetch offset) and an error code.
 
     `ask_epoch` is the epoch for which the fetcher must send OffsetForLeaderEpoch next (-1: none). `error_code` is 74 if
     the follower has another leader epoch now, 2 if the records are damaged, 56 if the disk failed.

@@ -113,7 +113,7 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The wire format of the encoded entries (rows) that a part caches: a message class and an API version.
+    """The wire format of the encoded entries (rows) that a message part caches: a message class and an API version.
 
     Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
     in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.

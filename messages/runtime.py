@@ -50,7 +50,7 @@ class WaitingTimer(Message):
 
 @message
 class KernelState(Message):
-    """The queued messages and the pending timers of an actor system after delivery `n`, each in order.
+    """The queued messages and the pending timers of an actor system after delivery `n`, both in order.
 
     `queue` has only messages from actors; an external message is in the record of its delivery. A timer is in `timers`
     until its message is delivered, even if the timer is already due.

@@ -22,7 +22,7 @@ class SaslHandshakeRequest(Message):
 
 @message
 class SaslHandshakeResponse(Message):
-    """The response to SaslHandshake: the mechanisms that the listener supports."""
+    """The response to SaslHandshake: the mechanisms that the listener supports (none)."""
 
     error_code: int
     mechanisms: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class DescribeAclsRequest(Message):
 
 @message
 class DescribeAclsResponse(Message):
-    """The response to DescribeAcls, which has no ACLs."""
+    """The response to DescribeAcls, which never contains ACLs."""
 
     error_code: int
     error_message: str | None = None

@@ -66,7 +66,7 @@ class StateObject(Message):
 
 @message
 class StateBackReference(Message):
-    """A reference to an object that occurred earlier in the snapshot, given by its number."""
+    """A reference to an object that occurred earlier in the snapshot, given by that object's number."""
 
     number: int
 

@@ -175,7 +175,7 @@ class WatchEvent(Message):
 
 @message
 class StoreFailed(Message):
-    """The ZooKeeper client has failed: it sends no more events and replies."""
+    """The ZooKeeper client has failed: it sends no more events or replies."""
 
     reason: str
 

@@ -51,7 +51,7 @@ class AddedPartition(Message):
 
 @message
 class AddPartitionsToTxnResult(Message):
-    """The results for one transactional id of a broker's request."""
+    """The results for one of the transactional ids in a broker's request."""
 
     transactional_id: str
     partitions: tuple[AddedPartition, ...]
@@ -113,7 +113,7 @@ class EndTxnResponse(Message):
 
 @message
 class TxnOffsetCommitRequest(Message):
-    """A producer's request to the group coordinator to commit offsets in the transaction (API key 28).
+    """A producer's request to the group coordinator to commit offsets in its transaction (API key 28).
 
     The generation, member and instance are those of the consumer since version 3.
     """

@@ -66,7 +66,7 @@ class StartTransactions(Message):
 
 @message
 class TransactionsLoaded(Message):
-    """A message to the coordinator: a partition is loaded, or cannot be loaded.
+    """A message to the coordinator: a partition of __transaction_state is loaded, or cannot be loaded.
 
     If it is loaded, the message has the number of its transactional ids.
     """
@@ -205,7 +205,7 @@ class MarkersCancelled(Message):
 
 @message
 class CompletionsToRetry(Message):
-    """A message from a TransactionsActor: the number of transaction-completing records that it must append again."""
+    """A message from a TransactionsActor: how many records of completed transactions it must append again."""
 
     partition: int
     count: int

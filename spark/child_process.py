@@ -26,7 +26,7 @@ _SIGNALS = (signal.SIGINT, *_ENDING)
 
 
 class ChildEnded(Exception):
-    """The separate process ended without a result: it was killed, or it ran out of memory."""
+    """A child process ended without a result: it was killed, or it ran out of memory."""
 
 
 def apart(work: Callable[[], _T]) -> _T:

@@ -1,4 +1,4 @@
-"""Draw charts with rows (lanes) as HTML and SVG, without a script.
+"""Draw charts with rows (lanes) as HTML and SVG, without JavaScript.
 
 Rule: A lane has a label, marks and a note. Positions are fractions of the width, and colours are CSS classes. The
 style sheet of the page (report.html) has the colours, light and dark.

@@ -35,7 +35,7 @@ class IncidentFact(NamedTuple):
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that broke: its begin and end (seconds since 1970; None: not over), a title (`what`), and its facts."""
+    """Something that broke: its start and end (seconds since 1970; no end: None), a title (`what`), and its facts."""
 
     at: float
     until: float | None

@@ -156,7 +156,7 @@ class SingleChildren(SingleData):
 
 
 class WatchExists(SingleData):
-    """A ZooKeeper request that sets a watch on a znode that may not exist."""
+    """A ZooKeeper request that sets a watch on a znode that does not have to exist."""
 
     type = _EXISTS
     __slots__ = ()

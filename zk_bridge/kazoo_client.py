@@ -210,7 +210,7 @@ def _sense_expected() -> Iterator[None]:
 
 
 class KazooSession(KazooClient):  # type: ignore[misc]
-    """A ZooKeeper session on kazoo.
+    """A ZooKeeper session that uses kazoo.
 
     It calls `news` with each change of its state, in order with all other events. `gate` is a lock that is held while a
     request is queued and while the state changes. Without it, a request could be added to a queue that kazoo is

@@ -222,7 +222,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 class MemoryStore:
-    """A session with a MemoryZooKeeper.
+    """A ZooKeeper client that has a session with a MemoryZooKeeper.
 
     It expires if it is disconnected for `session_timeout` seconds. `disconnect`, `reconnect`, `expire` and
     `lose_next_answer` inject network and server faults.

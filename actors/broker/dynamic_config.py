@@ -135,8 +135,7 @@ class DynamicConfigActor(FlowActor):
             self.send(self._node, Advertise(self._advertised))
 
     def _log_overrides(self, *read: dict[str, str]) -> None:
-        """Log the overrides of this broker, and of the cluster-wide default, that have changed, and which of them have
-        no effect."""
+        """Log the changed overrides (of this broker and cluster-wide), and which of them have no effect."""
         for name, entries, before in zip((self._settings.node_id, ALL_BROKERS), read, self._entries, strict=True):
             if entries == before:
                 continue

@@ -180,7 +180,7 @@ class PartitionRequestsActor(Dispatcher):
         self._hand_out()
 
     def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
-        """Collect each batch for its partition. Only brokers and admin clients write to internal topics (rule 5)."""
+        """Collect each batch for its partition. Only admin clients write to internal topics (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         if code := transactional_verdict(request):
             number, pending = self._pending.begin(forwarded, 0)

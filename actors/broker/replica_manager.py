@@ -215,8 +215,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the known controller epoch to the one in ZooKeeper, if the known epoch came from a request whose sender
-        was not an elected controller.
+        """Lower the known controller epoch to the one in ZooKeeper, if its sender was not elected.
 
         If ZooKeeper is unavailable, the epoch stays.
         """

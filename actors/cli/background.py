@@ -1,4 +1,4 @@
-"""Run a command in the background, in a child process without a terminal; the child reports when it is ready."""
+"""Run a command in the background, in a child process without a terminal; the child reports that it is ready."""
 
 from __future__ import annotations
 

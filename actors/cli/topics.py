@@ -1,4 +1,4 @@
-"""`kafka-actors topics`, which has the options and usage errors of Kafka's kafka-topics but works through ZooKeeper.
+"""`kafka-actors topics`, which has the options and usage errors of kafka-topics 3.9.1 but uses ZooKeeper.
 
 The table of valid combinations was found by trying every option with every action of Apache's TopicCommand.
 """

@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class RequestSender(Dispatcher, Generic[_T]):
-    """The base class of actors that collect entries for one broker, such as markers, and send them in requests."""
+    """The base class of actors that collect entries, such as markers, for one broker and send them in requests."""
 
     CLIENT: str
     """Suffix of the client id."""

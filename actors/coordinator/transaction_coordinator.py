@@ -1,4 +1,4 @@
-"""TransactionCoordinatorActor forwards a request to the actor of the partition of the request's transactional id.
+"""TransactionCoordinatorActor forwards a request to the TransactionsActor for the request's transactional id.
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
         coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
@@ -113,7 +113,7 @@ class _SplitRequest:
 
 
 class TransactionCoordinatorActor(Dispatcher):
-    """This actor forwards a request to the TransactionsActor of the partition of the request's transactional id.
+    """This actor forwards a request to the TransactionsActor that manages the request's transactional id.
 
     Each broker has one.
     """

@@ -1,4 +1,4 @@
-"""Tables of verdicts (short diagnoses) about brokers, controllers and clusters, and functions that find which applies.
+"""Tables of verdicts (short diagnoses) about brokers, controllers and clusters, and functions to select one.
 
 The rows are in the order of importance. `kafka-actors why` prints the first that applies.
 """

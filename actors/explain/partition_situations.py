@@ -1,4 +1,4 @@
-"""Tables of verdicts (short diagnoses) about partitions and topics, and functions that find which applies in a trace.
+"""Tables of verdicts (short diagnoses) about partitions and topics, and functions that find which verdict fits.
 
 The rows are in the order of importance. `kafka-actors why` prints the first that applies.
 """

@@ -1,4 +1,4 @@
-"""The rows of the tables of verdicts (modules `*_situations`): a function, the text of a verdict, and a remedy."""
+"""A row of a table of verdicts (modules `*_situations`): a function, the text of a verdict, and a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Seen(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """A row: `find` looks for a situation, such as an offline partition, and `verdict` is the text for it."""
+    """A table row: `find` looks for a situation, such as an offline partition, and `verdict` is the text for it."""
 
     find: Callable[[TraceFacts, Any], Seen | None]
     verdict: str

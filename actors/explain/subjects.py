@@ -12,7 +12,7 @@ from messages.cluster import TopicPartition, partition_named
 
 
 class Subject(NamedTuple):
-    """How subjects of one kind are named: the form of the name, and the function that parses it."""
+    """How one kind of subject of `why` is named: the form of the name, and the function that parses it."""
 
     form: str
     read: Callable[[str], Any]

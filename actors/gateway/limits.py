@@ -164,7 +164,7 @@ class MemoryPool:
 
 
 class TraceRateLimit:
-    """The limit on the rate at which one client connection may cause trace data.
+    """The limit on the rate at which one client connection may add data to the trace.
 
     It is `rate` bytes per second, with a burst of one second.
     """

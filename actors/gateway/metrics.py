@@ -52,7 +52,7 @@ class _LabelGauge(Collector):
 
 
 class _Table(Collector):
-    """Gauges with the same label names; at each scrape `read` maps label values to gauge values."""
+    """Gauges with the same label names; at each scrape `read` returns gauge values by label values."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read

@@ -110,7 +110,7 @@ def _everywhere(endpoint: Endpoint) -> bool:
 
 
 class NetworkGateway:
-    """The outgoing connections of a node, which actors refer to by name. It runs on the node's asyncio loop."""
+    """A node's outgoing connections, which actors refer to by name. The gateway runs on the node's asyncio loop."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ class FaultError(ValueError):
 
 @attrs.define(str=False, eq=False)
 class RequestFault:
-    """A fault with filters; the listener injects it into the requests that match all of them.
+    """A fault with filters; the listener injects it into the requests that match all its filters.
 
     A filter that is None matches every request.
 

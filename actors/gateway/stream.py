@@ -1,4 +1,4 @@
-"""A connected TCP socket on the event loop, which receives and sends without copying data.
+"""A connected TCP socket that receives and sends on the event loop, without copying data.
 
 Rule 1: a connection buffers only the bytes that it has received. An idle connection has no buffer. A frame of more than
         USUAL bytes has its own buffer, which grows with the bytes received. The code that takes the frame gets views of

@@ -89,7 +89,7 @@ class UnknownPartition(ClusterError):
 
 
 class NodePorts(NamedTuple):
-    """The ports of a node: `port` for clients and `internal` for other nodes; both may be equal."""
+    """The ports of a node: `port` for clients and `internal` for other nodes; the two may be the same port."""
 
     port: int
     internal: int

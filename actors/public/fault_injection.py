@@ -63,7 +63,7 @@ class InjectedFault:
 
 
 class Trigger(Generic[_T]):
-    """Sets how many of the matching requests a fault applies to; each method of this class injects the fault."""
+    """Each method injects a fault, and determines to how many of the matching requests it applies."""
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T], fault: Mapping[str, object]) -> None:
         self._inject = inject

@@ -1,4 +1,4 @@
-"""A table of the error codes that each API can return (broker.md 6.2); coverage records which of them occur.
+"""A table of the error codes that each API can return (broker.md 6.2); coverage shows which of them occur.
 
 A test compares the table with the source: each error code that is mentioned in an API's modules must be in the API's
 row or in `NOT_ANSWERED`. An error code that occurs in a run and is missing in the table is an error of the table. The

@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """An observation for invariants: a partition's state was written; `before` is None for a new znode."""
+    """Checked by invariants: a partition's state was written; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class TopicDeleted:
-    """An observation for invariants: the controller deleted the znode of a topic; `replicas` are those of the topic."""
+    """Checked by invariants: the controller deleted the znode of a topic; `replicas` are those of the topic."""
 
     topic: str
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """An observation for invariants: a ZooKeeper session changed or deleted the znode of a topic."""
+    """Checked by invariants: a ZooKeeper session changed or deleted the znode of a topic."""
 
     topic: str
     session: int
@@ -110,7 +110,7 @@ class TopicWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """An observation for invariants: /controller_epoch was written to ZooKeeper."""
+    """Checked by invariants: /controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -119,7 +119,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """An observation for invariants: a controller sent a request to a broker."""
+    """Checked by invariants: a controller sent a request to a broker."""
 
     source: str
     target: str
@@ -128,7 +128,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """An observation for invariants: an actor's message handler raised an exception."""
+    """Checked by invariants: an actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -137,7 +137,7 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """An observation for invariants: /controller was deleted.
+    """Checked by invariants: /controller was deleted.
 
     It was deleted by its owner, by another session, or by the server at an expiry (session 0).
     """
@@ -148,7 +148,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """An observation for invariants: the active controller has handled one of the `CHECKED_EVENTS`, and is now idle.
+    """Checked by invariants: the active controller has handled one of the `CHECKED_EVENTS`, and is now idle.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -167,7 +167,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """An observation for invariants: the high watermark of a leader changed within one leader epoch."""
+    """Checked by invariants: the high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -177,7 +177,7 @@ class HighWatermarkMoved:
 
 @attrs.frozen
 class PointsWritten:
-    """An observation for invariants: a node wrote the recovery points and log start offsets of its logs."""
+    """Checked by invariants: a node wrote the recovery points and log start offsets of its logs."""
 
     node: int
 
@@ -192,17 +192,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """An observation for invariants: no fault or action has occurred for some time, so all brokers must agree."""
+    """Checked by invariants: no fault or action has occurred for some time, so all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """An observation for invariants: an idle cluster returned its metadata, records and consumer groups."""
+    """Checked by invariants: an idle cluster returned its metadata, records and consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """An observation for invariants: half a second has passed; invariants check how long states last."""
+    """Checked by invariants: half a second has passed; invariants check how long states last."""
 
 
 LATELY = 30.0

@@ -1,4 +1,4 @@
-"""Actions that a random schedule puts at the same moment, because by chance they would rarely coincide.
+"""Actions that a random schedule puts at the same moment, because independent random times would rarely coincide.
 
 Rule 1: a schedule has at most one coincidence, which is drawn after all its other actions and does not change them.
 Rule 2: a row of `COINCIDENCES` names the kinds of actions that it needs; it is drawn only if the run has all of them.
@@ -17,7 +17,7 @@ SHARE = 0.5
 
 
 class Occasion(NamedTuple):
-    """The run for which a coincidence is planned, and the source of the random values for the plan.
+    """The run for which simultaneous actions are planned, and the source of the random values for the plan.
 
     Attributes:
         chance: Draws all values.

@@ -1,4 +1,4 @@
-"""Table of requests about records and offsets, valid and invalid, which `client_requests` sends."""
+"""Table of valid and invalid requests about records and offsets, which `client_requests` sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulated disks of a node: real files below the simulation's folder, with faults.
+"""The simulated disks of a node: real files below the simulation's folder, and injected disk faults.
 
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
 Rule 2: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,

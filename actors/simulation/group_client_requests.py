@@ -1,4 +1,4 @@
-"""Table of requests about consumer groups, besides those of simulated members; `client_requests` sends them."""
+"""Table of requests about consumer groups, which `client_requests` sends, not the simulated members."""
 
 from __future__ import annotations
 

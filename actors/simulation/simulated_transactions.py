@@ -22,7 +22,7 @@ ABORT_MARKER = 0
 
 
 class KnownOutcome(enum.Enum):
-    """The outcome of a transaction as its producer knows it: committed, aborted or unknown."""
+    """The outcome of a transaction from its producer's point of view: committed, aborted or unknown."""
 
     OPEN = "open"
     COMMITTING = "commit requested"
@@ -68,7 +68,7 @@ class CommittedView:
 
 @attrs.frozen
 class StableOffsetSeen:
-    """An observation for invariants: a reader received a leader's last stable offset and log end offset.
+    """Checked by invariants: a reader received a leader's last stable offset and log end offset.
 
     `starts` is how often the leader's node has started.
     """
@@ -80,7 +80,7 @@ class StableOffsetSeen:
 
 @attrs.frozen
 class TransactionBroken:
-    """An observation for invariants: a response or a read contradicts what producers know of their transactions.
+    """Checked by invariants: a response or a read contradicts what producers know of their transactions.
 
     `text` describes the contradiction.
     """

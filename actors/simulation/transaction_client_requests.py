@@ -1,4 +1,4 @@
-"""Table of requests about transactions, besides those of simulated producers; `client_requests` sends them."""
+"""Table of requests about transactions, which `client_requests` sends, not the simulated producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group the violations of many seeds by cause, and compare each group with the most similar run that passes.
+"""Group violations in runs with many seeds by cause; compare each group with the most similar passing run.
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.

@@ -1,4 +1,4 @@
-"""The classes in which `kafka_actors.trace` returns facts, and the explanations that `why` prints."""
+"""The classes of the facts that `kafka_actors.trace` returns, and of the explanations of `why`."""
 
 from __future__ import annotations
 

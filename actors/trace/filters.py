@@ -203,7 +203,7 @@ def _place(trace: Trace, origin: str | None, seq: int) -> DeliveryId:
 
 
 class _SubjectFilter:
-    """The topic, partition and broker that deliveries must concern, and the actors of each."""
+    """The topic, partition and broker that deliveries must concern, and the actors related to each."""
 
     def __init__(self, filters: DeliveryFilters) -> None:
         self._topic = filters.topic

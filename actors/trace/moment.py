@@ -26,7 +26,7 @@ class StateNotShown(TraceError):
 
 
 class Moment:
-    """The state of a node after one of its deliveries.
+    """The state of a node after one message delivery to its actors.
 
     Attributes:
         run: The run.

@@ -48,7 +48,7 @@ class RequestRead(msgspec.Struct):
 
 
 class RequestsRead(msgspec.Struct):
-    """The fields decoded from a recorded ClientRequests: its requests."""
+    """The fields decoded from a recorded ClientRequests message: the requests in it."""
 
     requests: list[RequestRead]
 
@@ -67,7 +67,7 @@ class ResponsesRead(msgspec.Struct):
 
 
 class StoreRequestRead(msgspec.Struct):
-    """The fields decoded from a recorded read or write of ZooKeeper: its id."""
+    """The field decoded from a recorded request to read or write znodes: the request's id."""
 
     id: int
 
@@ -80,7 +80,7 @@ class StoreReplyRead(msgspec.Struct):
 
 
 class WatchesRead(msgspec.Struct):
-    """The fields decoded from a recorded StoreArm: the znodes to watch."""
+    """The fields decoded from a recorded StoreArm message, which sets watches: the znodes to watch."""
 
     data: list[str]
     children: list[str]

@@ -1,4 +1,4 @@
-"""Open a folder of traces: its runs, and their deliveries in the order of time.
+"""Open a folder of traces, to read its runs and their deliveries in order of time.
 
 Rule 1: deliveries are read while they are used; memory does not grow with the trace.
 Rule 2: all times are seconds or `datetime`s in UTC; times within a run are those of the node's own clock.

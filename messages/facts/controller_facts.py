@@ -100,7 +100,7 @@ Emit = Callable[[Fact], None]
 
 
 class _QueuedEvent(NamedTuple):
-    """A controller event in the queue, with its session and whether the controller was active."""
+    """A controller event in the queue, with its session and whether the controller was active when it was queued."""
 
     event: ControllerEvent
     generation: int

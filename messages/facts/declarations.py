@@ -61,7 +61,7 @@ class ControllerEvent(NamedTuple):
 
 
 class ControllerEventHandled(NamedTuple):
-    """A controller finished handling an event: when the event was queued, started and finished."""
+    """A controller handled an event: when the event was queued, and when its handler started and finished."""
 
     place: TracePosition
     event: ControllerEvent
@@ -87,7 +87,7 @@ class StateWrite(NamedTuple):
 
 
 class ReplicasAssigned(NamedTuple):
-    """A new assignment of a partition: its replicas, those being added and those being removed.
+    """A new assignment of a partition: all its replicas, and which of them are being added or removed.
 
     `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
     """
@@ -277,7 +277,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition. There is no such fact if a new leader has the default, 1."""
+    """A leader's `min.insync.replicas` for its partition. This fact is absent if a new leader has the default, 1."""
 
     place: TracePosition
     partition: TopicPartition
@@ -316,7 +316,7 @@ class LogDirectoryFailed(NamedTuple):
 
 
 class NodeFailure(NamedTuple):
-    """A node stopped by itself because of an error, for this `reason`."""
+    """A node stopped by itself because of an error, which `reason` describes."""
 
     place: TracePosition
     reason: str
@@ -329,7 +329,7 @@ class StopRequested(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for some seconds before the delivery at `place`, then lost its connection to ZooKeeper.
+    """A node recorded nothing for some seconds before `place`, and then lost its connection to ZooKeeper.
 
     If its session had ended by then, the node did not run meanwhile.
     """

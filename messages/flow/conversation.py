@@ -50,7 +50,7 @@ class Pause(Instruction):
 
 
 class Worked(NamedTuple):
-    """An event handler yields this after each part of a long loop, so that the runtime can pause it.
+    """An event handler yields this after each part of a long loop, so that the runtime can pause the handler.
 
     `share` is the fraction of a turn that this part took. The runtime pauses the handler when the shares add up to 1.
     """
@@ -71,7 +71,7 @@ class Begin(NamedTuple):
 
 
 class Await(NamedTuple):
-    """An event handler yields this to wait for the Answer or Failure that the request with this ticket gets."""
+    """An event handler yields this to wait for the Answer or Failure that the request identified by `ticket` gets."""
 
     ticket: int
 

@@ -105,7 +105,7 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode an entry of the list that is split into parts in large messages.
+    """The generated functions that encode and decode one entry of the list at which a large message is split.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
@@ -283,7 +283,7 @@ class _Inner(NamedTuple):
 
 
 class _Reader(_Code):
-    """The source of a function that decodes a message. Its methods append code to the source, or return expressions."""
+    """Generates the source code of a decoding function: the methods append code, or return expressions."""
 
     def __init__(self, layout: Layout, version: int, bindings: Bindings, most: int) -> None:
         super().__init__(layout, version, bindings)
@@ -593,7 +593,7 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
 
 
 class _Writer(_Code):
-    """The source of a function that encodes a message. Its methods append code to the source, or return expressions."""
+    """Generates the source code of an encoding function: the methods append code, or return expressions."""
 
     def compile(self, kind: type) -> Any:
         self.emit("def code(message, parts=()):")

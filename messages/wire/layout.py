@@ -1,4 +1,4 @@
-"""Read from `messages.wire.schemas` the layouts: the ordered fields of a request or response in each version.
+"""Read layouts (the ordered fields of a request or response in each version) from `messages.wire.schemas`.
 
 Rule 1: a schema is parsed only when the first frame that uses it is read or written, because a node needs about thirty
         of the eighty schemas.

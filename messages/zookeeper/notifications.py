@@ -25,7 +25,7 @@ class IsrChanges(Message):
 
 @message
 class DeleteIsrChangeNotifications(BridgeQuestion[Done]):
-    """The controller's request to delete these notifications; the reply is Done."""
+    """The controller's request to delete these ISR change notifications; the reply is Done."""
 
     names: tuple[str, ...]
     epoch_zk_version: int
@@ -63,7 +63,7 @@ class LogDirEvents(Message):
 
 @message
 class DeleteLogDirEvents(BridgeQuestion[Done]):
-    """The controller's request to delete these notifications; the reply is Done."""
+    """The controller's request to delete these notifications of failed log directories; the reply is Done."""
 
     names: tuple[str, ...]
     epoch_zk_version: int
@@ -98,6 +98,6 @@ class ConfigChanges(Message):
 
 @message
 class DeleteConfigChanges(BridgeQuestion[Done]):
-    """A broker's request to delete expired config change notifications by number; the reply is Done."""
+    """A broker's request to delete the expired config change notifications with these numbers; the reply is Done."""
 
     numbers: tuple[int, ...]

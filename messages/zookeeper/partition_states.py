@@ -21,7 +21,7 @@ class GetPartitionStates(BridgeQuestion["PartitionStates"]):
 
 
 class PartitionStateRead(NamedTuple):
-    """The state of one partition; `state` is None if its znode is absent, or invalid for the reason `error`."""
+    """The state of one partition; `state` is None if its znode is absent or invalid (`error` is the reason)."""
 
     partition: TopicPartition
     state: LeaderIsrAndControllerEpoch | None
@@ -50,7 +50,7 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 
 @message
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
-    """A request to write partition states if each znode still has the given version; the reply is WriteResults.
+    """A request to write each partition state whose znode still has the given version; the reply is WriteResults.
 
     The controller's request is fenced. The results are in the order of the request. After a lost reply or a BadVersion
     the batch is read again once. A znode with the requested state at version + 1 counts as OK. Any other new version

@@ -22,7 +22,7 @@ __all__ = ["DefaultSource"]
 
 
 class DefaultSource(DataSource):
-    """The Spark data source that users register: all records of all nodes below a folder."""
+    """The Spark data source that users register: all records in the traces of all nodes below a folder."""
 
     @classmethod
     def name(cls) -> str:

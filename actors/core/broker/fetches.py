@@ -88,7 +88,7 @@ ToDo = ReadPartition | Respond | WakeSession
 
 
 class Fetches:
-    """All pending fetch requests and fetch sessions of a broker."""
+    """All fetch sessions and all pending fetch requests of a broker."""
 
     def __init__(self) -> None:
         self.sessions = FetchSessions(0)

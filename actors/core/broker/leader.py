@@ -1,20 +1,21 @@
 """The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
-Rule 1 (followers): the leader stores each other replica's log end offset (LEO), which is the offset of its last fetch,
-        and the time at which it was last caught up. A fetch from the leader's LEO shows that the follower is caught up
-        now. A fetch from the LEO that the leader had at the follower's previous fetch shows that it was caught up at
-        the previous fetch. Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than
-        `lag` seconds ago. A follower that is not behind stays, even if it does not fetch. The leader always stays. Rule
-        3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
-        epoch. Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its
-        outcome is known, the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the
-        confirmed ISR. An outcome counts only for the write with its number, in the leader epoch that sent this write.
-        Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within
-        `lag`. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7).
-        Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets
-        one response. No request waits longer than this leadership. Rule 7 (cost): a leadership without events is cheap,
-        so that a broker can have a hundred thousand of them. Followers have no entry before one of them fetches: until
-        then their state follows from the ISR and the start of the leadership.
+Rule 1 (followers): for every follower, the leader stores the follower's log end offset (LEO), which is the offset of
+        its last fetch, and the time at which it was last caught up. A fetch from the leader's LEO shows that the
+        follower is caught up now. A fetch from the LEO that the leader had at the follower's previous fetch shows that
+        it was caught up at the previous fetch. Rule 2 (shrink): a follower leaves the ISR if it is behind and was last
+        caught up more than `lag` seconds ago. A follower that is not behind stays, even if it does not fetch. The
+        leader always stays. Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and
+        the start of this leader's epoch. Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in
+        flight at a time. Until its outcome is known, the high watermark counts the union of old and new ISR, and
+        `min.insync.replicas` counts the confirmed ISR. An outcome counts only if it has the number of the write in
+        flight, and the leader epoch is still the one in which this write was sent. Rule 5 (high watermark): it is the
+        least log end offset of the ISR and of replicas that were caught up within the last `lag` seconds. It never
+        falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7). Rule 6 (waiting): a
+        produce with acks=all waits until the high watermark has passed it, or it times out. It gets one response. No
+        request waits longer than this leadership. Rule 7 (cost): a leadership without events is cheap, so that a broker
+        can have a hundred thousand of them. Followers have no entry before one of them fetches: until then their state
+        follows from the ISR and the start of the leadership.
 
 Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 
@@ -48,7 +49,10 @@ _OFFSET = attrgetter("offset")
 
 @attrs.define
 class Follower:
-    """The state of one follower at its leader, such as its log end offset; times are in seconds by the node's clock."""
+    """A follower's state as the leader sees it, such as its log end offset.
+
+    Times are in seconds by the node's clock.
+    """
 
     log_end_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
@@ -157,7 +161,7 @@ class Leader:
 
     @property
     def followers(self) -> dict[int, Follower]:
-        """The state of each other replica, by broker id."""
+        """The state of every follower, by broker id."""
         if self._followers is None:
             self._followers = self._adopted({})
         return self._followers
@@ -292,7 +296,7 @@ class Leader:
         self._advance(now)
 
     def wait(self, token: Token, offset: int, deadline: float) -> None:
-        """Release an acks=all produce when its end `offset` is committed, now or later (rule 6)."""
+        """Release an acks=all produce when the high watermark has reached `offset`, the end of its records (rule 6)."""
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:
             self._release((waiter,), NONE)

@@ -5,8 +5,8 @@ Rule 1: an UpdateMetadata replaces the live brokers and the controller; its part
 Rule 2: a partition with leader LEADER_DURING_DELETE is removed; the topic is removed together with its last partition.
 Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is reported with code 5 and
         leader -1; a live leader without such a listener with code 72 (code 5 in versions before 6).
-Rule 4: version 0 cannot request no topics (an empty list means all topics), and reports replicas that are not alive
-        with code 9.
+Rule 4: in version 0, an empty list of topics means all topics, and replicas that are not alive are reported with code
+        9.
 Rule 5: clients see whole updates: parts of an UpdateMetadata become visible with its last part, all at once.
 
 Kafka: `MetadataCache` (`ZkMetadataCache`).
@@ -242,7 +242,9 @@ class MetadataCache:
                 self._deleted.append(state.partition)
 
     def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
-        """Make the staged parts and the last part, `request`, of an UpdateMetadata the newest view (rules 1, 2 and 5).
+        """Create the newest view from the staged parts of an UpdateMetadata and its last part, `request`.
+
+        (rules 1, 2 and 5)
 
         Returns:
             The deleted partitions.

@@ -4,8 +4,8 @@ Rule 1: `handle` takes an event and the time, and yields effects (`partition_eff
         an append, is sent back while the same message is handled. No method waits: a request that must wait is stored
         with its deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
 Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
-Rule 3: after a disk error the controller's order (the part of a request for one partition) or the client's request
-        fails with code 56. The replica manager is notified, and takes the whole log directory offline.
+Rule 3: after a disk error the controller's order (the part of a controller request that concerns one partition) or the
+        client's request fails with code 56. The replica manager is notified, and takes the whole log directory offline.
 Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
         receives the new high watermark with its next fetch (broker.md 3.5).
 Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An

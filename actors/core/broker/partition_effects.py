@@ -1,8 +1,8 @@
 """The effects of a partition: the actions that its actor carries out while the partition handles an event.
 
-A handler is a generator. It yields an effect and is resumed at once with the effect's result: the value that the call
-returned for a CallAdapter, the new path for a RenameDeletedLog, otherwise None. A failed effect raises StorageError in
-the handler. For an order of the replica manager, the last effect is the reply to the manager.
+A handler is a generator. It yields an effect and is resumed at once with the effect's result: for a CallAdapter the
+call's return value, for a RenameDeletedLog the new path, otherwise None. A failed effect raises StorageError in the
+handler. For an order of the replica manager, the last effect is the reply to the manager.
 """
 
 from __future__ import annotations

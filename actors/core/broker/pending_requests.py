@@ -115,7 +115,7 @@ class PendingRequests:
             partitions: The number of its partitions.
 
         Returns:
-            Its number, and the pending request.
+            The request's number, and the pending request.
         """
         number = self.next_number()
         pending = self._pending[number] = PendingRequest(forwarded, [None] * partitions, partitions)

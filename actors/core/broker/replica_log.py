@@ -2,8 +2,8 @@
 
 Rule 1: a partition's log start offset, log end offset and high watermark are stored only here. The high watermark never
         exceeds the log end offset.
-Rule 2: an empty log stores a leader epoch immediately before the epoch's first record, not earlier. All earlier epochs
-        would begin at the same offset, and only the last of them counts.
+Rule 2: an empty log stores a leader epoch immediately before the epoch's first record, not earlier. Epochs stored
+        before that would all begin at the same offset, and only the last of them would count.
 Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
         the leader or the log has no epochs.
 
@@ -138,7 +138,7 @@ def truncation(said: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[
 
     Args:
         said: The leader's response.
-        own_epoch: The follower's largest epoch up to the leader's; -1 if there is none.
+        own_epoch: The follower's largest epoch that is not above the epoch in the response; -1 if there is none.
         own_end: The end offset of that epoch.
 
     Returns:

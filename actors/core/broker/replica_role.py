@@ -6,7 +6,7 @@ Rule 2: a request for a partition without a replica on this broker is refused wi
 Rule 3: an order that passes both rules, but has an older zkVersion than the known version, succeeds without effect: the
         znode has changed since, and its newer state will follow (Kafka 3.9). Even a missing log is not created.
 Rule 4: a StopReplica order is accepted if its leader epoch is at least the known epoch (Kafka >= 3.4). Without an
-        epoch, or with the epoch of a deletion, it is always accepted.
+        epoch, or with the special epoch that marks a deletion, it is always accepted.
 
 Kafka: `Partition`.
 """
@@ -68,7 +68,9 @@ class ReplicaRole(NamedTuple):
 
     @property
     def under_replicated(self) -> bool:
-        """Whether a led partition has fewer in-sync than assigned replicas; adding replicas do not count.
+        """Whether a led partition has fewer in-sync than assigned replicas.
+
+        Replicas that a reassignment adds do not count.
 
         (broker.md 9.5 row 69)
         """

@@ -1,8 +1,8 @@
 """Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
 Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each throttle comes from the brokers'
-        dynamic configuration. Its replicas come from the topics' configuration: all replicas, or a list of pairs of
-        partition and broker id.
+        dynamic configuration. The replicas that it throttles come from the topics' configuration: all replicas, or a
+        list of pairs of partition and broker id.
 Rule 2: all record bytes of throttled replicas are counted in samples of one second. The last eleven samples are kept.
         The measured rate is their sum divided by the time since the oldest kept sample began, which counts as at least
         one second. The quota is exceeded if this rate is above the configured rate.

@@ -24,7 +24,7 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """The controller's request that a log line is about.
+    """The controller's request that a line of the node's log is about.
 
     It has the request's name, the controller's id and epoch, and the correlation id.
     """

@@ -1,7 +1,7 @@
 """The broker settings that can change while the broker runs, and Kafka's errors for all others (DynamicBrokerConfig).
 
 Rule 1: Broker settings that are defaults of topic configs are dynamic if this node implements them. The broker's own
-        override precedes the override of all brokers, which precedes server.properties.
+        override takes precedence over the cluster-wide override, which takes precedence over server.properties.
 Rule 2: advertised.listeners is accepted for a single broker only, and checked by that broker, because it depends on its
         settings.
 Rule 3: Thread counts are accepted but have no effect here; Kafka's brokers in the same cluster may use the cluster-wide

@@ -100,7 +100,7 @@ def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
 def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
 ) -> tuple[DescribedConfig, ...]:
-    """Return this node's settings, with its own overrides and the overrides of all brokers (rule 3)."""
+    """Return this node's settings, with its own overrides and the cluster-wide overrides (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
         places[name] += _default_of(INSTEAD[name])
@@ -137,7 +137,10 @@ def _default_of(setting: str) -> list[ConfigSynonym]:
 
 
 def _said(node: NodeSettings, field: str) -> object:
-    """Return a setting's value; None for advertised listeners equal to the listeners, which were not set separately."""
+    """Return a setting's value.
+
+    None for `advertised.listeners` if it equals `listeners`, because then it was not set separately.
+    """
     value = getattr(node, field)
     return None if field == "advertised_listeners" and value == node.listeners else value
 

@@ -199,7 +199,7 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """Return the cached role last sent, or a new role if the cached role is missing or marked as new.
+        """Return the cached role last sent, or a newly created role if the cached role is missing or has `is_new` set.
 
         A role that this batch already has for the broker is replaced by a new role with the same `is_new` (rule 3).
         """

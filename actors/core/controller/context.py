@@ -9,8 +9,8 @@ Rule 3: A removed topic leaves no entry behind, states included (controller.md, 
 Rule 4: The number of offline partitions is updated at each state change. Topics whose deletion has started are not
         counted.
 Rule 5: A partition is imbalanced if its leader is not the preferred replica. The imbalanced partitions, and their
-        number by topic, are updated with leaderships and assignments. A gauge reads their number before and after every
-        event.
+        number by topic, are updated whenever a leadership or an assignment changes. A gauge reads their number before
+        and after every event.
 Rule 6: The state sent for a partition is cached while its leadership and assignment stay the same (`batch`, rule 5).
 Rule 7: Only the methods of the context change it, so that every change keeps these rules (`tests/layering.py`, rule 9).
 
@@ -93,7 +93,7 @@ def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> Replic
 def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
     """Return whether the leader is not the preferred replica.
 
-    A preferred replica that is still being added counts only once it is in the ISR.
+    A preferred replica that is still being added does not count until it is in the ISR.
     """
     replicas = assignment.replicas
     if not replicas or state.leader == replicas[0]:

@@ -75,7 +75,7 @@ def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> F
 
 
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
-    """Mark these replicas as ineligible for deletion now.
+    """Mark these replicas as currently ineligible for deletion.
 
     A replica in a state that cannot change to ineligible, such as Online, keeps its state.
     """

@@ -43,7 +43,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 @attrs.frozen
 class PartitionStep:
-    """Partitions that change to the state `target` by the same row of the transition table.
+    """Partitions that change to the state `target` according to the same row of the transition table.
 
     `strategy` elects the leaders of partitions that had a leader before. `allow_unclean` allows unclean elections
     whatever the topic configs say; the topic configs are then not read. `begun` has the topics for which the call has

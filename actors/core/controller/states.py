@@ -130,7 +130,7 @@ class StateChangeRequest(NamedTuple):
 
 
 class History:
-    """The last calls that requested state changes of partitions or replicas.
+    """The most recent calls that requested state changes of partitions or replicas.
 
     It keeps references to the partition sequences of the calls, not copies. A lookup searches these sequences; only
     error messages need one. A separate history for each partition would cost 40 MB.

@@ -1,4 +1,4 @@
-"""RequestTable maps each state to the reaction to one kind of request."""
+"""A RequestTable contains, for one kind of request, the reaction in each state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ActorRef is the address of an actor with a reference to its actor system, in one object.
+"""ActorRef is an object that holds the address of an actor and a reference to the actor system.
 
 Thespian gives every actor a `_myRef`, which executes the actor's calls of its system, and an ActorAddress for other
 actors. Here both are one object: sending needs no look-up of the receiver, and each actor needs only one such object.

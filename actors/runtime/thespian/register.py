@@ -1,4 +1,4 @@
-"""A list of the live actors by number, which is the last part of an actor's address.
+"""A list of the live actors by number; an actor's number is the last part of its address.
 
 Rule 1: actors are found by number, and listed in the order of their creation.
 Rule 2: numbers are stored in pages of PAGE. A single dict of 100,000 entries is copied as it grows, which blocks all

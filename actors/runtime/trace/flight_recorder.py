@@ -63,7 +63,7 @@ class RecordedSegment(NamedTuple):
 
 
 class FlightRecorder(DeliveryKeeper):
-    """A recorder that keeps at least the last `deliveries` messages in memory, and can write them to `folder`.
+    """A recorder that keeps the last messages (`deliveries` or more) in memory, and can write them to `folder`.
 
     The other arguments are those of Recorder; a handler that takes longer than `slow_seconds` causes a dump.
     """

@@ -1,4 +1,4 @@
-"""Flush log files to disk, either at once or in other threads."""
+"""Flush log files to disk, either in the calling thread or in other threads."""
 
 from __future__ import annotations
 

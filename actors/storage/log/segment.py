@@ -48,7 +48,7 @@ class BatchPosition(NamedTuple):
 
 
 class Segment:
-    """A segment of the log in `folder`, which begins at `base_offset`.
+    """A segment of the log in `folder`; the segment begins at `base_offset`.
 
     Every method may raise OSError.
     """

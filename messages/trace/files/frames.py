@@ -42,7 +42,7 @@ _DIGESTED = slice(8, 44)
 
 
 class Frame(NamedTuple):
-    """A frame that was read and is valid: `content` is compressed with zstd, `offset` is its position in the file."""
+    """A valid frame that was read: `content` is compressed with zstd, `offset` is the frame's position."""
 
     kind: int
     records: int

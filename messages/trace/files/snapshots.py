@@ -112,7 +112,7 @@ def _digest() -> blake2b:
 
 
 class SnapshotCollector:
-    """Collects the complete snapshots while the frames of a trace are read; `found` lists them."""
+    """Collects the complete snapshots while the frames of a trace are read; `found` lists the snapshots."""
 
     def __init__(self) -> None:
         self.found: list[Snapshot] = []

@@ -86,7 +86,7 @@ class _Segment(NamedTuple):
 
 
 class _Older(NamedTuple):
-    """An earlier run in the same folder, which may be removed when space is needed."""
+    """An earlier run in the same folder; the run may be removed when space is needed."""
 
     written: float
     size: int
