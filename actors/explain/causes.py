@@ -1,9 +1,9 @@
 """Find the cause of a fact in a trace, then the cause of this cause, back to the first fault, request or action.
 
-Rule 1: a chain consists of facts. `CAUSES` has, for each kind of fact, the function that finds its cause. A fact whose
-        cause is None begins the chain.
-Rule 2: a cause lies before its effect and is shown by a delivery; nothing is guessed. If the record does not show a
-        cause, the chain ends there.
+Rule 1: a chain consists of facts. `CAUSES` has, for each kind of fact, the function that finds its cause. The chain
+        ends at a fact whose cause is None, the first cause.
+Rule 2: a cause lies before its effect and is shown by a recorded delivery; nothing is guessed. If the trace does not
+        show a cause, the chain ends there.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
 
 
 def last_before(found: Iterable[_F], place: TracePosition, run: str | None = None) -> _F | None:
-    """Return the last of these facts, which are sorted by time, up to a position; None if there is none.
+    """Of these facts (sorted by time), return the last one up to a position; None if there is none.
 
     Args:
         run: Only facts of this run of a node are considered; None: of all runs.
@@ -380,7 +380,7 @@ def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
 
 
 def since_without_leader(facts: TraceFacts, state: StateWrite) -> StateWrite:
-    """Return the state that began the present time without a leader: the first without one, up to `state`."""
+    """Return the state with which the leaderless interval began to which `state` belongs."""
     first = state
     for each in reversed([each for each in state_history(facts, state.partition) if each.place <= state.place]):
         if each.leader != NO_LEADER:

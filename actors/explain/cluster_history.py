@@ -28,7 +28,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 
 
 def happened(facts: TraceFacts, _: None) -> Answer:
-    """Return the events in order of time: runs of processes, controllers, leader changes and injected faults."""
+    """Return the events in order of time: process runs, controller terms, leader changes and injected faults."""
     found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts))
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
@@ -54,7 +54,10 @@ def refused(facts: TraceFacts, _: None) -> Answer:
 
 
 def undecodable(facts: TraceFacts, _: None) -> Answer:
-    """Return a sentence for each type of messages that could not be decoded: how many, why last, and when last."""
+    """Return a sentence for each type of message that could not be decoded.
+
+    How many, and the reason and time of the last.
+    """
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
@@ -95,7 +98,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
-    """Yield one sentence for all partitions whose leader one event changed in the same way."""
+    """Yield one sentence for each group of partitions whose leaders one event changed in the same way."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted(facts.states):
         for before, after in pairwise(state_history(facts, partition)):

@@ -227,7 +227,7 @@ def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | 
 
 
 def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
-    """Return when the leader before this state was lost, in seconds since 1970.
+    """Return when the leader of the previous state was lost, in seconds since 1970.
 
     This is the end of that leader's run in the trace, or the arrival of the controller's event, if that is earlier.
     """

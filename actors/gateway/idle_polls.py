@@ -6,10 +6,10 @@ and the broker's listener answers it. The trace of an idle node grows by 0.2 to 
 Rule 1 (client side): if a poll changes nothing in the fetch session and its response is empty, the network gateway
 sends the session's next poll. This ends when a response has content, or the sender interrupts
 (`messages.network.Transmit`).
-Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Its
-idle polls, in the order of their epochs, are held for their maximum wait and then answered with an empty response. The
-idle state ends at any other request of the session, or when the actor that handles the session ends it.
-Rule 3: an idle session expires SILENCE seconds after its last poll.
+Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Each
+idle poll that has the next epoch of the session is held for its maximum wait, and then answered with an empty response.
+The idle state ends at any other request of the session, or when the actor that handles the session ends it.
+Rule 3: a session's idle state ends SILENCE seconds after its last poll.
 Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
         last poll, and the held poll.
 Rule 5: in a simulation, a held poll may represent all polls that would follow it (`stand`), because the simulated

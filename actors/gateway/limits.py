@@ -5,8 +5,8 @@ Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections
         are several listeners, may exceed the limit: among the connections of the other listeners, the one that has been
         idle longest is closed.
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
-        the trace. Logs and connections share the rest. A connection beyond its share is refused, regardless of
-        max.connections.
+        the trace. Logs and connections share the rest. A connection beyond the share of all connections is refused,
+        regardless of max.connections.
 Rule 3: memory (`queued.max.request.bytes`): when a request begins to arrive, its size is taken from a pool of bytes,
         unless the pool is empty. The bytes are returned when the request has been read. While the pool is empty, the
         request's connection is not read.
@@ -40,7 +40,8 @@ class FileLimit(NamedTuple):
 
     Attributes:
         all: Maximum number of connections of all listeners together.
-        protected: Maximum number of all connections when the protected (inter-broker) listener accepts another one.
+        protected: Like `all`, but the maximum that applies when the protected (inter-broker) listener accepts a
+            connection.
         logs: Maximum number of log files.
         limit: Maximum number of files that the process may open.
     """

@@ -5,8 +5,9 @@ Rule 1: a connection buffers only the bytes that it has received. An idle connec
         this buffer, not copies.
 Rule 2: output is a list of pieces: bytes, or regions of files. The pieces written in one turn of the loop are sent in
         one call. They are sent at once if the writer says that no more follow. Unsent pieces wait. Above HIGH_WATER
-        bytes the receiver must pause. The system sends a region of a file directly from the file. If the region cannot
-        be read any more, the response is incomplete, and the connection is aborted.
+        unsent bytes, the receiver (whose methods the stream calls) must stop writing. The system sends a region of a
+        file directly from the file. If the region cannot be read any more, the response is incomplete, and the
+        connection is aborted.
 Rule 3: `close` sends waiting pieces first, `abort` does not. After either, or after the peer closed, the receiver's
         `connection_lost` is called once, in a later turn. Its argument is the disk's error if that was the cause.
 """

@@ -393,7 +393,10 @@ class MemoryCluster:
         await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
 
     async def move_controller(self) -> int:
-        """Make another node the controller by disconnecting the old one from ZooKeeper for a while; return its id."""
+        """Make another node the controller by disconnecting the old one from ZooKeeper for a while.
+
+        Return the new controller's id.
+        """
         old = self.controller_id
         if old is None or len(self._responsive) < 2:
             raise ClusterError("no other running broker can become controller")

@@ -6,7 +6,8 @@ Rule 2: an unsupported security setting is an error, because a node that ignored
         error lists all of them, and `insecure=True` turns this error into a warning.
 Rule 3: one warning states how many other unsupported Kafka settings there are. Each unknown name has its own warning,
         with a similar known name if one exists.
-Rule 4: a file of KRaft mode is refused with one error. process.roles without a quorum is a setting of this project.
+Rule 4: a file of KRaft mode is refused with one error. process.roles without controller.quorum.voters does not mean
+        KRaft mode: it is a setting of this project.
 Rule 5: missing settings are derived as in Kafka 3.9 (verified with its KafkaConfig): advertised.listeners from
         listeners, log.dirs from log.dir, the connection timeout from the session timeout. As in Kafka 2.6, listeners
         are derived from host.name and port.
@@ -270,7 +271,10 @@ class _PropertiesReader:
             return {}
 
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
-        """Return the listeners of a setting: at least one, with distinct names and ports, and plain text only."""
+        """Return the listeners of a setting.
+
+        At least one, with distinct names and ports, and only with the security protocol PLAINTEXT.
+        """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []
         for item in items(self._values[name]):

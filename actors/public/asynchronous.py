@@ -208,8 +208,8 @@ class AsyncKafkaCluster:
         """Call `condition` every 10 ms until its result is true.
 
         Args:
-            condition: A function or coroutine function without arguments. A partition that does not exist yet counts
-                as false.
+            condition: A function or coroutine function without arguments. If it asks about a partition that does not
+                exist yet, the result counts as false.
             timeout: Maximum time in seconds.
 
         Returns:

@@ -102,8 +102,8 @@ class FaultKinds(Generic[_T]):
     A request fault applies to one API, named as in Kafka ("Produce", "Fetch", "JoinGroup"). Its method returns a
     `Trigger`, whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional
     `filters` (topic, partition, broker, client_id) choose requests. A filter by topic or partition may not match a
-    Fetch request of a fetch session, because it contains only new or changed partitions. If several faults match, the
-    first one whose trigger fires is applied.
+    Fetch request of a fetch session, because such a request contains only new or changed partitions. If several faults
+    match, the first one whose trigger fires is applied.
 
     A fault of a broker is injected at once, lasts until it is removed, and is an `InjectedFault` too. Disks and clocks
     keep their faults when the broker is started again.
@@ -148,7 +148,8 @@ class FaultKinds(Generic[_T]):
     def mute(self, broker: int, to: int | None = None) -> _T:
         """Delay all requests and responses that a broker sends to other brokers; the broker still receives theirs.
 
-        They wait until `remove`, or until the receiver times out. Clients and ZooKeeper are not affected.
+        The delayed messages wait until `remove`, or until the receiver times out. Clients and ZooKeeper are not
+        affected.
 
         Args:
             broker: Id of the broker.

@@ -84,7 +84,7 @@ class Assigned(NamedTuple):
 
 @attrs.frozen
 class PartitionStateWritten:
-    """Checked by invariants: a partition's state was written; `before` is None for a new znode."""
+    """A partition's state was written; `before` is None for a new znode."""
 
     partition: TopicPartition
     before: State | None
@@ -94,7 +94,7 @@ class PartitionStateWritten:
 
 @attrs.frozen
 class TopicDeleted:
-    """Checked by invariants: the controller deleted the znode of a topic; `replicas` are those of the topic."""
+    """The controller deleted the znode of a topic; `replicas` are those of the topic."""
 
     topic: str
     replicas: Mapping[TopicPartition, tuple[int, ...]]
@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """Checked by invariants: a ZooKeeper session changed or deleted the znode of a topic."""
+    """A ZooKeeper session changed or deleted the znode of a topic."""
 
     topic: str
     session: int
@@ -110,7 +110,7 @@ class TopicWritten:
 
 @attrs.frozen
 class ControllerEpochWritten:
-    """Checked by invariants: /controller_epoch was written to ZooKeeper."""
+    """/controller_epoch was written to ZooKeeper."""
 
     before: int
     after: int
@@ -119,7 +119,7 @@ class ControllerEpochWritten:
 
 @attrs.frozen
 class RequestSent:
-    """Checked by invariants: a controller sent a request to a broker."""
+    """A controller sent a request to a broker."""
 
     source: str
     target: str
@@ -128,7 +128,7 @@ class RequestSent:
 
 @attrs.frozen
 class HandlerFailed:
-    """Checked by invariants: an actor's message handler raised an exception."""
+    """An actor's message handler raised an exception."""
 
     node: int
     error: str
@@ -137,7 +137,7 @@ class HandlerFailed:
 
 @attrs.frozen
 class ControllerDeleted:
-    """Checked by invariants: /controller was deleted.
+    """/controller was deleted.
 
     It was deleted by its owner, by another session, or by the server at an expiry (session 0).
     """
@@ -148,7 +148,7 @@ class ControllerDeleted:
 
 @attrs.frozen
 class EventHandled:
-    """Checked by invariants: the active controller has handled one of the `CHECKED_EVENTS`, and is now idle.
+    """The active controller has handled one of the `CHECKED_EVENTS`, and is now idle.
 
     `before` is the controller's cached leadership of each partition when the event arrived.
     """
@@ -167,7 +167,7 @@ CHECKED_EVENTS = (BrokerChange, AutoPreferredReplicaLeaderElection)
 
 @attrs.frozen
 class HighWatermarkMoved:
-    """Checked by invariants: the high watermark of a leader changed within one leader epoch."""
+    """The high watermark of a leader changed within one leader epoch."""
 
     node: int
     log: str
@@ -177,7 +177,7 @@ class HighWatermarkMoved:
 
 @attrs.frozen
 class PointsWritten:
-    """Checked by invariants: a node wrote the recovery points and log start offsets of its logs."""
+    """A node wrote the recovery points and log start offsets of its logs."""
 
     node: int
 
@@ -192,17 +192,17 @@ class Acknowledged(NamedTuple):
 
 @attrs.frozen
 class ClusterAtRest:
-    """Checked by invariants: no fault or action has occurred for some time, so all brokers must agree."""
+    """No fault or action has occurred for some time, so all brokers must agree."""
 
 
 @attrs.frozen
 class ClusterQueried:
-    """Checked by invariants: an idle cluster returned its metadata, records and consumer groups."""
+    """An idle cluster returned its metadata, records and consumer groups."""
 
 
 @attrs.frozen
 class Ticked:
-    """Checked by invariants: half a second has passed; invariants check how long states last."""
+    """Half a second has passed; invariants check how long states last."""
 
 
 LATELY = 30.0

@@ -129,7 +129,7 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """Checked by invariants: a node responded to a request.
+    """A node responded to a request.
 
     Attributes:
         at: When the request arrived.

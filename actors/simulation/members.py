@@ -80,7 +80,7 @@ Ask = Callable[[int, Message, Tell, float], None]
 
 @attrs.frozen
 class AssignmentReceived:
-    """Checked by invariants: a group member received its assignment for a generation."""
+    """A group member received its assignment for a generation."""
 
     group: SimulatedGroup
     generation: int

@@ -46,7 +46,7 @@ CERTAIN: frozenset[State] = frozenset(
 
 @attrs.frozen
 class StateChanged:
-    """Checked by invariants: a controller changed the state of partitions or replicas.
+    """A controller changed the state of partitions or replicas.
 
     `before` has the previous states, `target` is the new state. `kept` has the states of those that the controller did
     not change, although it meant to.

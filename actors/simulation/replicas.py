@@ -75,7 +75,7 @@ class LogView:
 
 @attrs.frozen
 class HighWatermarkRaised:
-    """Checked by invariants: a leader raised the high watermark, so more records of its log are committed."""
+    """A leader raised the high watermark, so more records of its log are committed."""
 
     node: int
     partition: TopicPartition
@@ -85,7 +85,7 @@ class HighWatermarkRaised:
 
 @attrs.frozen
 class LogCalled:
-    """Checked by invariants: a call opened or changed a log, or moved its high watermark.
+    """A call opened or changed a log, or moved its high watermark.
 
     Attributes:
         method: The call of the I/O adapter "logs".

@@ -3,19 +3,23 @@
 Rule 1 (followers): for every follower, the leader stores the follower's log end offset (LEO), which is the offset of
         its last fetch, and the time at which it was last caught up. A fetch from the leader's LEO shows that the
         follower is caught up now. A fetch from the LEO that the leader had at the follower's previous fetch shows that
-        it was caught up at the previous fetch. Rule 2 (shrink): a follower leaves the ISR if it is behind and was last
-        caught up more than `lag` seconds ago. A follower that is not behind stays, even if it does not fetch. The
-        leader always stays. Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and
-        the start of this leader's epoch. Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in
-        flight at a time. Until its outcome is known, the high watermark counts the union of old and new ISR, and
-        `min.insync.replicas` counts the confirmed ISR. An outcome counts only if it has the number of the write in
-        flight, and the leader epoch is still the one in which this write was sent. Rule 5 (high watermark): it is the
-        least log end offset of the ISR and of replicas that were caught up within the last `lag` seconds. It never
-        falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >= 3.7). Rule 6 (waiting): a
-        produce with acks=all waits until the high watermark has passed it, or it times out. It gets one response. No
-        request waits longer than this leadership. Rule 7 (cost): a leadership without events is cheap, so that a broker
-        can have a hundred thousand of them. Followers have no entry before one of them fetches: until then their state
-        follows from the ISR and the start of the leadership.
+        it was caught up at the previous fetch.
+Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` seconds ago. A
+        follower that is not behind stays, even if it does not fetch. The leader always stays.
+Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
+        epoch.
+Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its outcome is known,
+        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed ISR. An
+        outcome counts only if it has the number of the write in flight, and the leader epoch is still the one in which
+        this write was sent.
+Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within the last
+        `lag` seconds. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >=
+        3.7).
+Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets one
+        response. No request waits longer than this leadership.
+Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. Followers
+        have no entry before one of them fetches: until then their state follows from the ISR and the start of the
+        leadership.
 
 Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 

@@ -3,8 +3,8 @@
 Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and data that could not be read or
         written stays unchanged.
 Rule 2: A write with an unknown outcome, or another controller, ends the term, because the context may be wrong. Kafka
-        waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads the state that it
-        left half changed.
+        waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads the state that
+        the event left half changed.
 Rule 3: An unexpected error makes the context inconsistent, and the znodes are authoritative: the term ends too. The
         same node joins the election at once. If the event raises again after the reload, this node drops it and counts
         it in a gauge. Otherwise a poisoned znode would make every node resign in turn.

@@ -5,9 +5,9 @@ Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_ele
         ElectLeaders receives the result of each partition when this node's metadata has the leaders. The client can
         also request an unclean election.
 Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
-        preferred replica is in the cached ISR are moved. Ongoing reassignments do not prevent this, as in 3.9.1 (in 2.6
-        an endless reassignment prevents it for ever, KAFKA-10149). The next check is scheduled before the current check
-        starts, so a failed check does not end the checks.
+        preferred replica is in the cached ISR are moved. Elections also take place during ongoing reassignments, as in
+        3.9.1 (in 2.6 an endless reassignment prevents them for ever, KAFKA-10149). The next check is scheduled before
+        the current check starts, so a failed check does not end the checks.
 Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch
         (controller.md, trap T11). A partition that never had a leader is logged, and does not affect the others (trap
         T8).

@@ -71,7 +71,7 @@ def write_states(
         updates: New states with the expected ZooKeeper versions.
         failures: Receives the reason for each partition that failed.
         as_known: Whether the updates are based on cached states. If so, each partition whose write fails is returned
-            to be read again; otherwise only those whose znode does not have the expected version are.
+            to be read again; otherwise a partition is returned only if its znode does not have the expected version.
 
     Returns:
         The written states with their new ZooKeeper versions, and the partitions to read again.

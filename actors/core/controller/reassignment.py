@@ -11,7 +11,7 @@ removed. The topic's znode has the same assignment, so any controller can contin
    replicas start fetching. Each change of the partition's state triggers a new check.
 3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
    replaced. The removed replicas leave the ISR and are deleted, without waiting for the responses. Then the topic's
-   znode and the request are updated, and all brokers are notified.
+   znode and /admin/reassign_partitions are updated, and all brokers are notified.
 
 Rule: An interrupted reassignment is resumed at any step: by the next controller, or when a broker of its target starts.
       The next controller also deletes replicas that an interrupted cancellation left over, if they are in the ISR.
@@ -412,8 +412,8 @@ def _raise_epochs(
 ) -> Flow[None]:
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
-    Leaders stay. ISRs stay too, but lose brokers that no longer host the partition: the leader can add such a broker to
-    the ISR until the leader receives its LeaderAndIsr request. Kafka 3.9.1 leaves the broker in the ISR, where it can
+    Leaders stay. ISRs stay too, but lose brokers that no longer host the partition: until the leader receives its
+    LeaderAndIsr request, it can add such a broker to the ISR. Kafka 3.9.1 leaves the broker in the ISR, where it can
     become the last member, so that no leader can be elected.
 
     Args:
@@ -513,8 +513,8 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
     """Remove requests from /admin/reassign_partitions.
 
-    If this deletes the znode, an event is enqueued whose handler watches the znode again; of later changes only the
-    creation is reported.
+    If this deletes the znode, an event is enqueued whose handler watches the znode again; this watch reports only the
+    creation of the znode, not its later changes.
     """
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:

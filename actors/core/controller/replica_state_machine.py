@@ -5,7 +5,7 @@
 Rule 1: One call makes one batch of requests for all brokers. The brokers are handled in sequence: removing the replicas
         of one broker changes ISRs that contain replicas of the next broker.
 Rule 2: A broker's replicas are handled in slices. Each slice makes one conditional write, based on cached states. Only
-        only partitions whose write failed are read and tried again (`leadership`).
+        partitions whose write failed are read and tried again (`leadership`).
 Rule 3: A failure of a replica is logged and leaves its state unchanged.
 
 Kafka: `ReplicaStateMachine`, `ZkReplicaStateMachine`.
@@ -190,7 +190,7 @@ def enter_new(step: ReplicaStep) -> Flow[None]:
 
 
 def enter_online(step: ReplicaStep) -> Flow[None]:
-    """Add the replica to the assignment of each assignment that does not contain it."""
+    """Add the replica to the assignment of each partition whose assignment does not contain it."""
     context = step.context
     for partition in step.partitions:
         assignment = context.assignment(partition)

@@ -133,7 +133,7 @@ class History:
     """The most recent calls that requested state changes of partitions or replicas.
 
     It keeps references to the partition sequences of the calls, not copies. A lookup searches these sequences; only
-    error messages need one. A separate history for each partition would cost 40 MB.
+    error messages need a lookup. A separate history for each partition would cost 40 MB.
     """
 
     CALLS = 24

@@ -2,7 +2,7 @@
 
 1. A topic is *queued*. Its deletion begins if none of its replicas is being deleted and it is not *ineligible*.
 2. At the beginning the partitions move to Offline and NonExistent, the topic is marked as *started*, and every broker
-   receives leader -2 for its partitions.
+   receives leader -2 for the topic's partitions.
 3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
    to DeletionIneligible and make the topic ineligible.
 4. A broker's response moves the replicas that it names to DeletionSuccessful, or after an error to DeletionIneligible.
@@ -115,7 +115,7 @@ class TopicDeletions:
     def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
         """Replace all stored topics.
 
-        At the start or the end of a controller's term, or after a plan that was interrupted.
+        The controller requests this at the start or the end of its term, or after a plan was interrupted.
         """
         self.topics = {}
         yield from self._record(question.topics)
@@ -124,7 +124,7 @@ class TopicDeletions:
         return []
 
     def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
-        """Replace the stored replica states of these topics with the request's, which come from the controller."""
+        """Replace the stored replica states of these topics with those in the request, which the controller sent."""
         yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 

@@ -180,7 +180,7 @@ def _extended(
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
     """Handle DeleteTopics.
 
-    The error code for a topic that is queued for deletion for deletion is UNKNOWN_TOPIC_OR_PARTITION.
+    The error code for a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
 
     Kafka 3.9.1 responds in the same way.
     """

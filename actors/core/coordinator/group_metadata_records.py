@@ -1,7 +1,7 @@
 """Encode and decode the records of __consumer_offsets in Kafka's format (broker.md 5.7).
 
-Rule 1: A record's key begins with its version: keys of versions 0 and 1 identify offsets, of version 2 groups. Records
-        with other versions are skipped.
+Rule 1: A record's key begins with its version: keys of versions 0 and 1 identify offsets, and keys of version 2
+        identify groups. Records with other versions are skipped.
 Rule 2: A value begins with its version too. All value versions that Kafka defines are read.
         inter.broker.protocol.version determines the written version, because an older broker may have to read it. An
         offset with its own expiry time is always written in version 1.

@@ -4,22 +4,26 @@ No method waits, sends a message to another actor, or reads a clock: each takes 
 resulting instructions in order. Wall times are in ms.
 
 Rule 1 (states): Every request is checked first: if it has an instance id, its member id is the current one of that
-        instance (82); the member is known (25); the generation is current (22). The numbers are the error codes
-        otherwise. A table cell of `group_states` then defines the handling. Rule 2 (joining): A rebalance ends when
-        every member has joined and each new member id has been used in a JoinGroup (rule 3), or after the longest
-        rebalance timeout of the members. Members that have not joined by then are removed, except static members. If no
-        member has joined, the rebalance continues. The first rebalance of an empty group always waits for the initial
-        delay. The wait is repeated while new members join, up to the rebalance timeout. Rule 3 (ids): A new member
-        whose JoinGroup has version 4 or later first receives its member id. It must join with this id within its
-        session timeout. Rule 4 (choosing): The protocol of a generation has the most votes of members among the
-        protocols that all support. The previous leader stays if it has joined, else the first member that has joined
-        leads. Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup
-        within the rebalance timeout are removed, and all others rejoin. Rule 6 (sessions): A member is removed after
-        its session timeout without a request, unless its JoinGroup or SyncGroup is waiting for a response. A new member
-        whose first JoinGroup waits has five minutes, because it cannot send heartbeats. Rule 7 (static members): A
-        member that rejoins with its instance id takes over the state of the former member. If a stable group keeps its
-        protocol, it records the new member id in the log, sends the current generation, and does not rebalance. Rule 8
-        (log): State that must survive is appended first and applies when the append succeeds. The result of an append
+        instance (82); the member is known (25); the generation is current (22). The numbers are the error codes of
+        failed checks. A table cell of `group_states` then defines the handling.
+Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used in a JoinGroup
+        (rule 3), or after the longest rebalance timeout of the members. Members that have not joined by then are
+        removed, except static members. If no member has joined, the rebalance continues. The first rebalance of an
+        empty group always waits for the initial delay. The wait is repeated while new members join, up to the rebalance
+        timeout.
+Rule 3 (ids): A new member whose JoinGroup has version 4 or later first receives its member id. It must join with this
+        id within its session timeout.
+Rule 4 (choosing): The protocol of a generation has the most votes of members among the protocols that all support. The
+        previous leader stays if it has joined, else the first member that has joined leads.
+Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
+        rebalance timeout are removed, and all others rejoin.
+Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup is
+        waiting for a response. A new member whose first JoinGroup waits has five minutes, because it cannot send
+        heartbeats.
+Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
+        stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
+        not rebalance.
+Rule 8 (log): State that must survive is appended first and applies when the append succeeds. The result of an append
         whose purpose has ended is ignored.
 
 Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
@@ -387,7 +391,7 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _rename(self, member_id: str, member: Member) -> None:
-        """Put a static member in the place of the member with this id with a new id, in all tables.
+        """Replace the member with the id `member_id` by `member`, a static member with a new id, in all tables.
 
         The order of members stays, and the new member leads if the old member did.
         """
@@ -751,7 +755,7 @@ def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> Le
 def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
     """Return the response to a refused JoinGroup.
 
-    Without a protocol, its name is null, or empty in versions in which it cannot be null.
+    The response names no protocol: the name is null, or empty in versions in which it cannot be null.
     """
     name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
     return JoinGroupResponse(code, protocol_name=name, member_id=member_id)

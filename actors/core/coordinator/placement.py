@@ -6,7 +6,7 @@ from __future__ import annotations
 def slot(group: str) -> int:
     """Return the hash of a group's name as a number of at least 0.
 
-    The remainder by the partition count of __consumer_offsets is the group's partition.
+    This number modulo the partition count of __consumer_offsets is the group's partition.
     """
     units = group.encode("utf-16-be", "surrogatepass")
     value = 0

@@ -6,8 +6,8 @@ Rule 2: The further replicas of a partition follow its first one at a distance. 
 Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows, instead of by
         one, by the number of racks. A broker is skipped if its rack has a replica while another rack has none, or if it
         has a replica itself. If only some brokers have racks, the assignment is refused.
-Rule 4: The caller chooses `start` and `shift` (at random in Kafka). Partitions that are added to a topic continue from
-        its partition 0.
+Rule 4: The caller chooses `start` and `shift` (at random in Kafka). The assignment of partitions that are added to a
+        topic starts from the first replica of its partition 0.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 Rule 1 (order): The producer id is checked first (49), then the epoch (47), then whether a state change is pending (51),
         then the tables of `transaction_states`. InitProducerId checks for a pending change first. The numbers are error
-        codes. Rule 2 (InitProducerId with a producer id and epoch): The id must be the current one, or the previous one
-        with its last epoch. The epoch must be the current one; a request with the previous epoch is a repetition, and
-        gets the response that it got before. An epoch older than both is refused also while a transaction is open;
-        Kafka then aborts the transaction of the current producer. Rule 3 (fences): An InitProducerId during an open
-        transaction aborts it with a raised epoch, and the response has error code 51 (CONCURRENT_TRANSACTIONS). Rule 4
-        (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
+        codes.
+Rule 2 (InitProducerId with a producer id and epoch): The id must be the current one, or the previous one with its last
+        epoch. The epoch must be the current one; a request with the previous epoch is a repetition, and gets the
+        response that it got before. An epoch older than both is refused also while a transaction is open; in this case,
+        Kafka aborts the transaction of the current producer.
+Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response has error
+        code 51 (CONCURRENT_TRANSACTIONS).
+Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
 
 Kafka: `TransactionCoordinator`; KIP-360.
 """

@@ -90,7 +90,7 @@ TOMBSTONES_AT_ONCE, TOMBSTONE_BYTES = 500, 64 * 1024
 class Append:
     """An instruction to append the metadata of these transactional ids to the log; metadata None means a tombstone.
 
-    `number` identifies the result.
+    The result of the append is reported with the same `number`.
     """
 
     number: int

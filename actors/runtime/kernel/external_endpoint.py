@@ -1,8 +1,8 @@
 """External endpoints are addresses of a function instead of an actor; the function gets messages sent to them.
 
 ZooKeeper, sockets, metrics and the process itself are outside of the actor system. Actors send messages to them as to
-other actors. Their own messages enter by `base.inject(to, message, sender=endpoint_address)`. For the base an external
-endpoint is a receiver whose handler is a callback.
+other actors. Messages from external endpoints enter by `base.inject(to, message, sender=endpoint_address)`. For the
+base an external endpoint is a receiver whose handler is a callback.
 """
 
 from __future__ import annotations
