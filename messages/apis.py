@@ -219,7 +219,10 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, code: int) -> LeaderAnd
 
 
 def _refuse_stop_replica(request: StopReplicaRequest, code: int) -> StopReplicaResponse:
-    """Return the response that rejects a request: with no partitions for a stale epoch, else with all partitions."""
+    """Return the response that rejects a request.
+
+    Without partitions if `code` means a stale epoch, otherwise with all partitions.
+    """
     bare = code in (STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH)
     return StopReplicaResponse(code, () if bare else _each(request, code))
 

@@ -422,7 +422,7 @@ class ChangeIsr(Message):
 class ScheduleFollowerCheck(Message):
     """A request to IsrKeeperActor to send CheckFollowers to `leaders` at the time `at`.
 
-    A leader with lagging followers sends it.
+    A leader with lagging followers sends this request.
     """
 
     at: float

@@ -182,7 +182,7 @@ STEPS = {
 
 
 def critical(summary: Summary) -> Chart:
-    """Draw the steps of the last request of each event, the slowest events first."""
+    """Draw, for each controller event, the steps of the request that ended last; the slowest events first."""
     last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
     rows = [
         (

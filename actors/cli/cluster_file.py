@@ -39,7 +39,7 @@ def read_cluster(directory: Path) -> dict[str, Any]:
         description = json.loads(file.read_text())
     except FileNotFoundError:
         raise CommandFailed(
-            f"{directory} is not a cluster folder: it contains no {NAME}. Give the folder that `up --dir` had."
+            f"{directory} is not a cluster folder: it contains no {NAME}. Give the folder passed to `up --dir`."
         ) from None
     except ValueError as error:
         raise CommandFailed(f"{file} cannot be read: {error}") from None

@@ -352,7 +352,7 @@ def runner(directory: Path) -> int | None:
             return None if _locked(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailed(
-            f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder that `up --dir` had."
+            f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder passed to `up --dir`."
         ) from None
     except ValueError:
         raise CommandFailed(

@@ -114,7 +114,7 @@ class TransactionMarkersActor(BrokerSenders):
         self._publish()
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a sender, which this actor requested."""
+        """Ignore the exit of a child that sent requests: this actor stopped the child."""
 
     # ------------------------------------------------------------------------------------------------ destinations
 

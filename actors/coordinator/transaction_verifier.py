@@ -103,4 +103,4 @@ class TransactionVerifierActor(BrokerSenders):
             self.send(each.asker, refusal)
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a sender, which this actor requested."""
+        """Ignore the exit of a child that sent requests: this actor stopped the child."""

@@ -352,7 +352,7 @@ class Connection:
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
-        self._only_produce = header.api_key == _PRODUCE  # only after Produce requests may the next request begin early
+        self._only_produce = header.api_key == _PRODUCE  # the next request may begin early only after Produce requests
         if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "Rejecting %s from %s: listener %s does not permit it",

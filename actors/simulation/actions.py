@@ -5,7 +5,8 @@ Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses
         is a new row.
 Rule 2: arguments are chosen without a running cluster: a schedule is complete before the run starts.
 Rule 3: an action checks the cluster when it runs, and does nothing if it is impossible then (`schedule`, rule 2).
-Rule 4: administrators write to ZooKeeper, as Kafka's tools up to 2.x, or request from the controller, as newer tools.
+Rule 4: administrators write to ZooKeeper, as Kafka's tools up to 2.x do, or send requests to the controller, as newer
+        tools do.
 """
 
 from __future__ import annotations

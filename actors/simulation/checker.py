@@ -1,7 +1,7 @@
 """The checker observes a simulated cluster (ZooKeeper writes, requests, deliveries) and checks the invariants.
 
-Rule 1: the invariants are a table (`actors.simulation.invariants`). Each step updates only the values that it
-        changes, so that the cost of a step depends on its changes only.
+Rule 1: the invariants are a table (`actors.simulation.invariants`). After each step of the cluster, only the values
+        that the step affects are updated, so that the cost of a check depends only on what the step changed.
 Rule 2: expected values come from the requests and the znodes, never from the state of the checked actors.
 Rule 3: only the first violation is kept, with its time; later violations are often its consequences.
 """

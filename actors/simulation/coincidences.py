@@ -52,7 +52,10 @@ class Coincidence(NamedTuple):
 
 
 def _late_start(occasion: Occasion) -> Iterator[Action]:
-    """Start one node later than all others, while no topic exists: the others learn of it only from UpdateMetadata."""
+    """Start one node later than all others, while no topic exists.
+
+    The others learn of this node only from UpdateMetadata.
+    """
     yield Action(0.0, "kill", (occasion.node(),), occasion.at(1.0, 3.0))
 
 

@@ -12,7 +12,7 @@ Rule 3: a group member is silent since its last request or response, unless one 
         timeouts.
 Rule 4: a member is confirmed in a generation (has a standing) since a SyncGroup or Heartbeat that the current
         coordinator answered without an error, until it joins again or leaves, or until it may be removed. A later
-        coordinator learns the member from the log.
+        coordinator learns of the member from the log.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class ResponseSent:
         generation: The generation that the process had announced to the group then, -1 if none.
         is_current: Whether the process had accepted the leader epoch that ZooKeeper has for the group's partition.
         states: The partition states in ZooKeeper then (empty except for ControlledShutdown).
-        log_end: The end of the group's log then, if the response must wait for a record of it; otherwise -1.
+        log_end: The end of the group's log then, if the response must wait for a record in that log; otherwise -1.
         left: The members that had left the group's generation then.
         renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
         markers: By (producer id, partition) the newest coordinator epoch of a marker that the process had accepted.
@@ -179,7 +179,7 @@ class _Arrival:
 
 
 def kept_for(session_timeout: float) -> float:
-    """Return for how many seconds after a request its member stays in the group, with any drift of the clocks."""
+    """Return for how many seconds after a request its member stays in the group, however much the clocks drift."""
     return session_timeout * 0.97 - 1.0
 
 
@@ -336,7 +336,7 @@ class Exchanges:
         self._left_at.update(dict.fromkeys(gone, now))
 
     def responded(self, connection: int, request: Message, response: Any, now: float) -> ResponseSent | None:
-        """Process a response of a process; return the observation for the invariants."""
+        """Handle a response that a process sent; return the observation for the invariants."""
         arrival = self._arrivals.pop(connection, None)
         if arrival is None or response is None:
             return None

@@ -112,7 +112,7 @@ def commit_as_in_transaction(
 
 
 def _join_static(about: RequestTarget) -> AnyMessage | None:
-    """Return a JoinGroup request of a static member, which replaces the member with its instance id."""
+    """Return a JoinGroup request of a static member, which takes the place of the member with its instance id."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None
@@ -170,7 +170,7 @@ def to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[S
 def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
     """Return a request to delete a group with members.
 
-    The members may have left, so the group's commits are no longer expected.
+    The members may have left when the request arrives, so the group's commits are no longer expected.
     """
     group = about.cluster.members.groups.get(about.group)
     if group is not None:

@@ -1,7 +1,7 @@
 """Read the aborted and the unfinished transactions from the files of one replica's log.
 
-Rule 1: the batches are read from the files after each call that changes them, from the first file on when the log was
-        opened or truncated.
+Rule 1: the batches are read from the files after each call that changes them, and again from the first file on if that
+        call opened or truncated the log.
 Rule 2: an unfinished transaction is open, or its marker is not yet below the high watermark. Markers that were in the
         files when the log was opened or truncated count as replicated, because no file records up to where the log was
         replicated.

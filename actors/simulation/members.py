@@ -215,7 +215,7 @@ class SimulatedMember:
         return self.id == self._leader
 
     def find(self) -> None:
-        """Find the coordinator, the first step of a client."""
+        """Find the coordinator; this is the first step of a client."""
         self.joining = True
         self._members.find_coordinator(self._group, self._unless_over(self._found))
 

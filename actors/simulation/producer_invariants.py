@@ -96,10 +96,10 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
-    The exceptions are logs that a power failure or an unclean election may have damaged: those of the partition, which
-    has the marker, and of the coordinator, which has the transaction. A new coordinator also loads records that are not
-    committed, as Kafka's does: it answers a request to add a partition without a write if such a record lists the
-    partition already, and the next coordinator may lack the record.
+    The exceptions are transactions for which a power failure or an unclean election may have damaged a log: that of a
+    partition, which has the marker, or that of the coordinator, which has the transaction's state. A new coordinator
+    also loads records that are not committed, as Kafka's does: it writes nothing when it answers a request to add a
+    partition that such a record already lists, and the next coordinator may lack the record.
     """
     logs = [log for log in law.states if log.topic == TRANSACTION_STATE]
     if any(law.is_lossy(log) or log in law.replicas.truncated for log in logs):
@@ -178,7 +178,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether `loaded`, from the log, has at least the commit of each partition that memory had."""
+    """Return whether `loaded`, from the log, has for each partition the commit in `offsets`, or a later one."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

@@ -1,7 +1,7 @@
 """Record the state changes of partitions and replicas that the controllers of a simulated cluster make.
 
 Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the table of the tested code, so that
-        it can check the product.
+        it can check that code.
 Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
         an active controller is idle.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.

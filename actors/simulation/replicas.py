@@ -64,7 +64,10 @@ class LogView:
         return found
 
     def readable_since(self, offset: int, committed: bool) -> float | None:
-        """Return since when consumers can read an offset, `committed`: those with READ_COMMITTED; None if not."""
+        """Return since when consumers (`committed`: those with READ_COMMITTED) can read an offset.
+
+        None if they cannot.
+        """
         since = None
         for at, high_watermark, stable in reversed(self.limits):
             if (stable if committed else high_watermark) <= offset:
@@ -214,7 +217,7 @@ class Replicas:
             view.transactions.replicated(view.high_watermark)
 
     def _checkpointed(self, cluster: Cluster, node: int) -> None:
-        """Note what is durable on the disks of a node, unless one of these fails."""
+        """Note what is durable on the disks of a node, unless one of these disks has a fault."""
         disks = cluster.machines[node].disks
         for name in () if disks.faults or disks.hurt else self.with_records:
             view = self.logs[name].get(node)

@@ -60,8 +60,8 @@ ELECTION = 15.0
 def new_isr_members_have_the_committed_records(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     """A replica enters the ISR only if its log reaches the high watermark and the start of the leader epoch.
 
-    A replica that lost unflushed data fetches from its new log end before that: `SLACK` seconds later no earlier fetch
-    is on its way.
+    A replica that lost unflushed data must fetch from its new log end before it enters the ISR; `SLACK` seconds after
+    the loss, no fetch from before the loss is in flight.
     """
     before, after = change.before, change.after
     if before is None or before.leader_epoch != after.leader_epoch:
@@ -188,7 +188,7 @@ def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_wat
 
 
 def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader sends consumers records below the high watermark, or below the last stable offset."""
+    """A leader sends consumers only records below the high watermark, or below the last stable offset."""
     request = change.request
     if not isinstance(request, FetchRequest) or request.replica_id >= 0:
         return

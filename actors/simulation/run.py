@@ -301,7 +301,7 @@ class _Run:
                 checker.violations += wrong
 
     def _renew_disks(self) -> None:
-        """Restart nodes that treat a repaired disk as failed; those with a lasting fault go on without that disk."""
+        """Restart nodes that treat a repaired disk as failed; nodes whose disk has a lasting fault go on without it."""
         for machine in self.cluster.machines.values():
             if machine.disks.hurt and not machine.disks.lasting:
                 self.cluster.kill(machine.id)

@@ -2,7 +2,8 @@
 
 Rule 1: the values that may be drawn are data: `CLUSTERS`, `NODE_SETTINGS`, `TOPIC_CONFIGS`. The first value is the
         default.
-Rule 2: a drawn value is part of the schedule, so the schedule alone repeats the run. Defaults are left out of it.
+Rule 2: a drawn value is part of the schedule, so the schedule alone is enough to repeat the run. Defaults are left out
+        of it.
 Rule 3: a seed that leaves actions out reaches states that those actions would disturb, and a seed that repeats one
         action reaches states that need many of them.
 """
@@ -88,7 +89,7 @@ class ClusterParameters:
 
 
 def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterParameters:
-    """Draw the cluster (`brokers` if that is given), its network, its clocks and its settings."""
+    """Draw the cluster (with `brokers` nodes if that is given), its network, its clocks and its settings."""
     drawn, racks = chance.choice(CLUSTERS)
     brokers = drawn if brokers is None else brokers
     drawn_settings = [(each.name, chance.choice(each.values), each.values[0]) for each in NODE_SETTINGS]

@@ -1,6 +1,6 @@
 """The checkpoint files of a log directory: recovery points, log start offsets and high watermarks of its logs.
 
-The rules are those of `log_manager`, which writes them.
+The rules are those of `log_manager`, which writes these files.
 """
 
 from __future__ import annotations

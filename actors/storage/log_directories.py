@@ -8,8 +8,8 @@ Rule 1: a log directory belongs to one process (`.lock`), one broker and one clu
         is offline, and the start continues. A `meta.properties` that is not text is damaged and is not overwritten. In
         a readable file, missing lines are added, and this is logged.
 Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
-Rule 3: while a directory is offline, a partition that is not new and has no log may have its log there. No other log is
-        created for it (broker.md 9.1 row 20).
+Rule 3: while a directory is offline, a partition that is not new and has no log in a live directory may have its log in
+        the offline one. No other log is created for it (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free at once, and the removals
         are spread over time. Renamed logs that a stopped process left are removed after the next start (broker.md 2.2).
 Rule 5: logs are never moved between directories. An unfinished move by another program is logged and kept. It is not

@@ -8,9 +8,9 @@ Rule 1: a log is opened when its partition is first needed. The checkpoints of u
         nothing but the configuration is kept in memory until the first append or read, because a broker may host
         100,000 of them.
 Rule 2: checkpoints are written when they are due and something changed, not for each change (broker.md 5.1).
-Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. It is written
-        after every log of the directory was closed cleanly: opened logs in this run, unopened logs according to the old
-        marker.
+Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. It is written if
+        every log of the directory was closed cleanly: in this run if the log was opened, otherwise in an earlier run,
+        as the old marker shows.
 Rule 4: files of dropped segments are removed at the next check for old segments.
 Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
         segment. Without a thread, checkpoints waited 60 to 130 ms for the disk. The recovery point moves at the first
@@ -487,8 +487,8 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again. Those below the high watermark are replicated;
-        # this is handled here, because the high watermark may not move.
+        # The truncation has read the log's transaction markers again. Markers below the high watermark are replicated
+        # already; nothing else handles them unless the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 
@@ -500,7 +500,10 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Lower the checkpointed log start offset to `offset`, unless it is lower, before a truncation (rule 7)."""
+        """Before a truncation, lower the checkpointed log start offset to `offset`, unless it is already lower.
+
+        (rule 7)
+        """
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)

@@ -1,7 +1,8 @@
 """Walk a recorded run forwards and backwards, by replay.
 
-Rule 1: the first walk stores snapshots of its own in a cache folder, at the first idle delivery after every EVERY
-        deliveries. A walk backwards begins at the last recorded or stored snapshot before its target.
+Rule 1: the first walk stores snapshots of its own in a cache folder, each at the first delivery that leaves the actors
+        idle, at least EVERY deliveries after the previous one. A walk backwards begins at the last recorded or stored
+        snapshot before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores its own. A file that
         cannot be read is ignored.
 Rule 3: the next deliveries are read from the trace; the state is that of the replayed actors.

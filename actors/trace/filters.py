@@ -134,7 +134,7 @@ def effects(
     """Yield the deliveries `places`, those of a controller's event, and all effects of both, in the order of time.
 
     An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
-    Without `polls`, deliveries are not followed into polls either.
+    Without `polls`, the deliveries `places` are not followed into followers' polls either.
     """
     return (each for each, _ in linked_effects(trace, places, event, polls))
 

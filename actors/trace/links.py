@@ -4,8 +4,9 @@ Rule 1: the cause of a message or timer is the delivery during which it was sent
 Rule 2: the cause of a message from outside is the delivery of the request that it answers: a StoreReply by its id, the
         network's responses by channel and correlation id.
 Rule 3: the cause of a ClientRequest is another node's Transmit with the same client id, correlation id and API, sent to
-        this node. The cause of the response is the ClientResponse of that node. Polls that the network repeats belong
-        to the Transmit that began them.
+        this node. The cause of the response to a Transmit is, if recorded, the ClientResponse of the node that received
+        the ClientRequest. Followers' fetches that the network gateway repeats by itself belong to the Transmit that
+        began them.
 Rule 4: the cause of a WatchEvent is the last recorded write of that znode since the watch was set. If none is recorded,
         for example after a session ended, the WatchEvent has no cause.
 Rule 5: deliveries are processed in the order of time. The finder stores the requests without a response, and

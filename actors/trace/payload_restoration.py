@@ -17,7 +17,7 @@ from messages.trace.schema import FULL
 
 @contextmanager
 def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield the runs with the contents of all messages; restored runs exist until the end of the block.
+    """Yield the runs with the contents of all messages; restored runs exist until the end of the `with` block.
 
     Raises:
         TraceError: A replay differs from its trace, or is impossible.
@@ -43,5 +43,5 @@ def _restore(run: Run, folder: Path) -> None:
         reason = result.problem or "the replayed run differs from the trace (see `kafka-actors replay`)"
         raise TraceError(
             f"run {run.header.run} was recorded without message contents (trace.detail={run.header.detail}),"
-            f" and a replay cannot restore them: {reason}"
+            f" and replaying it did not restore them: {reason}"
         )

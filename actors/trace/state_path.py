@@ -82,7 +82,7 @@ def addresses_for(base: LocalBase, actor: str) -> list[str]:
 
 
 def _attribute(base: LocalBase, address: str, path: str) -> Any:
-    """Return an attribute of an actor; None before its first message, which sets it."""
+    """Return an attribute of an actor; None before the actor's first message, which sets the attribute."""
     thing: Any = base.address_of(address).actor
     for name in path.split("."):
         thing = getattr(thing, name, None)

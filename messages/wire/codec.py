@@ -130,7 +130,7 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 def encoding_request(
     request: AnyMessage, correlation_id: int, client_id: str, parts: Sequence[Part] = ()
 ) -> Steps[bytes]:
-    """Encode a request in steps, with the parts that precede it. Arguments and errors as in `encode_request`."""
+    """Encode a request in steps; `parts` are those that precede it. Arguments and errors as in `encode_request`."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
         raise UnknownApi(f"{type(request).__name__} is not a request")
@@ -169,7 +169,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 
 def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """Encode a response in steps, with the parts that precede it. Arguments and errors as in `encode_response`."""
+    """Encode a response in steps; `parts` are those that precede it. Arguments and errors as in `encode_response`."""
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 

@@ -365,7 +365,7 @@ def test_a_record_that_cannot_be_restored_is_refused_by_name(tmp_path: Path) -> 
     small.recorder.close()
     with pytest.raises(
         CommandFailed,
-        match=r"was recorded without message contents \(trace.detail=inputs\), and a replay cannot restore them: ",
+        match=r"was recorded without message contents \(trace.detail=inputs\), and replaying it did not restore them: ",
     ):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], catch_exceptions=False, standalone_mode=False)
 

@@ -110,7 +110,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the lengths in `runs` add up 3 entries, but 4 are encoded",
+        "error": "the lengths in `runs` add up to 3 entries, but 4 are encoded",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignores an unexpected": {"type(message).__name__": "FindLeader"},
@@ -450,7 +450,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "holds {len(kept)} runs": {"len(kept)": "2"},
     "Failed to {what} for partition": {"why": "its state could not be written: BADVERSION"},
     "is not a controller event. The": {"event": "Produce", "', '.join(known)": "BrokerChange, TopicChange"},
-    "and a replay cannot restore them": {
+    "and replaying it did not restore them": {
         "reason": "the replayed run differs from the trace (see `kafka-actors replay`)",
     },
     "run{reasons}": {"'readable' if reasons else 'recorded'": "recorded", "reasons": ""},

@@ -190,7 +190,8 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
 
     def delete(name: str) -> Flow[DeletedTopic]:
         if name not in context.topics or name in context.queued:
-            # The metadata of a queued topic has leader -2, so clients cannot see it; Kafka checks that metadata.
+            # The metadata of a queued topic has leader -2, so clients cannot see the topic. Kafka looks topics up in
+            # that metadata.
             return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
         yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
         return DeletedTopic(name, NONE)

@@ -387,7 +387,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
-        """Send to an address that is not an ActorRef of this system, but of another system, or just a text."""
+        """Send to an address that is not an ActorRef of this system: an ActorRef of another system, or a plain text."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
             to.base.inject(to, message, sender)

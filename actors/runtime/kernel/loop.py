@@ -32,7 +32,7 @@ GLANCE = 64
 class LoopDriver:
     """A driver that runs the actors on an asyncio event loop.
 
-    Any thread may read `turns`, and `between`, the work of the loop's thread between two turns.
+    Any thread may read `turns` and `between` (the work of the loop's thread between two turns).
     """
 
     cpu: Callable[[], float] = staticmethod(RealClock.cpu)

@@ -1,7 +1,8 @@
 """ActorRef is an object that holds the address of an actor and a reference to the actor system.
 
-Thespian gives every actor a `_myRef`, which executes the actor's calls of its system, and an ActorAddress for other
-actors. Here both are one object: sending needs no look-up of the receiver, and each actor needs only one such object.
+Thespian gives every actor a `_myRef`, which executes the actor's calls to its system, and separately an ActorAddress,
+to which other actors send. Here both are one object: sending needs no look-up of the receiver, and each actor needs
+only one such object.
 
 Rule 1: the text of an address is "ClassName.N" (N counts the actors of the base); that of an external endpoint is
         "outside:name". The text is the same in every replay, and traces store it.

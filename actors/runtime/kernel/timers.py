@@ -102,7 +102,7 @@ class Timers:
             del self._named[id(timer.receiver), timer.name]
 
     def name_of(self, message: Any) -> str:
-        """Return the name of the timer whose message is in the queue, "" if it has none."""
+        """Return the name of the due timer to which the queued `message` belongs, "" if the timer has no name."""
         timer = self._rung.get(id(message))
         return "" if timer is None else timer.name
 

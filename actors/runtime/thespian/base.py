@@ -5,10 +5,10 @@ source code into a system for Thespian's actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
 is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
-Rule 2 (exit): an actor that handled ActorExitRequest is removed. Its children get an exit request too (unless it was
-non-recursive), CHILDREN_AT_ONCE at a time, and its parent receives ChildActorExited. Messages to removed actors are
-dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of removed
-actors are dropped.
+Rule 2 (exit): an actor that handled ActorExitRequest is removed. Its children get an exit request too (unless the
+actor's own request was non-recursive), CHILDREN_AT_ONCE at a time, and its parent receives ChildActorExited. Messages
+to removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
+letters. Timers of removed actors are dropped.
 
 Drivers: the threads that call tell/ask/listen (`actors.runtime.kernel.inline`); an asyncio loop after `attach(loop)`
 (`actors.runtime.kernel.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.
@@ -70,8 +70,8 @@ class LocalBase(Kernel):
         ports: The objects behind `self.port(name)`, by name.
         capabilities: The capabilities of the system.
 
-    Read-only attributes, in addition to the kernel's: `register` (the live actors), `dead_letters` (their number),
-    `failures` (number of deliveries whose handler failed).
+    Read-only attributes, in addition to the kernel's: `register` (the live actors), `dead_letters` (number of dead
+    letters), `failures` (number of deliveries whose handler failed).
     """
 
     system_messages: ClassVar[type] = ActorSystemMessage
@@ -402,8 +402,8 @@ class LocalBase(Kernel):
     def _let_children_go(self, parent: ActorAddress) -> None:
         """Send exit requests to the next CHILDREN_AT_ONCE children of a removed actor, and schedule the rest.
 
-        Parents are compared by text, not found with `register.children`: in a system restored from a snapshot, a
-        removed actor's address can be another object.
+        The children are found by the text of their parent's address, not with `register.children`: in a system restored
+        from a snapshot, a removed actor's address can be another object.
         """
         children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
         for child in children:

@@ -1,9 +1,9 @@
 """Dispatcher is an actor that handles each message in a method named after the message's class, `receiveMsg_<Class>`.
 
 It is like Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per
-actor class (4x faster over 12 classes), for the message's class and then its base classes. A handler calls the base
-class's handler by `super().receiveMsg_X`. A message without a handler is an error, recorded as a failed delivery, and
-not silently dropped.
+actor class (4x faster, measured with 12 message classes), for the message's class and then the message's base classes.
+A handler calls the handler of the actor's base class by `super().receiveMsg_X`. A message without a handler is an
+error, recorded as a failed delivery, and not silently dropped.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class Dispatcher(Actor):  # type: ignore[misc]
         """Send this actor a WakeupMessage when the clock shows `moment`, never before.
 
         With a `name`, the new timer replaces the timer of this name, as in `set_timer`. Periods are rounded up: an
-        actor that woke a fraction too early would set its next timer for the same moment, in virtual time for ever.
+        actor that woke a fraction too early would set its next timer for the same moment, and in virtual time would
+        repeat this for ever.
         """
         microseconds = max(math.ceil((moment - self.now) * 1e6), 0)
         if self.now + microseconds / 1e6 < moment:

@@ -60,7 +60,7 @@ class ActorRegistry:
         return ref if ref is not None and ref.actorAddressString == text else None
 
     def children(self, parent: ActorRef) -> list[ActorRef]:
-        """Return the live children of an actor, oldest first. If it has children, all actors are searched."""
+        """Return the live children of an actor, oldest first; this searches all actors, unless it has no children."""
         return [ref for ref in self if ref.parent is parent] if parent.children else []
 
 

@@ -63,7 +63,7 @@ class RecordedSegment(NamedTuple):
 
 
 class FlightRecorder(DeliveryKeeper):
-    """A recorder that keeps the last messages (`deliveries` or more) in memory, and can write them to `folder`.
+    """A recorder that keeps at least the last `deliveries` messages in memory, and can write them to `folder`.
 
     The other arguments are those of Recorder; a handler that takes longer than `slow_seconds` causes a dump.
     """
@@ -189,8 +189,8 @@ class FlightRecorder(DeliveryKeeper):
     def dump(self, reason: str = ASKED) -> None:
         """Start to write the kept messages to a trace; with an event loop, return before all are written.
 
-        Nothing is written while another dump is in progress, or within DUMP_SECONDS of the last dump, unless a user
-        requested this one.
+        Nothing is written while another dump is in progress. Within DUMP_SECONDS of the last dump, only a dump that a
+        user requested is written.
         """
         if self._writing is not None or (self._now() < self._dump_at and reason != ASKED):
             return

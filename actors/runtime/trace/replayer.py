@@ -15,8 +15,8 @@ Rule 5: a trace of another code version is replayed with a warning; a trace of a
         damaged run is reported as not replayable. A run without its beginning is replayed from its first snapshot on.
 Rule 6: at each snapshot in the record, the state of all replayed actors is compared with it.
 Rule 7: a trace cannot run arbitrary code: top-level actors, which the node's start-up code created, are only created
-        from a given list of classes. Other actors are created by actors, or are classes of this project that a snapshot
-        names.
+        from a given list of classes. Other actors are created by actors, or are restored from a snapshot if their
+        classes belong to this project.
 """
 
 from __future__ import annotations

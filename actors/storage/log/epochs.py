@@ -2,8 +2,8 @@
 
 Rule 1: epochs and start offsets only increase. Assigning an epoch removes entries with a later epoch or with the same
         or a later start offset.
-Rule 2: an epoch is written to the file before its first record is appended. Later changes are not saved at once;
-        entries that a crash loses are found in the batches, which contain their epochs.
+Rule 2: an epoch is written to the file before its first record is appended. Other changes are not saved at once;
+        entries that are missing after a crash are rebuilt from the batches, which contain their epochs.
 
 Kafka: `LeaderEpochFileCache`.
 """

@@ -27,7 +27,7 @@ class Flusher(Protocol):
         """Call `flush` with these paths, now or on another thread."""
 
     def shutdown(self, wait: bool = True) -> None:
-        """Accept no more flushes; `wait` for those in progress."""
+        """Accept no more flushes. If `wait`, return only when those in progress have ended."""
 
 
 class SynchronousFlusher:

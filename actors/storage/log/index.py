@@ -115,7 +115,7 @@ class TimeIndex:
             _append(self._handles, self.path, TIME_ENTRY.pack(timestamp, offset), place)
 
     def offset_before(self, timestamp: int) -> int:
-        """Return the relative offset at which a search for the first record of `timestamp` or later starts."""
+        """Return the relative offset at which to start a search for the first record of `timestamp` or later."""
         at = bisect_right(self._entries, timestamp - 1, key=lambda entry: entry.timestamp)
         return self._entries[at - 1].offset if at else 0
 

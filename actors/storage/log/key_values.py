@@ -20,9 +20,9 @@ def key_values(data: bytes | memoryview, offset: int) -> tuple[int, tuple[Row, .
     Unreadable batches are left out.
 
     Returns:
-        The offset after the batches, and a row for each record with a key: (producer id, whether it ends a transaction,
-            key, value, base offset of the batch). The producer id is -1 outside a transaction. Key and value are
-            Latin-1 text, one character per byte, because results of I/O adapters cannot contain bytes.
+        The offset after the batches, and a row for each record with a key: (producer id, whether the record ends a
+            transaction, key, value, base offset of the batch). The producer id is -1 outside a transaction. Key and
+            value are Latin-1 text, one character per byte, because results of I/O adapters cannot contain bytes.
     """
     rows, data = [], memoryview(data)
     for position, header in whole_batches(data):

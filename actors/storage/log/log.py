@@ -1,10 +1,11 @@
 """The class Log stores the records of one partition on disk, in segments (broker.md 5).
 
 Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Both only increase,
-        except that a truncation lowers `end`. No other module changes either of them.
+        except that a truncation or a restart lowers `end`, and may lower `start`. No other module changes either of
+        them.
 Rule 2: a leader's append assigns offsets and the leader epoch. A follower appends the leader's bytes unchanged. A batch
         is appended completely or not at all. Client batches that arrive together are written together if none has a
-        producer id, which must be checked.
+        producer id: batches with one must be checked one by one.
 Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or its index is full.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
         Their files are renamed at once and removed later.
@@ -280,8 +281,8 @@ class Log:
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
         """Rebuild the producers as of `offset` from the newest usable snapshot and the batches after it.
 
-        If segments lost their transaction indexes, reading begins at the first of them at the latest, to rebuild the
-        indexes.
+        If segments lost their transaction indexes, batches are read from the first such segment, or from an earlier
+        position, to rebuild the indexes.
         """
         self.producers.clear()
         lacking = [segment for segment in self._segments if segment.lacks_aborted]
@@ -336,7 +337,7 @@ class Log:
         append_time: bool = False,
         from_client: bool = True,
     ) -> Sequence[Appended | Refusal]:
-        """Append batches of clients or of a coordinator whose format has been checked (rule 2).
+        """Append batches, already checked for format, of clients or of a coordinator (rule 2).
 
         Args:
             batches: The batches, one per element.
@@ -378,7 +379,7 @@ class Log:
     def _go_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
         """Return whether client batches can be written together.
 
-        No new segment must begin between them, and none has a producer id.
+        They can if no segment has to begin between them and no batch has a producer id.
         """
         if len(headers) > MOST_TOGETHER or any(header.producer_id != NO_PRODUCER_ID for header in headers):
             return False
@@ -500,7 +501,7 @@ class Log:
     def _span(
         self, offset: int, max_bytes: int, limit: int, at_least_one: bool
     ) -> tuple[Segment, BatchPosition, int] | None:
-        """Return where `read` begins: the segment, the first batch and the number of bytes; None without data."""
+        """Return what `read` has to read: the segment, the first batch and the number of bytes; None without data."""
         if not self.start <= offset <= self.end:
             raise OffsetOutOfRange(f"{self.folder}: offset {offset} is not in [{self.start}, {self.end}]")
         place_in = self._find(offset) if offset < limit else None
@@ -596,8 +597,8 @@ class Log:
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots are removed first: after a crash in between, a later process would take one of them as the state
-        at the snapshot's offset.
+        The snapshots are removed first: if they were removed last, a process that starts after a crash in between would
+        take one of them as the state at its offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)
@@ -655,6 +656,8 @@ class Log:
 
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Rename the files of segments, newest first, so that a crash leaves a log without a gap.
+
+        Expired segments are dropped one by one.
 
         `remove_deleted` removes them.
         """

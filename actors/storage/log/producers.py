@@ -6,21 +6,21 @@ Rule 2: a batch is a duplicate if a kept batch of the same epoch has its first a
 Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
         and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
         known.
-Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. For a log
-        if no producer has expired, the check is one comparison.
+Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. If no
+        producer of a log has expired, the check of that log is one comparison.
 Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
 Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
         snapshots have only the last batch of each producer; in our snapshots, Apache's brokers use only each producer's
         last entry. If a producer retries several batches after a restart of its leader, Apache's broker refuses them
-        (45, fatal in librdkafka), but this log accepts them as duplicates. A snapshot has the batches of a
-        transactional producer's open transaction, and at least its last batch: a client never retries batches of an
-        ended transaction.
+        (45, fatal in librdkafka), but this log accepts them as duplicates. Of a transactional producer, a snapshot has
+        the batches of the open transaction, and in any case the producer's last batch: a client never retries batches
+        of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
-        Until then a non-transactional batch (48) and a newer epoch are refused: a coordinator assigns a newer epoch
-        only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits forever
-        (transactions.md 3.2).
-Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. Only
-        the epoch of coordinators' batches is checked. Replicated batches are not checked.
+        Until then a non-transactional batch (48) and a batch of a newer epoch (47) are refused: a coordinator assigns a
+        newer epoch only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits
+        forever (transactions.md 3.2).
+Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. Of a
+        coordinator's batch, only the epoch is checked. Replicated batches are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """
@@ -83,7 +83,7 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer with its last batch; `last_offset` is -1 without a batch.
+    """An entry of a producer snapshot: a producer with one of its kept batches; `last_offset` is -1 without a batch.
 
     `timestamp` is in ms.
     """

@@ -126,7 +126,7 @@ class Segment:
         self.size += size
 
     def create(self) -> None:
-        """Create the empty file. In a log without other segments, only this file's name has the log end offset."""
+        """Create the empty file. In a log without other segments, only this file's name records the log end offset."""
         self._handles.get(self.path, create=True)
 
     def close_for_writing(self) -> None:
