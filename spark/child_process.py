@@ -74,7 +74,7 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connect
         outcome = False, error
     try:
         writer.send(outcome)
-    except Exception:  # it cannot be pickled
+    except Exception:  # the outcome cannot be pickled
         writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))
     finally:
         os._exit(0)

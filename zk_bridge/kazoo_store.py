@@ -108,7 +108,7 @@ class KazooStore:
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
             self._sink = None
-            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take the timeout again
+            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take another timeout
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:

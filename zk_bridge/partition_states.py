@@ -81,7 +81,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
         for (topic, number), state in question.states
     )
     results: list[WriteResult] = []
-    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # operations are made when they are sent
+    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # each built only when it is sent
         ops = [op for (op,) in batch]
         entries = question.states[len(results) : len(results) + len(ops)]
         settled: dict[int, WriteResult] = {}

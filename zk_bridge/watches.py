@@ -92,7 +92,7 @@ class _Watch:
     def __init__(self, row: WatchRow, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
-        self.arms = arms  # field of Arm that set it: data, exists or children
+        self.arms = arms  # field of Arm that set this watch: data, exists or children
         self.present: bool | None = None
         self.watchers: list[Any] = []
         self.notified: list[bool] = []

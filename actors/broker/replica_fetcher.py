@@ -83,7 +83,7 @@ class ReplicaFetcherActor(Dispatcher):
         for partition in message.partitions:
             self._actors.pop(partition, None)
         self._interrupt()
-        self._go_on()  # the next request may have waited just for these partitions to store their records
+        self._go_on()  # the next request may have waited only for these partitions to store their records
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
         """Process the leader's response."""

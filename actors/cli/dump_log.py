@@ -108,7 +108,7 @@ def command(
         max_message_size,
         max_bytes,
     )
-    # _write does not flush: click.echo flushes each line, half of the time of a dump into a file
+    # _write does not flush; click.echo flushes each line, which takes half of the time of a dump into a file
     dump = LogDump(options, lambda line: _write(printable(line)), lambda line: click.echo(printable(line), err=True))
     for name in files.split(","):
         try:

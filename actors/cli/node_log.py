@@ -50,7 +50,7 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line and its traceback's lines, escaped, because a traceback can contain a client's text."""
-        copy = logging.makeLogRecord(vars(record))  # other formatters store the text they format in the record
+        copy = logging.makeLogRecord(vars(record))  # other formatters store their formatted text in the record
         copy.msg, copy.args = one_line(record.getMessage()), None
         copy.exc_info = copy.exc_text = copy.stack_info = None
         details = [self.formatException(record.exc_info)] if record.exc_info else []

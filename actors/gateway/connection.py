@@ -472,7 +472,7 @@ class Connection:
         if not self._under_way:
             self._go_on()
         elif not self._going_on:
-            self._going_on = True  # wait for the end of the turn, in which the other responses usually come, too
+            self._going_on = True  # wait for the end of this loop turn: the other responses usually come in it, too
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _refuse_in_turn(self, reason: str) -> None:

@@ -329,4 +329,4 @@ class Stream:
 
 
 def _is_data(piece: Piece) -> bool:
-    return isinstance(piece, (bytes, memoryview))  # faster than isinstance
+    return isinstance(piece, (bytes, memoryview))  # faster than `not isinstance(piece, Region)`

@@ -289,7 +289,7 @@ class MemoryCluster:
         self._paused.discard(id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
-        listener.resume()  # the network needs no resume: actors send their next requests themselves
+        listener.resume()  # only listeners: actors send the next requests to other nodes themselves
         store.resume()
 
     async def _start(self, id: int) -> None:

@@ -53,7 +53,7 @@ class ClusterProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
-            start_new_session=True,  # Ctrl-C at the terminal is for the tests
+            start_new_session=True,  # Ctrl-C at the terminal must reach only the tests
         )
         self._owner = os.getpid()
         self._gate = threading.Lock()
@@ -99,7 +99,7 @@ class ClusterProcess:
     def end(self) -> None:
         """End the process and everything that it runs."""
         atexit.unregister(self.end)
-        if self._owner != os.getpid():  # this is a fork of the program that started it
+        if self._owner != os.getpid():  # this process is a fork of the one that started the cluster
             return
         process = self._process
         with suppress(OSError):
@@ -120,7 +120,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
-                self._process.wait()  # a process that is still running might be reused by `taken`
+                self._process.wait()  # `taken` might reuse a process that is still running
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:

@@ -161,7 +161,7 @@ def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionSt
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
         # A leader writes the controller epoch of the last LeaderAndIsr request. When a replica goes offline, the
-        # controller sends such a request even if the replica was not in the ISR, so no new state is written.
+        # controller sends such a request even if the replica was not in the ISR and no new state is written.
         if not before.controller_epoch <= after.controller_epoch <= law.epoch:
             yield f"{change.partition}: the leader changed the controller epoch to {after.controller_epoch}"
     elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
@@ -546,8 +546,8 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
             # As in Kafka, a controller does not wait until an absent broker deletes reassigned replicas. After a
-            # failover it halts the deletion of a topic with an offline replica, and live brokers create their logs
-            # again (trap T1).
+            # failover it halts the deletion of a topic with an offline replica, and live brokers create the topic's
+            # logs again (trap T1).
             halted = tp.topic in law.deleting and _waits_for_absent(law, tp.topic)
             if (node, tp) not in law.moved_away and not halted:
                 yield f"node {node} has a log of {tp} but no assigned replica"

@@ -87,7 +87,7 @@ class LogTransactions:
             with self._file.open("rb") as file:
                 file.seek(self._position)
                 data = file.read()
-        except FileNotFoundError:  # an old segment
+        except FileNotFoundError:  # the file of an old segment, deleted meanwhile
             return True
         for position, header in whole_batches(data):
             if header.next_offset > end:

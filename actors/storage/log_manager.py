@@ -471,7 +471,7 @@ class LogManager:
         """Start leader epoch `epoch` of this broker at the log end offset, even if no record is appended."""
         log = self._log(path)
         log.epochs.assign(epoch, log.end)
-        if log.end:  # otherwise the first append writes it: an empty log has no file
+        if log.end:  # an empty log has no file yet; the first append writes the epoch
             log.epochs.save()
 
     def latest_epoch(self, path: str) -> int:

@@ -128,7 +128,7 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            self._guards[producer_id] = guard  # inserted again, as the newest of the guards without a verification
+            self._guards[producer_id] = guard  # inserted again, as the newest guard without a verification
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:
                 del self._guards[each]

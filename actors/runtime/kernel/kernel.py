@@ -94,7 +94,7 @@ class Kernel(ABC):
         ports: The objects behind an actor's adapters.
     """
 
-    # what each delivery reads: in slots, because Python reads them faster than one of more than 30 entries of a dict
+    # what each delivery reads: in slots, because Python reads them faster than entries of a dict with more than 30
     __slots__ = ("__dict__", "__weakref__", "_effects", "_error", "_keep", "event_id", "n", "now", "queue")
 
     system_messages: ClassVar[type]

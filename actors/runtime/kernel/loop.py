@@ -83,7 +83,7 @@ class LoopDriver:
                     loop.call_soon(self._turn)  # no write is needed to wake the loop on its own thread
                 else:
                     loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the asyncio loop is closed, so nothing drives the actors until `detach`
+            except RuntimeError:  # the asyncio loop is closed, so nothing drives the actors until `detach` is called
                 self._awake = False
                 return False
         return True
