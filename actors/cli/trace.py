@@ -25,7 +25,7 @@ command.add_command(trace_export.command)
 
 
 @command.command(
-    "expand", epilog="Exit codes: 0 done, 1 a missing or damaged trace or a replay that differs from it, 2 usage error."
+    "expand", epilog="Exit codes: 0 done, 1 the trace is missing or damaged, or its replay differs, 2 usage error."
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(

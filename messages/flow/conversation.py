@@ -71,7 +71,7 @@ class Begin(NamedTuple):
 
 
 class Await(NamedTuple):
-    """An event handler yields this to wait for the Answer or Failure that the request identified by `ticket` gets."""
+    """An event handler yields this to wait for the Answer or Failure of the request with this `ticket`."""
 
     ticket: int
 
