@@ -42,7 +42,12 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
     flag_value="otlp",
     help="Spans of events and requests as OTLP JSON, written to FILE as lines or sent to URL.",
 )
-@click.option("--mermaid", "form", flag_value="mermaid", help="A sequence diagram of what --delivery caused.")
+@click.option(
+    "--mermaid",
+    "form",
+    flag_value="mermaid",
+    help="A sequence diagram of what the delivery that --delivery selects caused.",
+)
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option(
     "--node",

@@ -238,7 +238,7 @@ class Trace:
         kept = [each for each in self.runs if node in (None, each.node) and run in (None, each.name)]
         if not kept:
             wanted = f"run {run}" if run is not None else f"recorded run of node {node}"
-            raise NotATrace(f"{self.folder} contains no {wanted}. Its runs: {_listed(self.runs)}")
+            raise NotATrace(f"{self.folder} contains no {wanted}. It contains the runs {_listed(self.runs)}")
         return Trace(self.folder, tuple(kept), self.unreadable)
 
     def only_run(self, node: int | None = None, run: str | None = None) -> TraceRun:

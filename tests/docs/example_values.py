@@ -454,7 +454,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
         "reason": "the replayed run differs from the trace (see `kafka-actors replay`)",
     },
     "run{reasons}": {"'readable' if reasons else 'recorded'": "recorded", "reasons": ""},
-    "Its runs: {": {"_listed(self.runs)": "0-1767225600-3f9a (node 0), 1-1767225601-77c0 (node 1)"},
+    "It contains the runs {": {"_listed(self.runs)": "0-1767225600-3f9a (node 0), 1-1767225601-77c0 (node 1)"},
     "after delivery {base.n} cannot be printed": {
         "self._path": "ControllerActor.3:_context",
         "error": "ControllerActor.pending cannot be stored: its type is io.BytesIO",

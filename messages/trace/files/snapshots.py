@@ -129,7 +129,9 @@ class SnapshotCollector:
             if lines and lines[0].startswith(_BEGINNING):
                 state = message_of(lines[0], _CODEC)
                 if not isinstance(state, SystemState) or state.kernel.n != frame.after:
-                    raise ValueError("the snapshot has a different message number from the header of its frame")
+                    raise ValueError(
+                        "the message number in the snapshot differs from the one in the header of its frame"
+                    )
                 self._places, self._after, self._created = [], frame.after, state.created
                 self._lines, self._digest = 0, _digest()
             elif not self._places:
