@@ -255,7 +255,7 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
 def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
     """Return a response with the error code for each partition and at top level.
 
-    NOT_CONTROLLER is at top level only if the request names no partitions.
+    If the request names partitions, NOT_CONTROLLER is not at top level.
     """
     topics = (
         ElectedTopic(topic.name, tuple([ElectedPartition(number, code) for number in topic.partitions]))

@@ -225,7 +225,7 @@ class GroupCoordinatorActor(Dispatcher):
         return ListGroupsResponse(COORDINATOR_LOAD_IN_PROGRESS if self._loaders else NONE, tuple(groups))
 
     def _gather(self, forwarded: Forwarded) -> None:
-        """Send a request to each of its groups (rule 4)."""
+        """Send a forwarded request to each group that the request names (rule 4)."""
         request = forwarded.request.request
         gathering = PendingGroupsRequest(request)
         for place, group in enumerate(request.groups):

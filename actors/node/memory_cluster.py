@@ -289,7 +289,7 @@ class MemoryCluster:
         self._paused.discard(id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
-        listener.resume()  # only listeners: actors send the next requests to other nodes themselves
+        listener.resume()  # outgoing connections need none: actors send the next requests
         store.resume()
 
     async def _start(self, id: int) -> None:

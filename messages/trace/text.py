@@ -193,7 +193,7 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # These entries were first used by the last row; no later row refers to them yet, so their line is empty.
+            # Only the newest row uses these entries so far, and it is replaced below, so their line may be empty.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)
