@@ -90,7 +90,7 @@ class SessionLost(AskFailed):
 class ControllerMoved(AskFailed):
     """Another controller has been elected, so ZooKeeper rejected the write.
 
-    The version of /controller_epoch differs.
+    The version of /controller_epoch is not the one that the write expected.
     """
 
 

@@ -163,8 +163,8 @@ log_place: Callable[[tuple[str, bool]], LogPlace] = partial(tuple.__new__, LogPl
 class BecomeLeader(Question["RoleTaken"]):
     """A request to a partition's actor to become leader; the reply is RoleTaken.
 
-    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. `host` is only
-    set in the first request to an actor.
+    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. `host` is set only in the
+    first request to an actor.
     """
 
     state: LeaderAndIsrPartitionState
@@ -199,7 +199,7 @@ class RoleTaken(Message):
         leads: Whether the partition leads now, also if there is an error.
         health_flags: The current health flags (names of `actors.core.broker.partition`), also if there is an error.
         has_log: Whether the partition has a log now, also if there is an error.
-        storage_error: The error message of the disk, with code 56.
+        storage_error: The disk's error message if `error_code` is 56.
         log_end_offset: The log end offset, for the fetcher of a follower.
         high_watermark: The high watermark, for the fetcher of a follower.
         latest_epoch: The newest leader epoch in the log, for the fetcher of a follower.

@@ -20,7 +20,7 @@ UNKNOWN_BROKER_EPOCH = -1
 class TopicPartition(NamedTuple):
     """A partition of a topic.
 
-    It is a NamedTuple, because it is the key of large dicts, and hashes in C.
+    It is a NamedTuple, because it is the key of large dicts, and the hash of a NamedTuple is computed in C.
     """
 
     topic: str

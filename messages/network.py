@@ -119,8 +119,8 @@ class ClientResponse(Message):
     begins.
 
     If `rest` is not 0, the response makes its fetch session idle until `FetchSessionWoken`. `rest` is the epoch of the
-    session's next poll. The listener answers idle polls after their maximum wait without a message to an actor
-    (`gateway.idle_polls`).
+    session's next poll. When the maximum wait of an idle poll has passed, the listener answers it itself, without a
+    message to an actor (`gateway.idle_polls`).
     """
 
     connection: int

@@ -214,8 +214,8 @@ class StartPartitionRequests(Message):
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
     replicas in their racks. `group_coordinator` is notified when a transaction that contains offset commits ends.
-    `request_timeout` is the number of seconds after which the response to an uncommitted marker is sent
-    (`request.timeout.ms`).
+    `request_timeout` is the number of seconds after which a request to write markers is answered even if a marker is
+    not committed to the log yet (`request.timeout.ms`).
     """
 
     metadata_cache: ActorAddress

@@ -203,7 +203,7 @@ def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> 
     Args:
         first_unstable: The first offset of that transaction, -1 if all are finished. The log may begin after it.
         start: The log start offset.
-        high_watermark: The high watermark, which is the result if no transaction begins below it.
+        high_watermark: The high watermark, which is the result if no unfinished transaction begins below it.
     """
     return max(first_unstable, start) if 0 <= first_unstable < high_watermark else high_watermark
 

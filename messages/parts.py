@@ -164,7 +164,7 @@ def all_entries(parts: Sequence[Part], last: AnyMessage) -> Iterator[AnyMessage]
 def tersely(parts: tuple[Part, ...], last: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
     """Replace the parts of a response without errors by one NoErrorsPart.
 
-    Return the parts and any other message unchanged.
+    Any other message and its parts are returned unchanged.
     """
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last

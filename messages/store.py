@@ -129,7 +129,7 @@ class StoreArm(Message):
 
     `data` and `children` are znodes that should exist; the watch of an absent znode fires "deleted" at once. A znode in
     `exists` may be absent. If `since` is a zxid, the watches are set again after an interruption. A watch then fires at
-    once if its znode was changed after `since`, or if it is a znode in `exists` that exists. `present` is then empty.
+    once if its znode was changed after `since`, or if its znode is in `exists` and exists now. `present` is then empty.
     """
 
     id: int

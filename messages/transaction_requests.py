@@ -115,7 +115,7 @@ class EndTxnResponse(Message):
 class TxnOffsetCommitRequest(Message):
     """A producer's request to the group coordinator to commit offsets in its transaction (API key 28).
 
-    The generation, member and instance are those of the consumer since version 3.
+    From version 3 on, the request has the consumer's generation, member and instance.
     """
 
     version: int

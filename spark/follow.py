@@ -4,7 +4,7 @@
     KEPT/_spark_metadata     Spark's list of the complete files
     KEPT/_checkpoint         Spark's offsets: the read part of the traces (`spark.trace_stream`)
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
-    KEPT/_follower           locked by the following process, so that there is only one
+    KEPT/_follower           locked by the process that follows the traces, so that there is only one
 
 Rule: only the storing of records continues where it stopped; every section is computed from all stored records. Each
         figure therefore has one definition, and is exact while the traces grow.

@@ -95,7 +95,9 @@ def archive(home: Path) -> Path:
 
 
 def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str], None]) -> None:
-    """Call `lay_out(home)`, which creates the archive, unless it exists; one process at a time does.
+    """Call `lay_out(home)`, which creates the archive, unless the archive exists.
+
+    Only one process at a time makes this call.
 
     The folder counts as prepared once the archive exists: `lay_out` creates it last, by a rename. The folder itself is
     not renamed, because some versions of Java ignore an archive whose class path has moved. The lock ends with its

@@ -9,8 +9,9 @@ Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL mes
 Rule 2: a partition's state changes when the controller logs the change, just before it sends the request. The line is
         used in place of the request that a trace would have.
 Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. A run
-        ends where the broker logs its shutdown. A killed broker does not log it, and a quiet log stops early: such a
-        broker counts as gone from the time when a controller noticed its absence.
+        ends where the broker logs its shutdown. A killed broker does not log it, and the last line of a broker with
+        little to log may be much older than its death. A broker without a logged shutdown therefore counts as gone from
+        the time when a controller noticed its absence.
 Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on, the expansion of an ISR is logged only as "ISR
         updated to"; reassignments are logged at TRACE only.
 """

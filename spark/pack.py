@@ -3,8 +3,9 @@
     TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
     TARGET/_runs.json                the end of each run, and what could not be read
 
-Rule 1: a file holds a slice of frames; its metadata has the last byte of the slice. Packing again writes only slices
-        that are new or longer, because a run continued or traces were added. A file gets its name when it is complete.
+Rule 1: a file holds a slice of frames; its metadata has the position at which the slice ends. If a run has continued or
+        traces were added, packing again writes only the slices that are new or longer than before. A file gets its name
+        when it is complete.
 Rule 2: unreadable parts of a trace are left out, and listed.
 """
 
@@ -149,7 +150,7 @@ def _gap(file: Path) -> str:
 
 
 def tell(found: RunList) -> Manifest:
-    """Return the manifest of these runs, all of whose frames are checked."""
+    """Check all frames of these runs, and return the manifest."""
     runs = []
     for run in found.runs:
         ending, faults = survey(run)

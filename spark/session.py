@@ -33,8 +33,8 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     first `python3`). Spark's temporary files are in this process's temporary folder.
 
     A local session uses the archive of `spark.java`, unless SPARK_HOME names another Spark. If `java` is given, the
-    session runs in this waiting process. With `archive_to`, Java uses no archive, but writes one to this path
-    when it ends.
+    session runs in that waiting Java process. With `archive_to`, Java uses no archive, but writes one to this path when
+    it ends.
 
     Raises:
         SparkUnavailable: Spark cannot be started.

@@ -7,7 +7,7 @@ Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_str
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
 Rule 5: workers read the files at the paths that the planner found, in a folder that all of them can read. A relative
-        path is relative to the current folder of the driver, or of the server with Spark Connect.
+        path is relative to the current folder of the driver or, with Spark Connect, of the server.
 """
 
 from __future__ import annotations

@@ -38,7 +38,8 @@ logger = logging.getLogger(__name__)
 def register_broker(question: RegisterBroker) -> Conversation:
     """Create the registration and set its data in one transaction.
 
-    The stat of the set contains the czxid, which is the broker epoch. If the znode exists, its owner decides:
+    The stat that the set operation returns contains the czxid, which is the broker epoch. If the znode exists, its
+    owner decides:
 
     - This session: the broker is registered.
     - An earlier session of this bridge: the znode is deleted and created again.

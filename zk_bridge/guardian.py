@@ -27,7 +27,7 @@ PR_SET_PDEATHSIG = 1
 def under_signal(parent: int, command: list[str]) -> None:
     """Replace this process by `command`, which the kernel kills when the thread that started it ends.
 
-    `parent` is the expected pid of its process.
+    `parent` is the expected pid of that thread's process.
     """
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed, so the process would outlive its parent")

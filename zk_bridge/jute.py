@@ -137,7 +137,7 @@ class SingleData:
         return [Znode(OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
 
     def refused(self, code: int) -> Any:
-        """Return the result for a node that the server refused to read with the error `code`."""
+        """Return the result for a node whose read the server refused with the error `code`."""
         return [Znode(code)], []
 
 

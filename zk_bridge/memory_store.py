@@ -1,6 +1,7 @@
 """An in-memory ZooKeeper server and sessions on it; tests can inject failures.
 
-It serves clusters in one process, the simulation and tests. It passes the same contract tests as the real store.
+It is used for clusters in one process, for the simulation and for tests. It passes the same contract tests as the real
+store.
 
 Rule 1: `submit` executes and answers a request before it returns. Watch events come before the reply that shows the
         change.
@@ -224,8 +225,8 @@ def _split(path: str) -> tuple[str, str]:
 class MemoryStore:
     """A ZooKeeper client that has a session with a MemoryZooKeeper.
 
-    It expires if it is disconnected for `session_timeout` seconds. `disconnect`, `reconnect`, `expire` and
-    `lose_next_answer` inject network and server faults.
+    The session expires if the client is disconnected for `session_timeout` seconds. `disconnect`, `reconnect`, `expire`
+    and `lose_next_answer` inject network and server faults.
     """
 
     waits = False

@@ -88,7 +88,7 @@ def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
 
 
 def get_config_changes(question: GetConfigChanges) -> Conversation:
-    """Return the entities whose configurations named by change notifications with numbers above `after`."""
+    """Return the entities that are named by change notifications with numbers above `after`."""
     yield Arm(children=(paths.CONFIG_CHANGES,))
     (listed,) = yield from children_of((paths.CONFIG_CHANGES,))
     marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())

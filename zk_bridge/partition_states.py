@@ -144,7 +144,7 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
 
 
 def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:
-    """Return the partitions/ and partitions/P nodes of the entries that are not known to exist, parents first."""
+    """Return the partitions/ and partitions/P nodes, parents first, that are not known to exist for the entries."""
     wanted = dict.fromkeys(each for (tp, _) in entries for each in (paths.partitions(tp.topic), paths.partition(tp)))
     return [path for path in wanted if path not in present]
 

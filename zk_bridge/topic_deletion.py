@@ -66,8 +66,8 @@ def delete_topics(question: DeleteTopics) -> Conversation:
     """Delete all nodes of the topics, children before parents, the deletion request last.
 
     The first attempt assumes that each partition has only its state: 85 to 89 requests instead of 147 for 10,000
-    partitions. If that is wrong, a node came or went meanwhile, or an answer was lost, the next attempts read the nodes
-    level by level.
+    partitions. If that is wrong, or if a node came or went meanwhile, or if an answer was lost, the next attempts read
+    the nodes level by level.
     """
     check = fence(question.epoch_zk_version)
     for usual in chain((True,), repeat(False)):

@@ -46,7 +46,7 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
     "--mermaid",
     "form",
     flag_value="mermaid",
-    help="A sequence diagram of what the delivery that --delivery selects caused.",
+    help="A sequence diagram of the effects of one delivery, which --delivery selects.",
 )
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
 @click.option(

@@ -1,4 +1,4 @@
-"""TransactionCoordinatorActor forwards a request to the TransactionsActor for the request's transactional id.
+"""TransactionCoordinatorActor forwards each request to the TransactionsActor that manages its transactional id.
 
 Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
         coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests

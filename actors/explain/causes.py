@@ -89,7 +89,7 @@ class BrokerCame(NamedTuple):
 
 
 class DeletionBlocked(NamedTuple):
-    """A topic cannot be deleted, because this broker does not delete its replica of a partition.
+    """A topic cannot be deleted, because the broker `broker` does not delete a replica.
 
     `code` is the error code of its response; 0 if the broker is not alive.
     """

@@ -107,7 +107,10 @@ class GroupView:
 
 
 class Standing(NamedTuple):
-    """The time from `since` to `until` in which the coordinator must not remove a member from a generation (rule 4)."""
+    """The time from `since` to `until` in which the coordinator must not remove a member from a generation.
+
+    (rule 4 of this module)
+    """
 
     generation: int
     since: float

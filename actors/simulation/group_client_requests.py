@@ -1,4 +1,4 @@
-"""Table of requests about consumer groups, which `client_requests` sends, not the simulated members."""
+"""Table of requests about consumer groups that `client_requests` sends, and not the simulated members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of requests about transactions, which `client_requests` sends, not the simulated producers."""
+"""Table of requests about transactions that `client_requests` sends, and not the simulated producers."""
 
 from __future__ import annotations
 

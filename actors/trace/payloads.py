@@ -48,7 +48,7 @@ class RequestRead(msgspec.Struct):
 
 
 class RequestsRead(msgspec.Struct):
-    """The fields decoded from a recorded ClientRequests message: the requests in it."""
+    """What is decoded from a recorded ClientRequests message: the requests."""
 
     requests: list[RequestRead]
 
@@ -61,7 +61,7 @@ class ResponseRead(msgspec.Struct):
 
 
 class ResponsesRead(msgspec.Struct):
-    """The fields decoded from a recorded ClientResponses: its responses."""
+    """What is decoded from a recorded ClientResponses message: the responses."""
 
     responses: list[ResponseRead]
 

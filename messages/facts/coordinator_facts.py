@@ -2,9 +2,9 @@
 
 Rule 1: a trace does not contain the records of `__transaction_state`. A response shows that the log has a change; sent
         markers show that it has a decision.
-Rule 2: a response and markers that have the same cause belong together: the request made the decision. A decision after
-        an append without a response comes from the transaction timeout; a decision without an append comes from a
-        coordinator that loads its partition.
+Rule 2: a response and markers that have the same cause belong together: the request made the decision. A decision that
+        follows an append, but no response, comes from the transaction timeout; a decision without an append comes from
+        a coordinator that loads its partition.
 """
 
 from __future__ import annotations

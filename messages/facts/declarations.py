@@ -70,8 +70,8 @@ class ControllerEventHandled(NamedTuple):
 class StateWrite(NamedTuple):
     """A write of a partition's state to its znode, with the controller and the controller event that caused the write.
 
-    `version` is that of its znode, -1 if unknown. `read`: `by` read the state, but did not write it. In that case the
-    write is not recorded: its writer was killed before ZooKeeper's answer, or has no trace.
+    `version` is that of its znode, -1 if unknown. `read`: the controller `by` read the state, but did not write it. In
+    that case the write is not recorded: its writer was killed before ZooKeeper's answer, or has no trace.
     """
 
     place: TracePosition
@@ -331,7 +331,7 @@ class StopRequested(NamedTuple):
 class RecordingGap(NamedTuple):
     """A node recorded nothing for some seconds before `place`, and then lost its connection to ZooKeeper.
 
-    If its session had ended by then, the node did not run meanwhile.
+    If the node's session had ended when the connection was lost, the node did not run during the gap.
     """
 
     place: TracePosition

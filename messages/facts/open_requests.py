@@ -1,7 +1,7 @@
 """Find the client requests that a node has not answered, and the sequence numbers that it expects next from producers.
 
-Rule 1: a response has the connection and the correlation id of its request. Requests are kept as they are recorded, and
-        decoded only for a response with an error.
+Rule 1: a response has the connection and the correlation id of its request. Requests are kept in their recorded form,
+        and decoded only for a response with an error.
 Rule 2: the next sequence number of a producer in a partition follows the batches that the broker accepts: those with
         the expected number, and the first batch of each new epoch.
 """

@@ -1,4 +1,4 @@
-"""Functions that read values from messages, one for each column of the trace tables in Spark (`spark.columns`).
+"""Functions that read from messages the values for the columns of the trace tables in Spark (`spark.columns`).
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
 The class of a message selects its function; a message inside a message is decoded only if it also has values.

@@ -61,7 +61,7 @@ Build = Callable[[Any, Decoding], Any]
 
 
 class Form(NamedTuple):
-    """The JSON representation of one type annotation, with functions that convert values.
+    """How values of one type annotation are represented in JSON, with the functions that convert them.
 
     `wire` is the type that msgspec decodes. `plain` converts a value for msgspec's encoder; None: the value itself.
     `build` converts a decoded `wire` to the value; None: it is the value.

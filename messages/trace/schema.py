@@ -60,8 +60,8 @@ class Header(msgspec.Struct, frozen=True):
         run: The unique name of the run.
         segment: The number of the segment, from 0; 0 for the manifest too.
         settings: The settings with which the node was started; secrets are masked.
-        clock_offset: Seconds from a record's clock time to seconds since 1970.
-        events: The controller's events: (message type, Kafka's name of the state that handles it).
+        clock_offset: The seconds to add to a record's clock time to get seconds since 1970.
+        events: The controller's events: (message type, Kafka's name of the controller's state while it is handled).
         columns: The fields of a TraceRecord.
         detail: One of DETAILS.
         begins: The records begin after this delivery, with a snapshot if it is not 0.
@@ -108,7 +108,9 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A record of a trace: a delivered message, or the start or end of the run (`kind` "created" or "ended").
+    """A record of a trace.
+
+    A delivered message, or the creation of a top-level actor or the end of the run (`kind` "created" or "ended").
 
     It is a JSON array of these fields, in this order.
 
@@ -154,7 +156,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Return a record without a payload, completed by the payload and the name of its type."""
+    """Complete a record that has no payload with a payload and its type's name, and return the result."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
@@ -170,7 +172,10 @@ def ended(n: int, reason: str, records: int, error: str | None, now: float) -> T
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """An entry of a trace's manifest: a segment of the trace was started; `digest` is that of its first frame."""
+    """An entry of a trace's manifest: a segment of the trace was started.
+
+    `digest` is the digest of the segment's first frame.
+    """
 
     segment: int
     digest: str

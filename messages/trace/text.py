@@ -283,7 +283,7 @@ def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
 
 
 def _unfit(row: tuple[Any, ...], reason: Exception) -> tuple[Any, ...]:
-    """Return a record's columns with the error in place of the payload."""
+    """Return a record's columns with `reason` in place of the payload."""
     error = reason if isinstance(reason, TraceError) else unfit(row[_TYPE], reason)
     return (*row[:_PAYLOAD], unencodable(error), *row[_PAYLOAD + 1 :])
 

@@ -90,7 +90,7 @@ class Record(NamedTuple):
 class _Shape(NamedTuple):
     """The byte layout common to all Kafka records of one length.
 
-    It has the byte positions with the same value in all records, and the positions of times and offsets.
+    It has the positions of the bytes that are equal in all these records, and the positions of times and offsets.
     """
 
     size: int
@@ -245,7 +245,7 @@ def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:
 
 
 def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
-    """Check the batches of a request in steps, and return the request with the results (`Records`)."""
+    """Check the batches of a request in steps, and return the request with the results stored in its `Records`."""
     found = []
     for part in request.partitions:
         records = part.records
@@ -597,7 +597,10 @@ def _length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _varint(data: bytes, position: int, most: int = _LONGEST_INT) -> tuple[int, int]:
-    """Return a signed number in zigzag form of at most `most` bytes, and its end."""
+    """Decode a signed number whose zigzag form has at most `most` bytes.
+
+    Return the number and the position after it.
+    """
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1

@@ -5,9 +5,9 @@ Rule 1: a message's type determines the API. The layout is determined by the `ve
 Rule 2: a flexible layout has request header v2 and response header v1, any other layout request header v1 and response
         header v0 (broker.md 6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and
         ApiVersions responses always have response header v0.
-Rule 3: clients send ApiVersions before they know the supported versions. Only the header of a request in an unsupported
-        version is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the layout of version
-        0.
+Rule 3: clients send ApiVersions before they know the supported versions. Of an ApiVersions request in an unsupported
+        version, only the header is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the
+        layout of version 0.
 Rule 4: encoding and decoding are divided into steps, so that other work can run between the steps of a large message
         (`compiler`, rule 4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
 """
@@ -334,7 +334,7 @@ def _reading(key: int, version: int) -> _RequestReading:
 
 @functools.cache
 def _writing(key: int, version: int) -> tuple[bool, Callable[[Any, Sequence[Part]], Steps[Sequence[Any]]]]:
-    """Return whether responses in this version have tags in their header, and the writer of the body."""
+    """Return whether responses in this version have tags in their header, and the function that writes their body."""
     api = API_BY_KEY[key]
     _check_version(api, version)
     return _flexible_response_header(api, version), _response_writer(api, version)

@@ -11,9 +11,9 @@ Rule 4: reading and writing are generators that yield after every SLICE structs 
         processed in slices. A reader returns the message only at the end.
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
         encoded once for all requests that it precedes.
-Rule 6: the rows of existing parts are cached (`rows`). If a reader finds the bytes that it reads in the cache, it takes
-        the values of that part, as a broker does that runs on the controller's node. Only rows that contain all fields
-        of a value are cached.
+Rule 6: the rows of existing parts are cached (`rows`). If the cache contains the bytes that a reader is about to
+        decode, the reader takes the values of the part that they belong to. This happens in a broker on the
+        controller's node. Only rows that contain all fields of a value are cached.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class _Code:
         return _Class(kind, self.bindings)
 
     def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
-        """Return class and array of a message's part entries, and the attributes that their rows lack.
+        """Return class and array of the entries in a message's parts, and the attributes that their rows lack.
 
         Raises ValueError if no array has rows that can be encoded one by one.
         """
@@ -401,7 +401,7 @@ class _Reader(_Code):
     ) -> None:
         """Generate code that reads an array: its count, then the code of `body` for each element.
 
-        `ahead` may generate code that reads the first elements otherwise and reduces the count.
+        `ahead` may generate code that reads the first elements in another way and reduces the count.
         """
         count = self.fresh("count")
         self.emit(f"{count}, position = {self.refer(primitives.read_length)}(data, position, {self.flexible})")
@@ -439,7 +439,10 @@ class _Reader(_Code):
         self.step(*spanned, *self.sliced(items, parted), *(f"seen = len({items})" for _ in spanned))
 
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
-        """Generate code that reads the elements of one topic. If `keeps` is set, parts cache the rows that are read."""
+        """Generate code that reads the elements of one topic.
+
+        If `self.keeps` is set, parts cache the rows that are read.
+        """
         items, topic, lacks = inner.items, scope.first(_TOPIC_NAMES), _lacks(inner.kind, field)
         if not (inner.parted and self.keeps) or lacks is None:
             self.array(field, items, lambda: self.append(items, inner.kind, field, scope, inner.parted))
@@ -512,7 +515,10 @@ class _Reader(_Code):
         return scope
 
     def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
-        """Return an expression that creates a value of the fields; if `many`, with the faster constructor (`maker`)."""
+        """Return an expression that creates a value of the class `kind` from the fields.
+
+        If `many`, with the faster constructor (`maker`).
+        """
         if kind.type is None:
             return "None"
         if kind.type is TopicPartition:

@@ -138,7 +138,7 @@ def _unzstd(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _unsnap(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Decompress xerial's blocks of Java's clients, or the single block of other clients."""
+    """Decompress blocks in xerial's format, which Java clients write, or the single block that other clients write."""
     if data[: len(_XERIAL)] != _XERIAL:
         yield _unsnap_block(data, limit)
         return
@@ -240,7 +240,7 @@ _32_BITS = 0xFFFFFFFF
 
 
 def _xxh32_byte(data: bytes) -> int:
-    """Return the second byte of the xxHash32 of fewer than 16 bytes, the last byte of an lz4 frame header."""
+    """Return the second byte of the xxHash32 of `data` (fewer than 16 bytes): the last byte of an lz4 frame header."""
     found = _PRIME_5 + len(data)
     whole = len(data) // 4 * 4
     for (word,) in _WORD.iter_unpack(data[:whole]):

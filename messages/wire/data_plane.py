@@ -4,8 +4,8 @@ Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are 
         with the same errors. The tests of all APIs compare every version with an independent codec, and read corrupted
         bytes.
 Rule 2: records are not copied: a reader returns views of the frame. A writer's pieces include the bytes of the bodies,
-        or the regions of their files. Callers that do not use pieces join them; their `LogManager` is configured to
-        return no regions.
+        or the regions of their files. Callers that need the frame as one bytes object join the pieces; the `LogManager`
+        of these callers is configured to return no regions.
 Rule 3: a Produce request for one partition, and its response, are processed in one step, because small requests are
         frequent. The general code handles all other requests and responses, and damaged ones.
 Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and these messages have no parts.

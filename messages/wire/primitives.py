@@ -199,7 +199,7 @@ class FixedStructs:
         """The row with empty variable fields, as `at` would return it."""
 
     def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
-        """Return `unpack_from`, size and lengths of the row at `position`.
+        """Return the `unpack_from` of the struct that fits the row at `position`, the row's size, and its lengths.
 
         Raises ValueError if a field is null, or ends beyond the frame.
         """

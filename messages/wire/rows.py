@@ -71,7 +71,10 @@ Span = tuple[str, int, bytes | Rows]
 
 
 def keep_read(part: Any, spans: deque[Span], version: int) -> None:
-    """Cache the rows from which the entries of a part were decoded: the first of `spans`, which are removed there."""
+    """Cache the rows from which the entries of a part were decoded.
+
+    The first rows in `spans`, which are then removed from `spans`.
+    """
     entries, rows, at = part.entries, dict[str, Rows](), 0
     while at < len(entries) and spans:
         topic, count, data = spans.popleft()

@@ -49,7 +49,9 @@ class UpdateBroker(BridgeQuestion[Done]):
 
 @message
 class GetBrokers(BridgeQuestion["Brokers"]):
-    """A request to read all of /brokers/ids/*, and to watch it if `watch` is set; the reply is Brokers.
+    """A request to read all of /brokers/ids/*, and to watch the children of /brokers/ids if `watch` is set.
+
+    The reply is Brokers.
 
     The watch sends BrokerChange. Children whose name is not a number are ignored.
     """

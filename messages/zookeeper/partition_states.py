@@ -39,8 +39,8 @@ class PartitionStates(Message):
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
     """The controller's request to create the state znodes of new partitions; the reply is WriteResults.
 
-    Topics in `begun` should have a partitions/ znode from an earlier request. If one of them has none, two more
-    requests are needed.
+    Topics in `begun` should have a partitions/ znode from an earlier request. If one of them has none, the bridge needs
+    two more requests to ZooKeeper.
     """
 
     states: tuple[Leadership, ...]

@@ -2,7 +2,8 @@
 
 Rule 1: a trace names the cause of each delivery: the delivery in which the message was sent.
 Rule 2: causes end at external endpoints and other nodes. Beyond these, requests are matched by their order: a channel
-        sends its messages one by one, so its first answered LeaderAndIsr is the first that it received.
+        sends its messages one by one, so the first LeaderAndIsr that its broker answered is the first that the channel
+        received.
 Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
         event.
 Rule 4: a LeaderAndIsr is applied when the broker has responded.
@@ -28,8 +29,8 @@ def fan_out(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        actor, type, count, caused (deliveries in total), most (of one delivery), idle (deliveries that caused none);
-        most first.
+        actor, type, count, caused (deliveries in total), most (of one delivery), idle (deliveries that caused none).
+        Rows are sorted by `caused`, the largest first.
     """
     children = delivered.where(f.col("cause") > 0).groupBy("run", f.col("cause").alias("n"))
     joined = delivered.join(children.agg(f.count("*").alias("children")), ["run", "n"], "left").fillna(0, ["children"])
@@ -68,14 +69,14 @@ def given(delivered: DataFrame) -> DataFrame:
 
 
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
-    """Measure the steps from each controller event to the LeaderAndIsr requests that it sent and brokers answered.
+    """Measure the steps from each controller event to its LeaderAndIsr requests that brokers answered.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
         answers: As `controller.answers` returns them.
 
     Returns:
-        at (the event's znode changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
+        at (when the event's znode changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
         channel got the request), channel_ms (until the network got it), network_ms (both ways), apply_ms (in the
         broker, by its own trace; null and part of network_ms without that trace), total_ms, last (the request that the
         event's end waited for).

@@ -25,7 +25,7 @@ def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> Da
 
     Args:
         kinds: Frames with `ms`, each with the column that names a row.
-        delivered: Deliveries, whose handling times by actor and type are added.
+        delivered: Deliveries; their handling times are included, named by actor and type.
 
     Returns:
         kind, name, ms.
@@ -81,7 +81,7 @@ def compared(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _z() -> Column:
-    """The number of standard deviations by which the later ranks exceed their expected value."""
+    """The number of standard deviations by which the rank sum of the later samples exceeds its expected value."""
     one, two = f.col("before_count").cast("double"), f.col("after_count").cast("double")
     both = one + two
     more = f.col("ranks") - two * (two + 1) / 2 - one * two / 2

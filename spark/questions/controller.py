@@ -97,7 +97,7 @@ def requests(delivered: DataFrame) -> DataFrame:
     """Count a controller's requests.
 
     Returns:
-        node, broker, type, count, partitions (of all, summed), retransmissions.
+        node, broker, type, count, partitions (summed over all these requests), retransmissions.
     """
     channel = Window.partitionBy("run", "channel").orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
     outcome = f.when(f.col("type").isin("TransmitFailed", "Received"), f.col("type"))

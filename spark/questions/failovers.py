@@ -49,7 +49,7 @@ def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
 
 
 def sent_states(delivered: DataFrame) -> DataFrame:
-    """Find each leadership when it was first sent to brokers, in LeaderAndIsr or UpdateMetadata requests.
+    """Find each leadership, and when it was first sent to brokers, in LeaderAndIsr or UpdateMetadata requests.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
@@ -95,8 +95,8 @@ def known(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, node, n, at, updated (whether the state was overwritten, not read or created), topic, partition, leader,
-        leader_epoch, isr.
+        run, node, n, at, updated (true: the state was overwritten; false: it was read or created), topic, partition,
+        leader, leader_epoch, isr.
     """
     mail = delivered.where((f.col("actor") == CONTROLLER) & (f.col("type") == "Answer"))
     answered = mail.select(
@@ -206,14 +206,14 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def leaderless(outages: DataFrame) -> DataFrame:
-    """Group the times without a leader that began and ended together, in order of time.
+    """Group the leaderless times that began and ended together, in order of time.
 
     Args:
         outages: As `outages` returns them.
 
     Returns:
-        broker (the failed leader; null: no broker failed), lost_at, over_at (the last of them; null: not over),
-        partitions (their number), topics (their number), examples (names of partitions).
+        broker (the failed leader; null: no broker failed), lost_at, over_at (when the last of them ended; null: not
+        over), partitions (their number), topics (their number), examples (names of partitions).
     """
     together = ("broker", _moment("died_at").alias("lost"), _moment("over_at").alias("over"))
     grouped = outages.groupBy(*together).agg(
@@ -227,7 +227,7 @@ def leaderless(outages: DataFrame) -> DataFrame:
 
 
 def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
-    """Group the times of replicas out of the ISR that began and ended together, in order of time.
+    """Group the times when replicas were out of the ISR, if these times began and ended together, in order of time.
 
     The times are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns before
     the next controller event is therefore not listed. Replicas that a reassignment removed are not listed either.
@@ -238,8 +238,9 @@ def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> D
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        broker (of the replicas), left_at, back_at (the last of them, or when the topic was being deleted; null: not
-        back), by (controller or leader: what wrote the ISR), partitions (their number), examples (names of partitions).
+        broker (of the replicas), left_at, back_at (when the last of them was back, or when the topic was being deleted;
+        null: not back), by (controller or leader: what wrote the ISR), partitions (their number), examples (names of
+        partitions).
     """
     key = ["topic", "partition"]
     partition = Window.partitionBy(*key).orderBy("at", "n")

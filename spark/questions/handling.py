@@ -85,7 +85,7 @@ def queue(delivered: DataFrame) -> DataFrame:
 
 
 def failures(delivered: DataFrame) -> DataFrame:
-    """Count exceptions of handlers and failed transmissions.
+    """Count failed transmissions and exceptions of handlers.
 
     Returns:
         node, actor, type, error, count, first_at, last_at.

@@ -110,7 +110,7 @@ def reassignments(delivered: DataFrame) -> DataFrame:
 
     Returns:
         topic, partition, began_at (the first request with replicas to add or remove), adding, removing, ended_at (the
-        first request without; null: not in the trace), seconds, epochs (number of leader epochs).
+        first request without such replicas; null: not in the trace), seconds, epochs (number of leader epochs).
     """
     orders = sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
     each = orders.select("at", "state.*")

@@ -1,8 +1,8 @@
 """The section of a summary about transactions: their states, and how long they and their markers took.
 
 Rule 1: a transaction begins when the coordinator appends the first change that adds partitions. A request that the
-        coordinator rejects begins no transaction, such as the request of a fenced producer, or a request while markers
-        are being written.
+        coordinator rejects, such as one of a fenced producer, or one that arrives while markers are being written,
+        begins no transaction.
 Rule 2: a transaction is decided when the coordinator sends its markers. A coordinator that loads a decided transaction
         sends the markers again.
 """

@@ -18,7 +18,7 @@ def decode_cluster_id(path: str, data: bytes | None) -> str:
 
 
 def encode_producer_ids(broker_id: int, start: int, end: int) -> bytes:
-    """Encode /latest_producer_id_block. Its offsets are text, and block_end is inclusive."""
+    """Encode /latest_producer_id_block. Its block_start and block_end are text, and block_end is inclusive."""
     return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end - 1)})
 
 

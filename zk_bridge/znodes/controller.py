@@ -14,7 +14,10 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(path: str, data: bytes | None) -> int:
-    """Return the broker id in /controller, version 1 or 2 (3.4 and later add kraftControllerEpoch). Raises BadZnode."""
+    """Return the broker id in /controller, version 1 or 2 (Kafka 3.4 and later add kraftControllerEpoch).
+
+    Raises BadZnode.
+    """
     read: int = naming(path, data, lambda data: number_member(parse(data), "brokerid"))
     return read
 

@@ -19,7 +19,7 @@ _COMMON_STATE = re.compile(
 
 
 def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
-    """Encode a state node exactly as 3.9.1 does."""
+    """Encode a state node exactly as Kafka 3.9.1 does."""
     isr = b",".join([b"%d" % broker_id for broker_id in state.isr])
     return _STATE % (state.controller_epoch, state.leader, state.leader_epoch, isr)
 

@@ -47,7 +47,10 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
 
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
-    """Return the partitions of a topic by number, from version 1, 2 or 3. Missing keys are empty, as in Kafka."""
+    """Return the partitions of a topic, sorted by number, from version 1, 2 or 3.
+
+    Missing keys are empty, as in Kafka.
+    """
     return all_at_once(decoding_topic(path, data))
 
 

@@ -3,7 +3,7 @@
 Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of zstd's skippable frames, so that
         `zstdcat` shows the text of any trace file. Its layout, little-endian:
             0  magic of a skippable frame (4), bytes that follow in the prefix: 56 (4)
-            8  bytes of the zstd frame (4), kind (1), zero (3), records (4)
+            8  size of the zstd frame in bytes (4), kind (1), zero (3), records (4)
            20  number of the last delivery before the frame (8)
            28  digest of the previous frame (16; zeros at the beginning of a chain)
            44  digest of this frame: blake2b of bytes 8..44 and the zstd frame (16)

@@ -299,8 +299,8 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    Only records after the delivery number `after` are yielded, and records with that number that are not deliveries.
-    `end` is the last record of the run, or None if the run was interrupted.
+    It yields only the records that follow delivery `after`; they include records with that number that are not
+    deliveries. `end` is the last record of the run, or None if the run was interrupted.
 
     Raises:
         Damaged: During the iteration: the files are damaged.

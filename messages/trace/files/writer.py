@@ -224,7 +224,7 @@ class RunWriter:
 def _older_runs(folder: Path) -> list[_Older]:
     """Return the completed runs in the folder, oldest first, each with its segments and then its manifest.
 
-    A file that a kill left without its final name belongs to its run.
+    A file without its final name, because its process was killed, is listed with the other files of its run.
     """
     runs: dict[str, list[tuple[bool, Path]]] = {}
     for path in sorted(folder.iterdir()):
