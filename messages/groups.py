@@ -187,7 +187,7 @@ class GroupChanged(Message):
 
 @message
 class RebalanceDue(Message):
-    """A timer message: end the join phase of a rebalance, or its initial delay.
+    """A timer message: the join phase of a rebalance, or the initial delay before it, is over.
 
     At the end of the join phase, members that have not joined are removed.
     """

@@ -1,4 +1,4 @@
-"""The parts of large requests and responses, which actors send before the message with the rest.
+"""The parts of large requests and responses: actors send a long list as several messages, the last with the rest.
 
 On the wire a request is one frame. Inside the node all messages share one queue, so no actor handles more than SLICE
 entries at a time:

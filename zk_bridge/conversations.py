@@ -73,7 +73,7 @@ class DropWatches(NamedTuple):
 
 
 class GetSessionIds(NamedTuple):
-    """A request handler of the ZooKeeper bridge yields this to get the ids of the bridge's ZooKeeper sessions."""
+    """Yielded by a request handler of the ZooKeeper bridge to get the ids of the bridge's ZooKeeper sessions."""
 
 
 class SessionIds(NamedTuple):

@@ -238,7 +238,7 @@ class EmbeddedZooKeeper:
         (self.data_dir / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _launch(self, command: list[str]) -> None:
-        """Start the process from a thread that waits for its end: the kernel's signal is tied to that thread."""
+        """Start the process from a thread that waits for its end: Linux kills the process when this thread ends."""
         started = threading.Event()
         failed: list[OSError] = []
 

@@ -181,11 +181,12 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipeline SetWatches for nodes that exist, and an `exists` request for each node that may be absent.
+        """Pipeline SetWatches for nodes known to exist or known not to, and an `exists` request for each other node.
 
         The StoreReply is sent after the last response.
 
-        If watches are set again, the nodes of `exists` are known to be absent, so SetWatches is used for them too.
+        When watches are set again, the nodes in the field `exists` are known to be absent, so SetWatches covers them
+        too.
         """
         present = [False] * (len(request.exists) if request.since is None else 0)
         worst = [OK]

@@ -516,7 +516,7 @@ def _leaders(facts: TraceFacts, partition: TopicPartition, until: TracePosition)
 
 
 def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
-    """Return the fact that raised the producer's epoch above the epoch in the refused request."""
+    """Return the change that raised the producer's epoch above the epoch in the refused request."""
     if error.batch is None:
         return None
     producer, epoch = error.batch.producer_id, error.batch.producer_epoch

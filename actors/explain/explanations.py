@@ -345,7 +345,7 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Return since when an elected broker had been registered and running without interruption at the time `heard`.
+    """Return the start of the period, up to `heard`, in which an elected broker was registered and running.
 
     Both times are in seconds since 1970. The result is minus infinity if the registration is not recorded.
     """

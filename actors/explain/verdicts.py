@@ -38,7 +38,7 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of a chain of causes, and the position in the trace of the delivery that shows this step."""
+    """A step of a chain of causes; a delivery of the trace shows this step, and its position is given."""
 
     text: str
     place: TracePosition

@@ -1,4 +1,4 @@
-"""Group violations in runs with many seeds by cause; compare each group with the most similar passing run.
+"""Sort the violations found in many runs into groups by cause; compare each group with the most similar passing run.
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.

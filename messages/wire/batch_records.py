@@ -498,7 +498,7 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
 
 
 def _holds_length(data: bytes, position: int) -> bool:
-    """Return whether the varint at `position` ends within `data`, of which few bytes are left."""
+    """Return whether the varint at `position` ends within `data`; only called when few bytes are left."""
     return min(data[position:]) < 128
 
 

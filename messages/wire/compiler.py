@@ -61,7 +61,7 @@ _ZERO_ID = bytes(16)
 
 
 class Binding(NamedTuple):
-    """The fields of one message class that are not simply the protocol fields of the same name.
+    """How one message class maps to its protocol struct, except for fields of the same name, which map to each other.
 
     Attributes:
         renamed: Attribute -> its fields, of which each version has one.
@@ -263,7 +263,7 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """The fields that generated code can use at one place: their expressions, and the defaults of absent fields."""
+    """The fields known at a point of the generated code: expressions that read them, defaults of absent ones."""
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)

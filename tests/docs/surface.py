@@ -60,6 +60,9 @@ CONVERSIONS = frozenset(
 )
 """Names that are ignored at the end of an expression, unless it has no other."""
 
+LITERALS = ("'", '"', "b'", "[", "(", "{", "<")
+"""The beginnings of example values that are a `repr` already."""
+
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -91,14 +94,17 @@ def nodes(file: Path) -> tuple[ast.AST, ...]:
 
 
 def template(node: ast.AST) -> str | None:
-    """Return the text of a string expression with `{expression}` for each value; None for other expressions."""
+    """Return the text of a string expression with `{expression}` for each value; None for other expressions.
+
+    A value that is shown by its `repr` is `{expression!r}`.
+    """
     match node:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=values):
             return "".join(template(value) or "" for value in values)
-        case ast.FormattedValue(value=value):
-            return f"{{{ast.unparse(value)}}}"
+        case ast.FormattedValue(value=value, conversion=conversion):
+            return f"{{{ast.unparse(value)}{'!r' if conversion == ord('r') else ''}}}"
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             texts = template(left), template(right)
             if texts == (None, None):
@@ -118,30 +124,38 @@ def template(node: ast.AST) -> str | None:
 
 
 def filled(text: str, values: list[ast.expr]) -> str:
-    """Replace the % placeholders of a format by `{expression}`, those of numbers by `{expression:d}`."""
+    """Replace the % placeholders of a format by `{expression}`, `{expression:d}` (numbers) or `{expression!r}`."""
     expressions = iter(values)
 
     def replaced(found: re.Match[str]) -> str:
         if found[0] == "%%":
             return "%"
         value = next(expressions, None)
-        return "{...}" if value is None else f"{{{ast.unparse(value)}{':d' if found[0][-1] in NUMERIC else ''}}}"
+        suffix = ":d" if found[0][-1] in NUMERIC else "!r" if found[0][-1] == "r" else ""
+        return "{...}" if value is None else f"{{{ast.unparse(value)}{suffix}}}"
 
     return re.sub(r"%(?:%|[-#0 +]*[\d*]*(?:\.\d+)?[sdrxXfgiac])", replaced, text)
 
 
 def example(text: str) -> str:
-    """Replace each `{expression}` by an example value."""
-
+    """Replace each `{expression}` by an example value, and each `{expression!r}` by its `repr`."""
+    raw = text
+    text = raw.replace("!r}", "}")
     special = {name: words for part, values in CONTEXTS.items() if part in text for name, words in values.items()}
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] in special:
-            return special[found[1]]
-        expression = found[1].removesuffix(":d")
+    def shown(found: re.Match[str]) -> str:
+        if not found[1].endswith("!r"):
+            return value(found[1])
+        words = value(found[1].removesuffix("!r"))
+        return words if words.startswith(LITERALS) or re.fullmatch(r"-?[\d.]+|\w+\(.*\)", words) else repr(words)
+
+    def value(given: str) -> str:
+        if given in special:
+            return special[given]
+        expression = given.removesuffix(":d")
         if expression in special:
             return special[expression]
-        numeric = expression != found[1]
+        numeric = expression != given
         if expression == "error" and re.search("unreadable|can be read", text):
             return "expected a JSON object, found b'x'"
         if expression.endswith(("strerror", "why")) and re.search(r"bound|in use", text):
@@ -163,7 +177,7 @@ def example(text: str) -> str:
                 return words if not numeric or re.fullmatch(r"-?[\d.]+", words) else "12"
         return "12" if numeric else f"<{last.replace('_', ' ')}>" if last else "..."
 
-    return re.sub(r"\{((?:[^{}]|\{[^{}]*\})*)\}", value, text)
+    return re.sub(r"\{((?:[^{}]|\{[^{}]*\})*)\}", shown, raw)
 
 
 def called(call: ast.Call) -> str:

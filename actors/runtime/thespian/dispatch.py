@@ -100,7 +100,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.n if isinstance(ref, ActorRef) else 0
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of messages sent from now on: the id of the earlier work that the handler continues."""
+        """Give messages sent from now on this event id, the id of the earlier work that the handler continues."""
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.base.serve(event_id)
