@@ -90,6 +90,6 @@ class StateRuntimeReference(Message):
 
 @message
 class StateSuspended(Message):
-    """The name of an event handler that waits for an answer; an actor with such a handler cannot be restored."""
+    """The state of an actor whose event handler `name` waits for an answer; it cannot be restored from a snapshot."""
 
     name: str

@@ -45,7 +45,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Area:
-    """A stepped area of a lane: `points` are (place on the axis, value from there on); `most` is the maximum value."""
+    """A step chart in a lane: each of `points` is (place on the axis, value up to the next point); `most` is the top."""
 
     points: Sequence[tuple[float, float]]
     most: float

@@ -6,8 +6,8 @@
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the process that follows the traces, so that there is only one
 
-Rule: only the storing of records continues where it stopped; every section is computed from all stored records. Each
-        figure therefore has one definition, and is exact while the traces grow.
+Rule: only storing is incremental: it continues where it stopped. Every section is computed from all stored records.
+        Each figure therefore has one definition, and is exact while the traces grow.
 """
 
 from __future__ import annotations

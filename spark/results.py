@@ -41,9 +41,9 @@ class QueryResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """The results of all sections of a summary, and the lines and files that could not be read.
+    """The results of all sections of a summary, and what could not be read.
 
-    The results include neither `malformed` lines nor `unreadable` files nor records after `damage`.
+    The sections count neither `malformed` lines nor `unreadable` files nor the records after a `damage`.
     """
 
     answers: Mapping[str, QueryResult]

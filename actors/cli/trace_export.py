@@ -52,10 +52,10 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.option(
     "--node",
     type=int,
-    help="Only the runs of this node. For --mermaid: the node to which the number in --delivery belongs.",
+    help="Only the runs of this node. With --mermaid: the node of the delivery that --delivery names.",
 )
 @click.option(
-    "--run", "name", help="Only the run with this id. For --mermaid: the run to which the number in --delivery belongs."
+    "--run", "name", help="Only the run with this id. With --mermaid: the run of the delivery that --delivery names."
 )
 @click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
 @click.option("--no-facts", is_flag=True, help="Leave the facts, such as a change of leader, out of a Perfetto export.")

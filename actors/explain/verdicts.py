@@ -38,7 +38,7 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of a chain of causes; a delivery of the trace shows this step, and its position is given."""
+    """A step of a chain of causes: its text, and the position in the trace of the delivery that shows it."""
 
     text: str
     place: TracePosition

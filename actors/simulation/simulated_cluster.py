@@ -453,7 +453,7 @@ class Cluster:
 
 
 class _MachineAdapters:
-    """The I/O adapters of a simulated machine for time, for random numbers, and for ending its process."""
+    """A simulated machine's I/O adapters: for time, for random numbers, and for ending its process."""
 
     def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster

@@ -188,7 +188,8 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        # An expiry is delivered even after a reconnect, because the new connection would report it anyway.
+        # After a reconnect, only an expiry of the old connection's messages is delivered: the new one would report it
+        # too.
         lasting = isinstance(news, SessionState) and news.state == EXPIRED
 
         def arrived() -> None:

@@ -1,8 +1,8 @@
 """Choose deliveries: by node, actor, message, topic, partition, broker, time, event, causes and effects.
 
 Rule 1: filters are combined; a delivery must pass each one.
-Rule 2: a topic, partition or broker is found in the message's fields, in znode paths, and by the actor: the first
-        message of a PartitionActor or BrokerChannelActor names the partition or broker to which it belongs.
+Rule 2: a topic, partition or broker is looked for in the message's fields, in znode paths, and in the receiving actor:
+        a PartitionActor or BrokerChannelActor belongs to the partition or broker that its first message names.
 """
 
 from __future__ import annotations

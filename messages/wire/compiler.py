@@ -61,7 +61,7 @@ _ZERO_ID = bytes(16)
 
 
 class Binding(NamedTuple):
-    """How one message class maps to its protocol struct, except for fields of the same name, which map to each other.
+    """How a message class maps to its protocol struct where the names of the fields differ or values are converted.
 
     Attributes:
         renamed: Attribute -> its fields, of which each version has one.

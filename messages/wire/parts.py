@@ -1,4 +1,4 @@
-"""Encode the parts of large messages as rows (encoded entries), which traces store, and decode such rows."""
+"""Encode the entries of a large message's parts as bytes (rows), which traces store, and decode these rows."""
 
 from __future__ import annotations
 

@@ -443,7 +443,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Error while recovering log directory": {"error": "Input/output error"},
     "{file}: {error}": {
         "file": "/var/lib/kafka/orders-3/00000000000000000000.log",
-        "error": "the frame ends inside a field",
+        "error": "a record batch of format 7",
     },
     "{path}: {error}": {"path": "schedule.txt", "error": "line 12: '12.5 crash 2' is neither a setting nor an action"},
     "Failed to delete {path}": {"path": "/var/lib/kafka/orders-3.5f0c-delete", "error": "Input/output error"},
@@ -457,7 +457,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "It contains the runs {": {"_listed(self.runs)": "0-1767225600-3f9a (node 0), 1-1767225601-77c0 (node 1)"},
     "after delivery {base.n} cannot be printed": {
         "self._path": "ControllerActor.3:_context",
-        "error": "ControllerActor.pending cannot be stored: its type is io.BytesIO",
+        "error": "ControllerActor.pending has a type that cannot be stored (io.BytesIO)",
     },
     "{kind.__name__}: {error}": {"error": "Expected `int`, got `str`"},
     "arrays of the request or response together": {"most": "250000", "MAX_ENTRIES": "250000"},

@@ -148,7 +148,7 @@ class _Encoder:
             return StateItems(cls.__name__ if bound is None else f"{_BOUNDED}{bound}", number, items)
         if not _is_ours(cls.__module__):
             raise UnstorableValue(
-                f"{_path_text(where)} cannot be stored: its type is {cls.__module__}.{cls.__qualname__}"
+                f"{_path_text(where)} has a type that cannot be stored ({cls.__module__}.{cls.__qualname__})"
             )
         named = isinstance(value, tuple)
         number = 0 if named else self._number(value)
