@@ -45,7 +45,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Area:
-    """A step chart in a lane: each of `points` is (place on the axis, value up to the next point); `most` is the top."""
+    """A step chart in a lane: each of `points` is (place on the axis, value up to the next); `most` is the maximum."""
 
     points: Sequence[tuple[float, float]]
     most: float

@@ -106,7 +106,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.command(
     "simulate",
     epilog="Exit codes: 0 no violation; 1 a violation, too little coverage, or a schedule that ran differently when"
-    " repeated; 2 usage error; 3 the bug of --canary was not found.",
+    " repeated; 2 usage error; 3 the bug that --canary plants was not found.",
 )
 @click.option(
     "--brokers",

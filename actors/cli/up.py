@@ -60,7 +60,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[/CHROOT]",
-    help="Use this ZooKeeper instead of an embedded one; `memory` runs all nodes in this process, without Java.",
+    help="Use this ZooKeeper instead of an embedded one; `memory`: simulate ZooKeeper, without Java, and run all nodes"
+    " in this process.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")

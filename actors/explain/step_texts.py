@@ -53,7 +53,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """The template of the text for a kind of fact, and the remedy if such a fact is the first cause of a chain."""
+    """How a kind of fact is described: a text template, and the remedy if such a fact is the root cause of a chain."""
 
     words: str
     remedy: str = ""

@@ -188,8 +188,8 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        # After a reconnect, only an expiry of the old connection's messages is delivered: the new one would report it
-        # too.
+        # After a reconnect, the old connection's messages are dropped, except the news that the session has expired:
+        # the new connection would report that too.
         lasting = isinstance(news, SessionState) and news.state == EXPIRED
 
         def arrived() -> None:

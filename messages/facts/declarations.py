@@ -329,7 +329,7 @@ class StopRequested(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for some seconds before `place`, and then lost its connection to ZooKeeper.
+    """A node recorded nothing for some seconds until `place`, and then lost its connection to ZooKeeper.
 
     If the node's session had ended when the connection was lost, the node did not run during the gap.
     """

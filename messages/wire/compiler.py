@@ -105,7 +105,7 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode one entry of the list at which a large message is split.
+    """The generated functions that encode and decode one entry of the list that is split in a large message.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.

@@ -47,12 +47,12 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
         MalformedFrame: The batch is truncated, or its format is not 2.
     """
     if len(data) - position < HEADER.size:
-        raise MalformedFrame(f"a record batch cut after {len(data) - position} bytes")
+        raise MalformedFrame(f"a record batch ends after {len(data) - position} bytes")
     header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
     if header.magic != MAGIC:
-        raise MalformedFrame(f"a record batch of format {header.magic}")
+        raise MalformedFrame(f"a record batch has format {header.magic} instead of {MAGIC}")
     if header.length < HEADER.size - LOG_OVERHEAD:
-        raise MalformedFrame(f"a record batch of length {header.length}")
+        raise MalformedFrame(f"a record batch has the impossible length {header.length}")
     return header
 
 

@@ -3,7 +3,7 @@
 CONTEXTS: dict[str, dict[str, str]] = {
     "{name}: {error}": {
         "name": "ControllerActor",
-        "error": "the trace refers to os:abort, which does not exist in this project",
+        "error": "the trace refers to os:abort, which is not part of this project",
     },
     "contains no {wanted}": {"wanted": "recorded run of node 2"},
     "have the class {self._path.actor}": {
@@ -443,7 +443,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Error while recovering log directory": {"error": "Input/output error"},
     "{file}: {error}": {
         "file": "/var/lib/kafka/orders-3/00000000000000000000.log",
-        "error": "a record batch of format 7",
+        "error": "a record batch has format 7 instead of 2",
     },
     "{path}: {error}": {"path": "schedule.txt", "error": "line 12: '12.5 crash 2' is neither a setting nor an action"},
     "Failed to delete {path}": {"path": "/var/lib/kafka/orders-3.5f0c-delete", "error": "Input/output error"},

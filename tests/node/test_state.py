@@ -183,5 +183,5 @@ def test_what_has_no_form_is_named(thing: Any) -> None:
     "name", ["os:abort", "builtins:exit", "builtins:eval", "actors.runtime.trace.state:importlib.reload"]
 )
 def test_a_state_names_nothing_but_what_is_ours(name: str) -> None:
-    with pytest.raises(LookupError, match="does not exist in this project"):
+    with pytest.raises(LookupError, match="is not part of this project"):
         restore(Holder(), ActorState("x", (StatePart("thing", StateName(name)),)))

@@ -230,7 +230,7 @@ def test_a_snapshot_altered_with_all_sums_right_is_not_the_same(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("was", "becomes", "why"),
     [
-        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"os:abort"', "does not exist in this project"),
+        (b'"actor":"tests.trace.small_system:Boss"', b'"actor":"os:abort"', "is not part of this project"),
         (
             b'"actor":"tests.trace.small_system:Boss"',
             b'"actor":"actors.runtime.thespian.base:LocalBase"',

@@ -84,7 +84,7 @@ class HostedReplica:
         """The next deadline of a waiting request."""
 
     def next_look(self, leader: Leader, now: float) -> float | None:
-        """Return the time of the next check of the followers, if this check must be scheduled now; otherwise None."""
+        """Return when to check the followers next; None if no check needs to be scheduled now."""
         if self.look_at is not None:
             return None
         after = leader.look_after(now)

@@ -224,7 +224,7 @@ class Kernel(ABC):
         """Return the address "outside:name" of a new external endpoint.
 
         `callback(message, sender)` is called on the driver's thread for each message to it. An existing endpoint of
-        this name (created by an earlier call, or mute by `address_of`) gets the new callback.
+        this name, which an earlier call or `address_of` created, gets the new callback.
         """
         return self._external_endpoint(f"outside:{name}", callback)
 

@@ -256,7 +256,7 @@ class Recorder(DeliveryKeeper):
     # -------------------------------------------------------------------------------------------- writing
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the loop write waiting messages in slices, also without deliveries, until `close`."""
+        """Let the loop write waiting messages in slices until `close`, even while no message is delivered."""
         self._loop = loop
         self._timer = loop.call_later(FLUSH_SECONDS, self._tick)
 

@@ -352,4 +352,4 @@ def _named(name: str) -> Any:
             thing = getattr(thing, part, None)
         if isinstance(thing, type | FunctionType | Enum) and _is_ours(thing.__module__):
             return thing
-    raise LookupError(f"the trace refers to {name}, which does not exist in this project")
+    raise LookupError(f"the trace refers to {name}, which is not part of this project")

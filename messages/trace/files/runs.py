@@ -461,7 +461,10 @@ class _Sequence:
 
 
 def _as_written(record: TraceRecord, count: int) -> TraceRecord:
-    """Return the end record that a recorder writes with this record's values and the record count `count`."""
+    """Return the end record as a recorder would have written it.
+
+    The values of `record`, and `count` as record count.
+    """
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
 
