@@ -42,7 +42,7 @@ class Forwarded(Message):
 
 @message
 class ForwardedPart(Message):
-    """A part of a large controller request for the replica manager, sent before the Forwarded message with the rest."""
+    """A part of a controller's large request to the replica manager; the Forwarded message follows with the rest."""
 
     connection: int
     part: AnyMessage
@@ -222,7 +222,7 @@ class RoleTaken(Message):
 
 @message
 class PartitionHealth(Message):
-    """A notification to the replica manager: the health flags of a partition that this broker leads have changed.
+    """A notification to the replica manager: the health flags have changed for a partition that this broker leads.
 
     For example, the partition is now under-replicated.
     """
@@ -347,7 +347,7 @@ class ExpectedTopicState(NamedTuple):
 
 @message
 class AwaitTopics(Message):
-    """A request to delay a client's response until topics have the expected state (Kafka's purgatory).
+    """A request to delay the response to a client until topics have the expected state (as Kafka's purgatory does).
 
     After a timeout the response is sent with an error for the topics that do not have the expected state yet.
     """

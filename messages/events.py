@@ -64,7 +64,7 @@ class ControllerState(enum.IntEnum):
 
 
 class Watch(NamedTuple):
-    """A ZooKeeper watch: the path of a znode, and the kinds of changes of the znode that cause the event.
+    """A ZooKeeper watch: the path of a znode, and the kinds of changes for which it fires.
 
     Each `*` in `path` is a key, such as a topic. The event's fields get the keys in order, converted to their annotated
     types. `changes` are constants of `messages.store`. CHILDREN_CHANGED watches the znode's children, and cannot be
@@ -197,7 +197,7 @@ class ZkPartitionReassignment(Event):
 
 @message
 class PartitionReassignmentIsrChange(Event):
-    """Event: the state of a partition that is being reassigned changed, so its new replicas may be in the ISR."""
+    """Event: a change in the state of a partition during its reassignment; the new replicas may now be in the ISR."""
 
     state = ControllerState.ALTER_PARTITION_REASSIGNMENT
     watch = Watch("/brokers/topics/*/partitions/*/state", (NODE_CHANGED,))

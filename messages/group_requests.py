@@ -217,7 +217,7 @@ class OffsetCommitResponse(Message):
 
 @message
 class OffsetFetchTopic(Message):
-    """The partitions of one topic whose committed offsets a client requests."""
+    """The partitions of one topic for which a client requests the committed offsets."""
 
     name: str
     partition_indexes: tuple[int, ...]

@@ -10,7 +10,7 @@ NO_LAG = -1
 
 @message
 class DescribableLogDirTopic(Message):
-    """The partitions of one topic whose logs a client requests."""
+    """The partitions of one topic for which a client requests a description of the logs."""
 
     topic: str
     partitions: tuple[int, ...]

@@ -15,7 +15,10 @@ to ZooKeeper.
 
 
 class Gauge(NamedTuple):
-    """The value of a gauge, named as jmx_exporter names Kafka's metric; labels are (name, value) pairs."""
+    """The value of a gauge. Its name is jmx_exporter's name of the same Kafka metric.
+
+    Labels are (name, value) pairs.
+    """
 
     name: str
     value: int | float  # an int must stay an int in a trace, because `2` and `2.0` are different bytes in a snapshot

@@ -153,7 +153,7 @@ class WakeFetchSession(Message):
 
 @message
 class FetchSessionWoken(Message):
-    """A message from a listener: a fetch session is no longer idle; the session's next request has this epoch.
+    """A message from a listener: a fetch session is no longer idle; `epoch` is the epoch of its next request.
 
     `used_at` is the time of the last poll. A poll that the listener held follows as a ClientRequest with its remaining
     wait.

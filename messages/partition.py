@@ -57,7 +57,7 @@ class LogSettings(Message):
 
 
 class Hosting(NamedTuple):
-    """A partition and its actor; the actor is None if the partition is offline, or no longer hosted (`gone`)."""
+    """A partition and its actor; the actor is None if the partition is offline or, with `gone`, no longer hosted."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -420,7 +420,7 @@ class ChangeIsr(Message):
 
 @message
 class ScheduleFollowerCheck(Message):
-    """A request to IsrKeeperActor to send CheckFollowers to `leaders` at the time `at`.
+    """A request to IsrKeeperActor to send CheckFollowers to `leaders`; `at` is the time to send it.
 
     A leader with lagging followers sends this request.
     """
@@ -431,7 +431,7 @@ class ScheduleFollowerCheck(Message):
 
 @message
 class CheckFollowers(Message):
-    """A message to a leader: check for lagging followers. IsrKeeperActor also sends it to itself, by a timer."""
+    """Check for lagging followers: IsrKeeperActor sends this to leaders, and to itself as a timer message."""
 
     at: float
 
@@ -518,7 +518,7 @@ class Replicate(Message):
 
 @message
 class TruncateToEpochEnd(Message):
-    """A request to a follower's actor to truncate its log to the leader's end offset of an epoch.
+    """A request to a follower's actor: truncate the log to the offset where an epoch ends on the leader.
 
     The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high watermark that
     the follower had when it started to follow. The log is truncated to this offset if it has no epochs, or if the

@@ -74,7 +74,7 @@ class PartitionErrorsPart(Encoded):
 
 @message
 class NoErrorsPart(Message):
-    """A part of an error-free LeaderAndIsr or StopReplica response: the number of its partitions.
+    """A part of an error-free LeaderAndIsr or StopReplica response; it holds only the number of partitions.
 
     It replaces the PartitionErrorsParts of a large response if all codes in them are NONE.
     """
@@ -95,7 +95,7 @@ Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrors
 
 
 class PartLayout(NamedTuple):
-    """How a message is split: the field with the list that is split, and the class of its parts."""
+    """How a message is split into parts: the field whose list is divided, and the class of a part."""
 
     field: str
     part: type

@@ -1,4 +1,4 @@
-"""Mark named points in the code (probes); the simulation counts how often a run reaches each probe.
+"""Probes: named points in the code; the simulation counts how often a run reaches each one.
 
 Rule 1: a probe is observability, like a log line: it returns nothing, and no decision depends on it. Pure modules may
         therefore have probes, and a replay is independent of them.

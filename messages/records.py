@@ -120,7 +120,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base class of Body, with the attribute for the bytes, which comparisons and traces leave out."""
+    """The base class of Body; it has the attribute that holds the bytes, which comparisons and traces ignore."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region

@@ -22,7 +22,7 @@ class SaslHandshakeRequest(Message):
 
 @message
 class SaslHandshakeResponse(Message):
-    """The response to SaslHandshake: the mechanisms that the listener supports (none)."""
+    """The response to SaslHandshake; its list of mechanisms is always empty, because listeners support none."""
 
     error_code: int
     mechanisms: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ class DelegationTokenOwner(Message):
 
 @message
 class DescribeDelegationTokenRequest(Message):
-    """A client's request for the delegation tokens of these principals, or of all (API key 41)."""
+    """A client's request for the delegation tokens of these principals, or of all principals (API key 41)."""
 
     version: int
     owners: tuple[DelegationTokenOwner, ...] | None
@@ -214,7 +214,7 @@ class DescribeDelegationTokenRequest(Message):
 
 @message
 class DescribeDelegationTokenResponse(Message):
-    """The response to DescribeDelegationToken, which has no tokens."""
+    """The response to DescribeDelegationToken; its list of tokens is always empty."""
 
     error_code: int
     throttle_time_ms: int = 0

@@ -20,7 +20,7 @@ class StatePart(NamedTuple):
 
 @message
 class ActorState(Message):
-    """The class of an actor and its attributes, as a snapshot stores them."""
+    """An actor's class and the values of the actor's attributes, as a snapshot stores them."""
 
     actor: str
     parts: tuple[StatePart, ...]
@@ -90,6 +90,6 @@ class StateRuntimeReference(Message):
 
 @message
 class StateSuspended(Message):
-    """The state of an actor whose event handler `name` waits for an answer; it cannot be restored from a snapshot."""
+    """The event handler `name` of an actor waits for an answer, so a snapshot cannot restore the actor's state."""
 
     name: str

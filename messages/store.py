@@ -60,7 +60,7 @@ DELETE = "delete"
 
 
 class WriteOp(NamedTuple):
-    """An operation of a ZooKeeper transaction; `version` is the version that it expects (ANY_VERSION: any)."""
+    """A write in a ZooKeeper transaction; `version` is the znode version that it expects, or ANY_VERSION."""
 
     kind: str
     path: str

@@ -52,7 +52,7 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor to overwrite its states of these queued topics with the controller's.
+    """A request to TopicDeletionActor: replace its states of these queued topics by the controller's states.
 
     The reply is a DeletionPlan with one DeletionSets.
     """

@@ -1,4 +1,4 @@
-"""Requests to coordinators and partition leaders about transactions, also those of Kafka's transactions tool.
+"""Requests about transactions to coordinators and leaders, including those that Kafka's transactions tool sends.
 
 As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
 `messages.data_requests`.
@@ -187,7 +187,7 @@ class DescribeProducersRequest(Message):
 
 @message
 class DescribedProducer(Message):
-    """A producer of a partition; a field is -1 if there is no sequence number, marker or open transaction."""
+    """A producer of a partition; the field of a sequence number, marker or open transaction is -1 if there is none."""
 
     producer_id: int
     producer_epoch: int

@@ -1,4 +1,4 @@
-"""The messages of the transaction coordinator: of TransactionsActor, and of the actors that send markers.
+"""The messages of the transaction coordinator: TransactionsActor and the actors that send markers.
 
 Times named `_ms` are wall time or durations in ms; a missing epoch is -1.
 """
@@ -130,7 +130,7 @@ class ExpireTransactionalIds(Message):
 
 @message
 class RetryCompletions(Message):
-    """A timer message: append again those records that complete a transaction and that the log rejected."""
+    """A timer message: append records again that complete transactions and that the log had rejected."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers
@@ -182,7 +182,7 @@ class DropMarkers(Message):
 
 @message
 class PartitionsMarked(Message):
-    """A message to TransactionsActor: these partitions contain the marker of a transaction, or no longer need it."""
+    """A message to TransactionsActor: these partitions now contain a transaction's marker, or need it no longer."""
 
     transactional_id: str
     producer_id: int
@@ -311,7 +311,7 @@ class Verify(Message):
 
 @message
 class TransactionVerified(Message):
-    """The reply to Verify.
+    """The reply to VerifyTransaction.
 
     It has the number of the verification request, the producer, and the error code for the producer's batches (NONE if
     verified).

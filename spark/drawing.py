@@ -45,7 +45,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Area:
-    """A step chart in a lane: each of `points` is (place on the axis, value up to the next); `most` is the maximum."""
+    """A step chart in a lane. A point is (place on the axis, value until the next point); `most` is the scale's top."""
 
     points: Sequence[tuple[float, float]]
     most: float

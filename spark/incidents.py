@@ -1,4 +1,4 @@
-"""Describe from a summary what broke in a cluster, what was affected, how long, why, and whether it is over.
+"""Describe each incident in a summary: what broke and why, what was affected, how long, and whether it is over.
 
 Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
         broker that left an ISR, or a controller that was replaced though its broker was not gone.
@@ -27,7 +27,7 @@ NEVER = float("inf")
 
 
 class IncidentFact(NamedTuple):
-    """One line of an incident's description: "Affected", "How long", "Why" or "Now", and the text for it."""
+    """One line of an incident's description: a label ("Affected", "How long", "Why" or "Now") and its text."""
 
     question: str
     answer: str
@@ -35,7 +35,10 @@ class IncidentFact(NamedTuple):
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that broke: its start and end (seconds since 1970; no end: None), a title (`what`), and its facts."""
+    """Something that broke: the times `at` and `until` (None: not over), a title (`what`), and facts about it.
+
+    Times are in seconds since 1970.
+    """
 
     at: float
     until: float | None

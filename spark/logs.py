@@ -272,7 +272,7 @@ def _extracted() -> Column:
 
 
 class LogFacts(Facts):
-    """The log lines of Apache Kafka brokers as Spark data frames, which several sections of a summary use."""
+    """The log lines of Apache Kafka brokers, as Spark data frames for several sections of a summary."""
 
     def __init__(self, records: DataFrame) -> None:
         super().__init__(records, Manifest((), ()))

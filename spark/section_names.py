@@ -10,7 +10,7 @@ COMPARED = "compared"
 
 
 class SummaryQuestion(NamedTuple):
-    """A section of a summary, which answers one question: its name and its title.
+    """The name and title of a section of a summary; each section answers one question.
 
     `brief`: the summary has the section if the user selects no sections. `of_logs`: the section can also be computed
     from the logs of Apache Kafka brokers.

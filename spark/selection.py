@@ -1,4 +1,4 @@
-"""Select, by node, run, actor and time, which trace records are read."""
+"""Select the trace records to read, by node, run, actor and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generators that handle the bridge's requests: they yield ZooKeeper operations and return the result.
+"""Generators that handle requests to the bridge: each yields ZooKeeper operations and returns the result.
 
 Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and
         receives the StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which

@@ -1,4 +1,4 @@
-"""The ZooKeeper client of the bridge for a real ZooKeeper, based on kazoo.
+"""The bridge's client for a real ZooKeeper; it is based on kazoo.
 
 Rule 1: operations are batched. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
 Rule 2: sizes are bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, which count the request and the

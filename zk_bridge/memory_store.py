@@ -82,7 +82,10 @@ class _Node:
 
 
 class _Refused(Exception):
-    """ZooKeeper rejected a transaction (multi): operation number `culprit` failed with the error `code`."""
+    """ZooKeeper rejected a transaction (multi).
+
+    `culprit` is the index of the operation that failed, `code` its error.
+    """
 
     def __init__(self, code: int, culprit: int) -> None:
         super().__init__(code, culprit)

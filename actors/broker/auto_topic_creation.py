@@ -29,7 +29,7 @@ log = logging.getLogger("kafka.server.AutoTopicCreationManager")
 
 
 class AutoTopicCreationActor(FlowActor):
-    """This actor creates a missing topic when a client uses it for the first time; each broker has one."""
+    """Each broker has one such actor; it creates a missing topic when a client first uses the topic."""
 
     def receiveMsg_StartAutoTopicCreation(self, message: StartAutoTopicCreation, sender: ActorAddress) -> None:
         """Set the broker's settings, and the actors that this actor sends requests to."""

@@ -42,7 +42,7 @@ TOPIC, BROKER = "topics/", "brokers/"
 
 
 class DynamicConfigActor(FlowActor):
-    """This actor reads config change notifications and sends the new configs to subscribers; each broker has one."""
+    """Each broker has one such actor; it reads config change notifications and sends new configs to subscribers."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """Seconds. The bridge keeps questions while ZooKeeper is unavailable, and waiting for it loses nothing."""

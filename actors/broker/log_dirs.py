@@ -48,7 +48,7 @@ def directory_of(path: str) -> str:
 
 
 class LogDirs:
-    """The log directories of a broker with the partitions whose logs they hold."""
+    """The log directories of a broker, and for each one the partitions whose logs it holds."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""PartitionActor passes events to a `Partition` and carries out the effects that it yields, such as I/O calls.
+"""PartitionActor passes events to a `Partition`, and carries out its effects, such as I/O calls.
 
 `actors.core.broker.partition` holds the state and makes the decisions; this actor has no other state.
 """

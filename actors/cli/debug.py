@@ -150,7 +150,7 @@ class DebugPrompt:
         if not wanted:
             raise DebugCommandError(
                 "`until` without an argument goes to the next break, and no break is set. Set one with `break NAME`, or"
-                " name the class of a message or actor, or an actor's address such as ControllerActor.3."
+                " give `until` the class of a message or actor, or an actor's address such as ControllerActor.3."
             )
         found = next((each for each in self.debugger.deliveries(self.debugger.n) if _is_any_of(each, wanted)), None)
         if found is None:

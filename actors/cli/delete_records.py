@@ -1,4 +1,4 @@
-"""`kafka-actors delete-records`, which has the options, JSON file and output of Kafka's kafka-delete-records."""
+"""`kafka-actors delete-records`: its options, JSON file and output are those of Kafka's kafka-delete-records."""
 
 from __future__ import annotations
 

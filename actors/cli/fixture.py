@@ -1,4 +1,4 @@
-"""`kafka-actors fixture`: run clusters for a test program in any language, which sends JSON commands.
+"""`kafka-actors fixture`: run clusters for a test program, which may be in any language and sends JSON commands.
 
     {"do": "start", "with": {"directory": "/tmp/c", "brokers": 3}}         -> {"done": {"ports": [21001, ...], ...}}
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"done": null}

@@ -1,4 +1,4 @@
-"""Translate Java regular expressions, which `kafka-topics --topic` accepts, to Python.
+"""Translate to Python the Java regular expressions that `kafka-topics --topic` accepts.
 
 Only syntax that differs is translated: Java's named character classes (only their ASCII characters, which suffice for
 topic names), and Java's quotation. Syntax without a short Python equivalent is rejected with an error that names it.

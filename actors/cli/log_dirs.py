@@ -1,4 +1,4 @@
-"""`kafka-actors log-dirs`, which has the options and JSON output of Kafka's kafka-log-dirs."""
+"""`kafka-actors log-dirs`: its options and JSON output are those of Kafka's kafka-log-dirs."""
 
 from __future__ import annotations
 

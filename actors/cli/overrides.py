@@ -1,4 +1,4 @@
-"""Read and write the config overrides of topics and brokers in ZooKeeper, for commands."""
+"""Functions for commands: read and write the config overrides of topics and brokers in ZooKeeper."""
 
 from __future__ import annotations
 

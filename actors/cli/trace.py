@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: print traces, restore message contents that trace.detail=inputs leaves out, and pack traces."""
+"""`kafka-actors trace`: print traces, pack them, and restore the message contents missing with trace.detail=inputs."""
 
 from __future__ import annotations
 

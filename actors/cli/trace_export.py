@@ -52,11 +52,9 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 @click.option(
     "--node",
     type=int,
-    help="Only the runs of this node. With --mermaid: the node on which --delivery counts deliveries.",
+    help="Only the runs of this node. With --mermaid: the node that has the delivery.",
 )
-@click.option(
-    "--run", "name", help="Only the run with this id. With --mermaid: the run in which --delivery counts deliveries."
-)
+@click.option("--run", "name", help="Only the run with this id. With --mermaid: the run that has the delivery.")
 @click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
 @click.option("--no-facts", is_flag=True, help="Leave the facts, such as a change of leader, out of a Perfetto export.")
 def command(

@@ -66,7 +66,7 @@ SLOW_SECONDS = 2.0
 
 
 class ControllerActor(FlowActor):
-    """This actor takes part in controller elections; from winning one until it resigns, it is the controller."""
+    """This actor takes part in controller elections; it is the controller after it wins one, until it resigns."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """Seconds until an answer counts as lost. It is long because the bridge holds questions while ZooKeeper is

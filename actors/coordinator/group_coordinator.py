@@ -98,7 +98,7 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """A partition of __consumer_offsets that is being loaded: by which actor, and since when.
+    """Which actor is loading a partition of __consumer_offsets, and since when.
 
     `ended` has the transactions that have ended since.
     """

@@ -33,7 +33,7 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelM
 
 
 class MarkerSenderActor(RequestSender[Marker]):
-    """This actor sends the markers that end transactions to one broker, one request at a time."""
+    """This actor sends transaction markers, which end transactions, to one broker, one request at a time."""
 
     CLIENT = "txn-marker-sender"
 

@@ -1,4 +1,4 @@
-"""RequestSender is the base of actors that send the requests of a coordinator to one broker, one at a time.
+"""RequestSender is the base of actors that send a coordinator's requests to one broker, request by request.
 
 Rule 1: one request is in flight. The next request contains the entries that were queued meanwhile.
 Rule 2: a request without a response fails together with the queued entries. The same happens when the sender must exit

@@ -45,7 +45,7 @@ LOG_APPEND_RETRY = "kafka_coordinator_transaction_transactionmarkerchannelmanage
 
 
 class TransactionMarkersActor(BrokerSenders):
-    """This actor sends transaction markers to the leaders of a transaction's partitions; each broker has one."""
+    """Each broker has one such actor; it sends transaction markers to the leaders of a transaction's partitions."""
 
     SENDER = MarkerSenderActor
     CHANNELS = "markers"

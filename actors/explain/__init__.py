@@ -1,1 +1,1 @@
-"""Explain from the records of a trace how a cluster came to its state (`kafka-actors why`)."""
+"""Explain how a cluster came to its state, from the records of a trace (`kafka-actors why`)."""

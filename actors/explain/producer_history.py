@@ -1,4 +1,4 @@
-"""Explain from traces which requests of a producer were refused, and which producer ids it received."""
+"""Find in traces which of a producer's requests were refused, and which producer ids the producer received."""
 
 from __future__ import annotations
 

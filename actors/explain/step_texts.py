@@ -1,4 +1,4 @@
-"""For each kind of fact in a chain of causes: the text, and the remedy if such a fact is the first cause.
+"""The text that describes each kind of fact in a chain of causes, and the remedy if the fact is the first cause.
 
 Rule 1: `TEXTS` has a text for each kind of fact, and for its variants. A text can contain the fields of the fact,
         `node` (the id of the node that recorded the fact), and the fields in `_FIELDS`.

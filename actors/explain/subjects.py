@@ -12,7 +12,7 @@ from messages.cluster import TopicPartition, partition_named
 
 
 class Subject(NamedTuple):
-    """How one kind of subject of `why` is named: the form of the name, and the function that parses it."""
+    """A kind of subject that `kafka-actors why` accepts: the form of its name, and the function that parses it."""
 
     form: str
     read: Callable[[str], Any]

@@ -1,4 +1,4 @@
-"""Explain from traces the state of a transactional id, how its transactions ended, and which requests were rejected."""
+"""Find in traces the state of a transactional id, how its transactions ended, and which requests were rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the verdict about a subject, and its chain of causes: from the visible effect back to the first cause.
+"""Find the verdict about a subject, and the causes behind it, from the visible effect back to the first cause.
 
 Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
         that is found in the facts is the verdict.
@@ -38,14 +38,14 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of a chain of causes: its text, and the position in the trace of the delivery that shows it."""
+    """A step of a chain of causes: its text, and where the trace has the delivery that shows the step."""
 
     text: str
     place: TracePosition
 
 
 class Verdict(NamedTuple):
-    """The verdict about a subject, and the steps of its chain of causes, from the effect back to the first cause."""
+    """The verdict about a subject, and the causes behind it, from the visible effect back to the first cause."""
 
     text: str
     steps: tuple[Step, ...] = ()

@@ -1,1 +1,1 @@
-"""The I/O of a node outside its actors: client connections, connections to other nodes, ZooKeeper, and metrics."""
+"""The I/O that a node does outside of its actors: connections to clients, nodes and ZooKeeper, and metrics."""

@@ -67,7 +67,7 @@ class _IdleFetchSession:
 
 
 class IdleFetchSessions:
-    """The fetch sessions of a node for which there is no new data; the listener itself answers their fetches.
+    """A node's fetch sessions without new data; the listener itself answers their fetches.
 
     Args:
         call_later: Calls a function after a number of seconds; its result can be cancelled.

@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _LabelGauge(Collector):
-    """A gauge that is 1 while `read` returns a non-empty string (the value of the label `reason`), and otherwise 0."""
+    """A gauge that is 1 while `read` returns a non-empty string, the value of the label `reason`; otherwise it is 0."""
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name
@@ -52,7 +52,7 @@ class _LabelGauge(Collector):
 
 
 class _Table(Collector):
-    """Gauges with the same label names; at each scrape `read` returns gauge values by label values."""
+    """Gauges that share their label names; `read`, called at each scrape, maps label values to the gauges' values."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read

@@ -128,7 +128,7 @@ def recorder_of(
 
 
 class Node:
-    """A node with its actor system and I/O adapters, real or simulated.
+    """A real or simulated node, with its actor system and I/O adapters.
 
     Call `start` and wait for `ready`. To end the node, call `leave`, wait for `ended`, and call `stop`.
 

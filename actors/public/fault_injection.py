@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class Filters(TypedDict, total=False):
-    """The filters that select the requests for a fault; a request must match all of them."""
+    """The filters that select which requests a fault affects; a request must match all filters."""
 
     topic: str | None
     """Only requests that contain this topic."""
@@ -63,7 +63,7 @@ class InjectedFault:
 
 
 class Trigger(Generic[_T]):
-    """Each method injects a fault, and determines to how many of the matching requests it applies."""
+    """Each method injects a fault; the choice of method determines how many matching requests the fault affects."""
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T], fault: Mapping[str, object]) -> None:
         self._inject = inject

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class RateLimitedLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """A logger that writes at most `lines` lines in `seconds`; the next line has the number of suppressed lines.
+    """A logger with a limit of `lines` in `seconds`; the first line after a suppression says how many were suppressed.
 
     Args:
         logger: The logger that writes the lines.

@@ -85,7 +85,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics that will exist at some point of a schedule, with their replicas; used to generate the schedule."""
+    """The topics, with replicas, that exist after the first actions of a schedule; used to generate the schedule."""
 
     brokers: int
     partitions: int

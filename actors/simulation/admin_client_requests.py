@@ -1,4 +1,4 @@
-"""Table of the requests of simulated admin clients, which `client_requests` sends."""
+"""Table of the requests that `client_requests` sends for simulated admin clients."""
 
 from __future__ import annotations
 

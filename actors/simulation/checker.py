@@ -102,7 +102,7 @@ class TopicDeleted:
 
 @attrs.frozen
 class TopicWritten:
-    """A ZooKeeper session changed or deleted the znode of a topic."""
+    """The znode of a topic was changed or deleted by a ZooKeeper session."""
 
     topic: str
     session: int
@@ -183,7 +183,7 @@ class PointsWritten:
 
 
 class Acknowledged(NamedTuple):
-    """A record that a leader has acknowledged, the time when it did, and the zxid of the creation of the topic."""
+    """An acknowledged record, the time of the acknowledgement, and the zxid of the topic's creation."""
 
     value: bytes
     born: int

@@ -1,4 +1,4 @@
-"""Actions that a random schedule puts at the same moment, because independent random times would rarely coincide.
+"""Actions that a schedule deliberately puts at the same moment: independent random times would rarely coincide.
 
 Rule 1: a schedule has at most one coincidence, which is drawn after all its other actions and does not change them.
 Rule 2: a row of `COINCIDENCES` names the kinds of actions that it needs; it is drawn only if the run has all of them.

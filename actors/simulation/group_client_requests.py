@@ -1,4 +1,4 @@
-"""Table of requests about consumer groups that `client_requests` sends, and not the simulated members."""
+"""Table of the consumer-group requests that `client_requests` sends; other ones are sent by simulated members."""
 
 from __future__ import annotations
 

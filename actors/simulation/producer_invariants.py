@@ -1,4 +1,4 @@
-"""Functions that check producers and transactions; `INVARIANTS` of `actors.simulation.invariants` lists them."""
+"""Functions that check producers and transactions, listed in `actors.simulation.invariants.INVARIANTS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record the state changes of partitions and replicas that the controllers of a simulated cluster make.
+"""Record the state changes that a simulated cluster's controllers make to partitions and replicas.
 
 Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the table of the tested code, so that
         it can check that code.

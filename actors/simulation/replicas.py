@@ -88,7 +88,7 @@ class HighWatermarkRaised:
 
 @attrs.frozen
 class LogCalled:
-    """A call opened or changed a log, or moved its high watermark.
+    """A call to the log adapter, which opened or changed a log or moved its high watermark.
 
     Attributes:
         method: The call of the I/O adapter "logs".

@@ -1,4 +1,4 @@
-"""Simulated transactions: for each, its records and the outcome that the producer knows.
+"""Simulated transactions: each has its records, and its outcome as far as the producer knows it.
 
 Rule 1: a transaction without a requested commit, or with an acknowledged abort, is never visible to readers of
         committed data. A transaction with an acknowledged commit is visible as a whole. If a requested commit got no

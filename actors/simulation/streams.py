@@ -16,7 +16,7 @@ NOWHERE = -1
 
 @attrs.define(eq=False)
 class SentBatch:
-    """A batch that a producer sent: its first sequence number, number of records, and offset if acknowledged."""
+    """A batch that a producer sent: its first sequence number, number of records, and offset once acknowledged."""
 
     first: int
     size: int

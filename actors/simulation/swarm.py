@@ -78,7 +78,7 @@ WEIGHTS = (0, 1, 1, 2, 6)
 
 @attrs.frozen
 class ClusterParameters:
-    """The size and the settings of a cluster, which a seed selects."""
+    """The size and settings of a simulated cluster, chosen by a seed."""
 
     brokers: int
     racks: int = 0

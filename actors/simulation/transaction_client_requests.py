@@ -1,4 +1,4 @@
-"""Table of requests about transactions that `client_requests` sends, and not the simulated producers."""
+"""Table of the transaction requests that `client_requests` sends; other ones are sent by simulated producers."""
 
 from __future__ import annotations
 

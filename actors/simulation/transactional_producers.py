@@ -108,7 +108,7 @@ def code_of(response: Any) -> int:
 
 
 class TransactionalProducers:
-    """The transactional producers of a simulated cluster; they share one seed, separate from the cluster's."""
+    """The transactional producers of a simulated cluster; they share one seed, which is not the cluster's seed."""
 
     def __init__(self, law: Checker, seed: int) -> None:
         self.law = law

@@ -33,7 +33,7 @@ STORY_LINES = 400
 
 @attrs.frozen
 class Case:
-    """A seed that fails: its shortened run, and the most similar run that passes."""
+    """A failing seed: its run after shortening, and the passing run that is most similar to the shortened one."""
 
     seed: int
     invariant: str

@@ -1,4 +1,4 @@
-"""The classes of the facts that `kafka_actors.trace` returns, and of the explanations of `why`."""
+"""The classes of facts that `kafka_actors.trace` returns, and of explanations that `why` returns."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ A PartitionActor first receives an Ask to become leader or follower.
 
 
 class DeliveryFilters(NamedTuple):
-    """The filters that select deliveries; a filter selects everything if it is None (a time filter: if it is infinite).
+    """The filters that select deliveries. A filter that is None, or an infinite `start` or `end`, is not applied.
 
     `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970. `event`
     is the class of a controller's event; it selects these events and everything that they caused. `causes_of` and
@@ -203,7 +203,7 @@ def _place(trace: Trace, origin: str | None, seq: int) -> DeliveryId:
 
 
 class _SubjectFilter:
-    """The topic, partition and broker that deliveries must concern, and the actors related to each."""
+    """A filter of deliveries: the topic, partition and broker that they must concern, and the actors of these."""
 
     def __init__(self, filters: DeliveryFilters) -> None:
         self._topic = filters.topic

@@ -1,4 +1,4 @@
-"""Decode the few fields of recorded messages that identify requests, responses, writes and watches."""
+"""Decode, of recorded messages, only the few fields that identify requests, responses, writes and watches."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class StoreReplyRead(msgspec.Struct):
 
 
 class WatchesRead(msgspec.Struct):
-    """The fields decoded from a recorded StoreArm message, which sets watches: the znodes to watch."""
+    """The znodes to watch, decoded from a recorded StoreArm message (which sets watches)."""
 
     data: list[str]
     children: list[str]

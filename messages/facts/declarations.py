@@ -61,7 +61,7 @@ class ControllerEvent(NamedTuple):
 
 
 class ControllerEventHandled(NamedTuple):
-    """A controller handled an event: when the event was queued, and when its handler started and finished."""
+    """A controller handled an event; the times are of queueing, and of the handler's start and end."""
 
     place: TracePosition
     event: ControllerEvent
@@ -219,7 +219,7 @@ class ErrorAnswered(NamedTuple):
 
 
 class ProducerBatch(NamedTuple):
-    """A batch of an idempotent producer: its producer id and epoch and its first sequence number.
+    """A batch of an idempotent producer: the producer's id and epoch, and the batch's first sequence number.
 
     `expected` is the sequence number that follows the producer's earlier batches; -1 if it is not recorded.
     """
@@ -251,7 +251,7 @@ class NodeFaultChange(NamedTuple):
 
 
 class FollowerLagged(NamedTuple):
-    """A leader removes a follower from the ISR, because it was not caught up for more than `lag` seconds.
+    """A leader removes a follower from the ISR, because the follower has lagged for more than `lag` seconds.
 
     `end` and `leader_end` are the log end offsets of the follower (-1 before its first fetch) and of the leader;
     `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up, -1 for never.
@@ -277,7 +277,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """A leader's `min.insync.replicas` for its partition. This fact is absent if a new leader has the default, 1."""
+    """The `min.insync.replicas` of a leader's partition; not stated if a new leader has the default, 1."""
 
     place: TracePosition
     partition: TopicPartition
@@ -329,7 +329,7 @@ class StopRequested(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for some seconds until `place`, and then lost its connection to ZooKeeper.
+    """A node recorded nothing for some seconds, then lost its ZooKeeper connection; the gap ends at `place`.
 
     If the node's session had ended when the connection was lost, the node did not run during the gap.
     """
@@ -344,7 +344,7 @@ class RecordingGap(NamedTuple):
 
 
 class LogTruncated(NamedTuple):
-    """A replica truncated its log from end offset `end` (-1 if not recorded) to end offset `to`."""
+    """A replica truncated its log: the end offset changed from `end` (-1 if not recorded) to `to`."""
 
     place: TracePosition
     partition: TopicPartition
@@ -430,7 +430,7 @@ class GroupStateChanged(NamedTuple):
 
 
 class GroupMemberAction(NamedTuple):
-    """A client asked to join or leave a consumer group, or a timer of the group fired.
+    """A client's request to join or leave a consumer group, or the expiry of one of the group's timers.
 
     `action` is JOINED, LEFT, EXPIRED, NOT_JOINED or NOT_SYNCED. `timeout_ms` is the session timeout of a member.
     """

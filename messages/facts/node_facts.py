@@ -1,4 +1,4 @@
-"""Read facts about a node: its error codes, injected faults, logs, followers and session, and how it ended."""
+"""Read facts about a node: error codes, injected faults, logs, followers, its session, and how the node ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that read from messages the values for the columns of the trace tables in Spark (`spark.columns`).
+"""Functions that extract the column values of Spark's trace tables (`spark.columns`) from messages.
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
 The class of a message selects its function; a message inside a message is decoded only if it also has values.
@@ -77,7 +77,7 @@ class ExchangeValues(NamedTuple):
 
 
 class TransactionValues(NamedTuple):
-    """A transaction of a producer; `commit` is None in messages that do not end it."""
+    """The fields of a transaction in a message; `commit` is None if the message does not end the transaction."""
 
     transactional_id: str
     producer_id: int

@@ -59,7 +59,7 @@ class Worked(NamedTuple):
 
 
 class AskAll(NamedTuple):
-    """An event handler yields this to send several requests at once; each pair is an actor's address and a request."""
+    """Yielded by an event handler to send several requests at once, as pairs of an actor's address and a request."""
 
     pairs: tuple[tuple[ActorAddress, Question[object]], ...]
 

@@ -182,14 +182,14 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
 
 
 class Removed(msgspec.Struct, frozen=True, tag=True):
-    """An entry of a trace's manifest: a segment was removed to save space; `digest` is that of its last frame."""
+    """An entry of a trace's manifest: a segment was removed to save space; `digest` is its last frame's digest."""
 
     segment: int
     digest: str
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """An entry of a trace's manifest: the run ended for this `reason` after `records` records.
+    """An entry of a trace's manifest: the run has ended, with a `reason` and the number of `records`.
 
     `digest` is the digest of its last frame.
     """

@@ -105,7 +105,7 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode one entry of the list that is split in a large message.
+    """The generated functions that encode and decode one list entry of a message that is split when it is large.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
@@ -263,7 +263,7 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """The fields known at a point of the generated code: expressions that read them, defaults of absent ones."""
+    """The fields at a point of the generated code: expressions that read them, and defaults of absent fields."""
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)

@@ -1,4 +1,4 @@
-"""Encode the entries of a large message's parts as bytes (rows), which traces store, and decode these rows."""
+"""Encode and decode rows: the entries in a part of a large message, as bytes that traces store."""
 
 from __future__ import annotations
 

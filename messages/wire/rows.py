@@ -1,4 +1,4 @@
-"""A cache of each topic's decoded entries, with their bytes as the key, so that equal bytes are decoded once."""
+"""A cache of decoded entries, with the encoded bytes as the key, so that equal bytes are decoded once."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 
 @message
 class Elected(Message):
-    """The reply to Elect if this node is the controller now: the new epoch, and the version of /controller_epoch.
+    """The reply to Elect if this node is now the controller; it has the new epoch and /controller_epoch's version.
 
     That version fences the controller's writes.
     """

@@ -1,4 +1,4 @@
-"""Requests to the ZooKeeper bridge about /admin/preferred_replica_election, which admin tools write."""
+"""Requests to the ZooKeeper bridge about the znode /admin/preferred_replica_election; admin tools write it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class GetPreferredElections(BridgeQuestion["PreferredElections"]):
 
 @message
 class PreferredElections(Message):
-    """The reply to GetPreferredElections: the requested partitions in order; `requested` is True if the znode exists.
+    """The reply to GetPreferredElections: the znode's partitions in order; `requested` is True if the znode exists.
 
     Each partition occurs once; `partitions` is empty if the znode is unreadable.
     """

@@ -1,4 +1,4 @@
-"""Sections of a summary about actors: the messages that each actor handled, the time for it, and the waiting times."""
+"""Sections of a summary about actors: the messages that each handled, and how long it took and they had waited."""
 
 from __future__ import annotations
 

@@ -75,10 +75,10 @@ class Respond:
 
 @attrs.frozen
 class WakeSession:
-    """An instruction to end the idle state of a fetch session, in which the listener itself answers its fetches.
+    """An instruction to end the idle state of a fetch session.
 
-    From then on the listener forwards the session's fetches instead of answering them. `Fetches.woken` is then called
-    with the time of the last fetch.
+    While a session is idle, the listener itself answers the session's fetches; after this instruction it forwards them.
+    `Fetches.woken` is then called with the time of the last fetch.
     """
 
     session_id: int

@@ -1,4 +1,4 @@
-"""Partition (like Kafka's class of this name) is this broker's replica of a partition, which leads or follows.
+"""Partition, like Kafka's class of this name, is this broker's replica of a partition, a leader or follower.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
         an append, is sent back while the same message is handled. No method waits: a request that must wait is stored

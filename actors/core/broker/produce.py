@@ -42,7 +42,7 @@ ACKS = (-1, 0, 1)
 
 
 class BatchValidation(NamedTuple):
-    """The error code and message of a batch that the broker rejects; the code of a valid batch is NONE."""
+    """The result of validating a batch: an error code (NONE if it is valid) and an error message."""
 
     error_code: int
     message: str | None = None

@@ -24,7 +24,7 @@ from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):
-    """The controller's request that a line of the node's log is about.
+    """The controller request to which a line of the node's log refers.
 
     It has the request's name, the controller's id and epoch, and the correlation id.
     """

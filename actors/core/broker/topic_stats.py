@@ -1,4 +1,4 @@
-"""Count produce and fetch requests, bytes and failures by topic (Kafka's BrokerTopicStats; conventions.md 7).
+"""Counts of requests, bytes and failures for each topic (Kafka's BrokerTopicStats; conventions.md 7).
 
 Rule 1: counts are collected here. A publication contains the increases since the last publication, by topic and for all
         topics together. Bytes between brokers are only counted for all topics together. Bytes to replicas that a

@@ -111,7 +111,7 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """Partitions of a large LeaderAndIsr request that are sent together; `leaders` counts them by leader."""
+    """Partitions of a large LeaderAndIsr request that are sent together; `leaders` has their number for each leader."""
 
     part: LeaderAndIsrPart
     leaders: Counter[int]

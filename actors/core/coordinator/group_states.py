@@ -44,7 +44,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 
 
 class GroupAction(enum.Enum):
-    """The action of a group for a request that passed all checks.
+    """What a group does in response to a request that passed all checks.
 
     The values of the members are the descriptions in the generated documentation.
     """

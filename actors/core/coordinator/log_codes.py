@@ -1,4 +1,4 @@
-"""Translate the error code of an append to a coordinator's log into the error code that the client receives."""
+"""When an append to a coordinator's log fails, translate the error code into the one that the client receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The members and generations of a consumer group, and how requests of its members change them (broker.md 6.5).
+"""The members and generations of a consumer group, and how members' requests change both (broker.md 6.5).
 
 No method waits, sends a message to another actor, or reads a clock: each takes an event, and `take()` returns the
 resulting instructions in order. Wall times are in ms.

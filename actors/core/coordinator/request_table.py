@@ -13,7 +13,7 @@ Action = TypeVar("Action", bound=enum.Enum)
 
 
 class RequestTable(dict[State, int | Action], Generic[State, Action]):
-    """A table that maps each state to the reaction to one kind of request: an error code or an action.
+    """For one kind of request: a table that maps each state to an error code or an action.
 
     Each lookup is counted by `messages.probes`, so that the simulation's coverage shows which cells were used.
     """

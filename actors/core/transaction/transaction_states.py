@@ -17,7 +17,7 @@ from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, NON
 
 
 class TransactionState(enum.Enum):
-    """The state of a transactional id; its value is the state's name in Kafka."""
+    """The state of a transactional id; the value of each member is Kafka's name for the state."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

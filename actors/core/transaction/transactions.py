@@ -1,4 +1,4 @@
-"""The transactional ids of one partition of __transaction_state, and the decisions about their requests.
+"""The transactional ids of one partition of __transaction_state, and the decisions about requests for them.
 
 No method waits, sends a message to another actor, or reads a clock: each takes an event, and `take()` returns the
 resulting steps in order.

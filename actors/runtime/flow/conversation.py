@@ -27,7 +27,7 @@ class Returned(NamedTuple, Generic[T]):
 
 
 class Raised(NamedTuple):
-    """The outcome of a generator that raised an exception, with the exception."""
+    """The outcome of a generator that raised; it holds the exception."""
 
     error: Exception
 

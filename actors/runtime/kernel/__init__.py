@@ -1,1 +1,1 @@
-"""The kernel of an actor system: its queue, timers, clocks, addresses and two drivers, without any actor classes."""
+"""The parts of an actor system that need no actor classes: a queue, timers, clocks, addresses and two drivers."""

@@ -1,4 +1,4 @@
-"""External endpoints are addresses of a function instead of an actor; the function gets messages sent to them.
+"""An external endpoint is an address of a function, not of an actor; messages to it are passed to the function.
 
 ZooKeeper, sockets, metrics and the process itself are outside of the actor system. Actors send messages to them as to
 other actors. Messages from external endpoints enter by `base.inject(to, message, sender=endpoint_address)`. For the

@@ -15,7 +15,7 @@ NOT_REPLAYED = "not replayed"
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference between a trace and its replay; `recorded` and `replayed` are its two sides.
+    """The first difference between a trace and its replay: `recorded` is in the trace, `replayed` in the replay.
 
     `n` is the delivery at which it was found. `chain` lists that delivery and its causes, back to the external input.
     """

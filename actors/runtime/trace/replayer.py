@@ -120,7 +120,7 @@ class _CannotGoOn(Exception):
 
 
 class _Stop(Exception):
-    """The replay has reached the delivery at which the user asked it to stop."""
+    """The replay has reached the delivery that the user chose as its end."""
 
 
 class ReplayListener(Protocol):

@@ -23,7 +23,7 @@ class DamagedCheckpoint(ValueError):
 
 
 class Checkpoint:
-    """A checkpoint file. `names` is the number of text columns of an entry, `numbers` of its integer columns."""
+    """A checkpoint file. Each entry has `names` text columns and `numbers` integer columns."""
 
     def __init__(self, path: str, names: int, numbers: int) -> None:
         self.path = path

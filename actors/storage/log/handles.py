@@ -61,7 +61,7 @@ class OpenFile:
 
 
 class Handles:
-    """The open files of all logs by path; a missing file is created when it is opened for writing."""
+    """The open files of all logs, in a dict by path; a missing file is created when it is opened for writing."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit

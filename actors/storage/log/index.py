@@ -77,7 +77,7 @@ class OffsetIndex:
 
 
 class TimeEntry(NamedTuple):
-    """An entry of a time index: the largest timestamp (ms) up to this entry, and the relative offset of its record."""
+    """An entry of a time index: the largest timestamp (ms) so far, and the relative offset of the record with it."""
 
     timestamp: int
     offset: int

@@ -83,7 +83,7 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer with one of its kept batches; `last_offset` is -1 without a batch.
+    """An entry of a producer snapshot: a producer and one retained batch; without a batch, `last_offset` is -1.
 
     `timestamp` is in ms.
     """

@@ -27,7 +27,7 @@ _LAST_OFFSET = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
-    """An entry of a transaction index: an aborted transaction, and the last stable offset once it is aborted."""
+    """An entry of a transaction index: an aborted transaction, and the last stable offset after the abort."""
 
     version: int
     producer_id: int

@@ -1,4 +1,4 @@
-"""The transactions of a log that are open, or whose markers are not replicated yet (transactions.md 3.1).
+"""A log's open transactions, and those whose markers are not replicated yet (transactions.md 3.1).
 
 Rule 1: the first unstable offset is the first offset of the earliest of these transactions. Consumers with isolation
         level read_committed read up to it.
@@ -36,7 +36,7 @@ class CompletedTxn(NamedTuple):
 
 
 class Transactions:
-    """The transactions of one log that its last stable offset cannot pass yet."""
+    """The transactions that still hold back the last stable offset of one log."""
 
     __slots__ = ("_open", "_unreplicated")
 

@@ -387,7 +387,7 @@ def snapshots(run: Run) -> tuple[Snapshot, ...]:
 
 
 class _Sequence:
-    """The record number that the next record of a run must have, and its earliest possible time."""
+    """The number that the next record of a run must have, and the earliest time that this record can have."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
