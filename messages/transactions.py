@@ -205,7 +205,7 @@ class MarkersCancelled(Message):
 
 @message
 class CompletionsToRetry(Message):
-    """A message from a TransactionsActor: how many records of completed transactions it must append again."""
+    """A message from a TransactionsActor: how many CompleteCommit and CompleteAbort records it must append again."""
 
     partition: int
     count: int

@@ -1,4 +1,4 @@
-"""Encode requests to ZooKeeper and decode responses faster than kazoo; most of them are about many znodes.
+"""Encode requests to ZooKeeper and decode responses, faster than kazoo does; mainly for batches of many znodes.
 
 It has three requests that kazoo lacks or builds one operation at a time: MultiRead (opcode 22), SetWatches (101) and
 multi (14). It also has the single-node requests for servers older than 3.6. Each request is serialised into one buffer,

@@ -40,7 +40,8 @@ command.add_command(trace_export.command)
 def expanded(directory: Path, target: Path, node: int | None) -> int:
     """Write every run recorded below DIR to TARGET, as if it was recorded with trace.detail=full.
 
-    This command replays each run to restore the contents, and compares the replay's messages with the trace.
+    This command replays each run to restore the message contents that the trace leaves out, and compares the replayed
+    messages with the trace.
     """
     if target.resolve().is_relative_to(directory.resolve()):
         raise CommandFailed(

@@ -49,13 +49,14 @@ FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
     help="A sequence diagram of the effects of one delivery, which --delivery selects.",
 )
 @click.option("--ndjson", "form", flag_value="ndjson", help="Every delivery in full, one JSON object a line.")
+@click.option("--node", type=int, help="Only the runs of this node.")
+@click.option("--run", "name", help="Only the run with this id.")
 @click.option(
-    "--node",
-    type=int,
-    help="Only the runs of this node. With --mermaid: the node that has the delivery.",
+    "--delivery",
+    type=click.IntRange(1),
+    help="With --mermaid: the number of the delivery that the diagram begins with, in the run that --node and --run"
+    " select.",
 )
-@click.option("--run", "name", help="Only the run with this id. With --mermaid: the run that has the delivery.")
-@click.option("--delivery", type=click.IntRange(1), help="The number of the delivery that a diagram begins with.")
 @click.option("--no-facts", is_flag=True, help="Leave the facts, such as a change of leader, out of a Perfetto export.")
 def command(
     directory: Path,

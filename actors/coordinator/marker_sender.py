@@ -73,8 +73,8 @@ class MarkerSenderActor(RequestSender[Marker]):
         who = marker.transactional_id, marker.producer_id, marker.producer_epoch
         for partition, code in outcome.failed:
             log.error(
-                "[Transaction Marker Channel Manager %d]: Broker %d rejected the marker of %r for %s-%d with %s. The"
-                " marker is not sent again.",
+                "[Transaction Marker Channel Manager %d]: Broker %d rejected the marker of transactional id %r for"
+                " partition %s-%d with %s. The marker is not sent again.",
                 *(start.node_id, start.broker, marker.transactional_id, *partition, name_of(code)),
             )
         if outcome.done:

@@ -162,8 +162,8 @@ class TransactionsActor(PartitionReader, Answerer):
         Keep the state of the transactional id unchanged: its new coordinator ends the transaction.
         """
         log.warning(
-            "[Transaction State Manager %d]: The markers of %r (producer id %d, epoch %d) were rejected with %s."
-            " A newer coordinator writes them.",
+            "[Transaction State Manager %d]: The markers of transactional id %r (producer id %d, epoch %d) were"
+            " rejected with %s. A newer coordinator writes them.",
             *(self._start.settings.node_id, message.transactional_id, message.producer_id, message.producer_epoch),
             name_of(message.error_code),
         )

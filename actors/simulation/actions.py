@@ -85,7 +85,7 @@ Replicas = tuple[tuple[int, ...], ...]
 
 @attrs.define
 class PlannedTopics:
-    """The topics, with replicas, that exist after the first actions of a schedule; used to generate the schedule."""
+    """The topics, with replicas, that will exist after the actions generated so far; the next actions may use them."""
 
     brokers: int
     partitions: int

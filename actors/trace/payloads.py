@@ -54,7 +54,7 @@ class RequestsRead(msgspec.Struct):
 
 
 class ResponseRead(msgspec.Struct):
-    """The fields decoded from a recorded ClientResponse: everything except its Kafka response."""
+    """The fields decoded from a recorded ClientResponse message; the Kafka response that it carries is not decoded."""
 
     connection: int
     correlation_id: int

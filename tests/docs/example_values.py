@@ -58,11 +58,11 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "'a string' if part ==": {"'a string' if part == 'text' else 'an array'": "a string"},
     "{folder / MANIFEST} cannot": {"folder / MANIFEST": "/tmp/packed/manifest.json", "error": "Permission denied"},
     "the end of {self.log_file}": {"self.log_file": "/tmp/cluster/zookeeper/zookeeper.log"},
-    "of {message.transactional_id}": {
+    "of transactional id {message.transactional_id}": {
         "message.transactional_id": "payments-1",
         "name_of(message.error_code)": "TRANSACTION_COORDINATOR_FENCED",
     },
-    "rejected the marker of": {
+    "rejected the marker of transactional id": {
         "marker.transactional_id": "'payments-1'",
         "*partition": "orders",
         "name_of(code)": "3",

@@ -111,7 +111,10 @@ def _metadata_of(
 
 
 class _LeaderAndIsrPart(NamedTuple):
-    """Partitions of a large LeaderAndIsr request that are sent together; `leaders` has their number for each leader."""
+    """Partitions of a large LeaderAndIsr request that are sent together.
+
+    `leaders` maps each leader to its partition count.
+    """
 
     part: LeaderAndIsrPart
     leaders: Counter[int]

@@ -85,7 +85,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 class _Fields:
-    """Decodes the partitions in a record's value; version 1 (`flexible`) encodes them in another way than version 0."""
+    """Decodes the partitions in a transaction state record; its version 1 (`flexible`) encodes them differently."""
 
     def __init__(self, reader: ValueReader, flexible: bool) -> None:
         self._reader = reader
