@@ -42,7 +42,7 @@ class Forwarded(Message):
 
 @message
 class ForwardedPart(Message):
-    """A part of a controller's large request to the replica manager; the Forwarded message follows with the rest."""
+    """A part of a controller's large request, forwarded to the replica manager before the Forwarded message."""
 
     connection: int
     part: AnyMessage

@@ -142,7 +142,7 @@ class ClientResponses(Message):
 
 @message
 class WakeFetchSession(Message):
-    """A message to a listener: forward the next request of an idle fetch session instead of answering it directly.
+    """A message to a listener, which answers idle fetch sessions itself: forward the session's next request again.
 
     The reply is FetchSessionWoken. The listener sends none if the session's next request is already on its way to the
     actor.

@@ -1,4 +1,4 @@
-"""Requests about transactions to coordinators and leaders, including those that Kafka's transactions tool sends.
+"""The requests that coordinators and leaders get about transactions, also from Kafka's transactions tool.
 
 As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
 `messages.data_requests`.

@@ -39,20 +39,20 @@ T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """A request handler of the ZooKeeper bridge yields this to read znodes; the `yield` returns the StoreReply."""
+    """Yielded by a request handler of the ZooKeeper bridge to read znodes; the `yield` returns the StoreReply."""
 
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
 
 
 class Write(NamedTuple):
-    """A request handler of the ZooKeeper bridge yields this to write znodes; the `yield` returns the StoreReply."""
+    """Yielded by a request handler of the ZooKeeper bridge to write znodes; the `yield` returns the StoreReply."""
 
     ops: tuple[WriteOp, ...]
 
 
 class Arm(NamedTuple):
-    """A request handler of the ZooKeeper bridge yields this to set watches for the actor whose request it handles.
+    """Yielded by a request handler of the ZooKeeper bridge to set watches for the actor that sent the request.
 
     The watch table maps each path to its event.
     """
@@ -63,7 +63,7 @@ class Arm(NamedTuple):
 
 
 class DropWatches(NamedTuple):
-    """A request handler of the ZooKeeper bridge yields this to drop watches of the actor whose request it handles.
+    """Yielded by a request handler of the ZooKeeper bridge to drop watches of the actor that sent the request.
 
     It drops the watches of these events that have one of these keys; None means all keys.
     """

@@ -39,7 +39,7 @@ HIGH_WATERMARKS, RECOVERY_POINTS, RETENTION = "high watermarks", "recovery point
 
 
 class LogMaintenance:
-    """The periodic tasks of a broker's logs, and the deleted logs that are to be removed."""
+    """The periodic tasks of a broker's logs, and the logs of deleted partitions whose files are still to be removed."""
 
     def __init__(
         self,

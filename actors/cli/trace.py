@@ -1,4 +1,4 @@
-"""`kafka-actors trace`: print traces, pack them, and restore the message contents missing with trace.detail=inputs."""
+"""`kafka-actors trace`: print and pack traces, and restore message contents that trace.detail=inputs leaves out."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """How a kind of fact is described: a text template, and the remedy if such a fact is the root cause of a chain."""
+    """How `why` words one kind of fact: a template, and the remedy if such a fact is the root cause."""
 
     words: str
     remedy: str = ""

@@ -38,7 +38,7 @@ Clock = Callable[[float], str]
 
 
 class Step(NamedTuple):
-    """A step of a chain of causes: its text, and where the trace has the delivery that shows the step."""
+    """A step of a chain of causes: its text, and the trace position of the delivery that shows it."""
 
     text: str
     place: TracePosition

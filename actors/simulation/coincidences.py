@@ -45,7 +45,7 @@ class Occasion(NamedTuple):
 
 
 class Coincidence(NamedTuple):
-    """A row of `COINCIDENCES`: the kinds of actions that the run must permit, and the function that plans them."""
+    """A row of `COINCIDENCES`: a function that plans simultaneous actions, and their kinds, which a run must permit."""
 
     needs: tuple[str, ...]
     plan: Callable[[Occasion], Iterator[Action]]

@@ -44,13 +44,13 @@ class Instruction:
 
 
 class Pause(Instruction):
-    """An event handler yields this to pause until all messages that are now in the queue have been handled."""
+    """Yielded by an event handler to pause until all messages that are now in the queue have been handled."""
 
     __slots__ = ()
 
 
 class Worked(NamedTuple):
-    """An event handler yields this after each part of a long loop, so that the runtime can pause the handler.
+    """Yielded by an event handler after each part of a long loop, so that the runtime can pause the handler.
 
     `share` is the fraction of a turn that this part took. The runtime pauses the handler when the shares add up to 1.
     """
@@ -65,13 +65,13 @@ class AskAll(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """An event handler yields this to send a request without waiting; the `yield` returns a ticket for Await."""
+    """Yielded by an event handler to send a request without waiting; the `yield` returns a ticket for Await."""
 
     question: Question[object]
 
 
 class Await(NamedTuple):
-    """An event handler yields this to wait for the Answer or Failure of the request with this `ticket`."""
+    """Yielded by an event handler to wait for the Answer or Failure of the request with this `ticket`."""
 
     ticket: int
 

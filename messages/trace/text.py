@@ -252,7 +252,7 @@ class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
                 *(NO_PAYLOAD, made, error),
             )
         if effects or errors:
-            raise ValueError("the trace block has I/O calls or errors of a delivery that is not in the block")
+            raise ValueError("the trace block has I/O calls or errors, but not the delivery to which they belong")
 
 
 def _columns(batch: list[Any]) -> tuple[Any, ...]:

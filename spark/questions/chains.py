@@ -1,4 +1,4 @@
-"""Sections of a summary about causes: the messages that a message causes, and the requests that an event causes.
+"""Sections of a summary about effects: the messages that each message caused, the requests that each event caused.
 
 Rule 1: a trace names the cause of each delivery: the delivery in which the message was sent.
 Rule 2: causes end at external endpoints and other nodes. Beyond these, requests are matched by their order: a channel

@@ -58,7 +58,7 @@ class Sources:
         try:
             names = SourceHashFinder(verdict.sourceHash, lambda data: data, verdict.sourceZip).getZipNames()
         except Exception as error:
-            log.error("Failed to load the source code of actors with hash %s: %s", verdict.sourceHash, error)
+            log.error("Failed to load the actors' source code (hash %s): %s", verdict.sourceHash, error)
             return
         log.info("Loaded actor source code with hash %s: %d modules", verdict.sourceHash, len(names))
         self._zips[verdict.sourceHash] = verdict.sourceZip
