@@ -142,7 +142,7 @@ class ClientResponses(Message):
 
 @message
 class WakeFetchSession(Message):
-    """A message to a listener, which answers idle fetch sessions itself: forward the session's next request again.
+    """A message to a listener: this fetch session is not idle any more; forward its requests instead of answering them.
 
     The reply is FetchSessionWoken. The listener sends none if the session's next request is already on its way to the
     actor.

@@ -57,7 +57,7 @@ class LogSettings(Message):
 
 
 class Hosting(NamedTuple):
-    """A partition and its actor; the actor is None if the partition is offline or, with `gone`, no longer hosted."""
+    """A partition and its actor, which is None if the partition is offline or no longer hosted (`gone` is True)."""
 
     partition: TopicPartition
     actor: ActorAddress | None

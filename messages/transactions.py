@@ -130,7 +130,7 @@ class ExpireTransactionalIds(Message):
 
 @message
 class RetryCompletions(Message):
-    """A timer message: append records again that complete transactions and that the log had rejected."""
+    """A timer message: the log rejected records that complete transactions; append them again."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers

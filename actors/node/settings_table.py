@@ -122,7 +122,7 @@ def folders(text: str) -> list[str]:
 
 
 def folder_text(folder: str) -> str:
-    """Return the text from which `folders` reads only this folder."""
+    """Return the folder as `folders` reads it: commas, which separate folders, are escaped."""
     return folder.replace(",", "\\,")
 
 

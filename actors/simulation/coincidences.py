@@ -45,7 +45,10 @@ class Occasion(NamedTuple):
 
 
 class Coincidence(NamedTuple):
-    """A row of `COINCIDENCES`: a function that plans simultaneous actions, and their kinds, which a run must permit."""
+    """A row of `COINCIDENCES`: a function that plans simultaneous actions, and the kinds of these actions.
+
+    The row is used in runs that permit all these kinds.
+    """
 
     needs: tuple[str, ...]
     plan: Callable[[Occasion], Iterator[Action]]

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class EndpointRead(msgspec.Struct):
-    """The fields decoded from a recorded Transmit: the endpoint of its connection."""
+    """What is decoded from a recorded Transmit message: the endpoint of the connection on which it sends."""
 
     host: str
     port: int

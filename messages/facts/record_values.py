@@ -1,4 +1,4 @@
-"""Functions that extract the column values of Spark's trace tables (`spark.columns`) from messages.
+"""Functions that compute, from recorded messages, the values of the columns of `spark.columns`.
 
 A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
 The class of a message selects its function; a message inside a message is decoded only if it also has values.

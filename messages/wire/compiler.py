@@ -105,7 +105,9 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode one list entry of a message that is split when it is large.
+    """The generated functions that encode and decode one entry of a message's list.
+
+    A large message is split at entries.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
@@ -263,7 +265,7 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """The fields at a point of the generated code: expressions that read them, and defaults of absent fields."""
+    """The message fields that generated code can read at one place: the expression or the default of each field."""
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)

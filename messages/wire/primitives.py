@@ -185,7 +185,7 @@ FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, 
 
 
 class FixedStructs:
-    """A cache of `struct.Struct` objects, one for each combination of the lengths of lists and strings.
+    """A cache of `struct.Struct` objects: one for each combination of the lengths of a message's lists and strings.
 
     `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Lengths are unpacked
     as bytes before the contents, so that a reader can compare them with the lengths that it guessed.

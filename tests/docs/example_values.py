@@ -438,7 +438,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "does not permit it": {"self.listener": "EXTERNAL"},
     "Closing the connection from": {"reason": "its request is not a valid frame"},
     "started as {' and '": {"' and '.join(self._settings.roles)": "broker and controller"},
-    "Failed to load the source code": {"error": "invalid syntax"},
+    "Failed to load the actors' source code": {"error": "invalid syntax"},
     "Failed to take a snapshot for": {"failure": "No space left on device"},
     "Error while recovering log directory": {"error": "Input/output error"},
     "{file}: {error}": {

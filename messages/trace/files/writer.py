@@ -58,7 +58,7 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """Create a file, whose first frame contains `header` and `digest`, the digest of the previous frame.
+    """Create a file, whose first frame contains `header` and `digest`, the digest of the last frame before it.
 
     The file gets its name after the header is written.
     """
