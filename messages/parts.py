@@ -1,4 +1,4 @@
-"""The parts of large requests and responses: actors send a long list as several messages, the last with the rest.
+"""The parts of large requests and responses: the entries of a long list, which actors send in several messages.
 
 On the wire a request is one frame. Inside the node all messages share one queue, so no actor handles more than SLICE
 entries at a time:
@@ -113,7 +113,7 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The wire format of the encoded entries (rows) that a message part caches: a message class and an API version.
+    """The message class and API version that determine the wire format of the rows cached by a message part.
 
     Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
     in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.

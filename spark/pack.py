@@ -55,7 +55,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Packing:
-    """A conversion of all traces below a folder into `target`.
+    """A running conversion of all traces below a folder to the packed format, in the folder `target`.
 
     The constructor starts it, and `finish` waits for its end.
 

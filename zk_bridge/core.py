@@ -1,4 +1,4 @@
-"""How the ZooKeeper bridge handles requests, replies of the store and session states; it needs no actor.
+"""How the ZooKeeper bridge handles requests, ZooKeeper's replies, and states of the session; it needs no actor.
 
 Rule 1: several requests are in progress at once, each with at most one store request in flight.
 Rule 2: nothing is sent to the store while it is disconnected. Requests that had no answer when the connection was lost

@@ -41,4 +41,5 @@ def enter(subject: str, state: State, target: State, table: Mapping[State, Colle
 
 def expected(previous: Collection[enum.Enum]) -> str:
     """Return an error text that lists `previous`, the states from which a state can be entered."""
-    return f"it should be in one of the states {', '.join(state.value for state in previous)}"
+    names = ", ".join(state.value for state in previous)
+    return f"it should be in {'the state' if len(previous) == 1 else 'one of the states'} {names}"

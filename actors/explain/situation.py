@@ -1,4 +1,4 @@
-"""A row of a table of verdicts (modules `*_situations`): a function, the text of a verdict, and a remedy."""
+"""A situation that `why` recognises: a function that tests for it, the verdict, and a remedy."""
 
 from __future__ import annotations
 

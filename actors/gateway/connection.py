@@ -245,7 +245,7 @@ class Connection:
         return key == _PRODUCE
 
     def _takes_more(self) -> bool:
-        """Return whether another Produce request may be in progress."""
+        """Return whether the connection may start another Produce request while earlier ones are in progress."""
         return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
     def _receive_more(self) -> None:

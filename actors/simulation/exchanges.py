@@ -107,7 +107,7 @@ class GroupView:
 
 
 class Standing(NamedTuple):
-    """The time from `since` to `until` in which the coordinator must not remove a member from a generation.
+    """One member's protected time in a generation: from `since` to `until`, the coordinator must not remove it.
 
     (rule 4 of this module)
     """

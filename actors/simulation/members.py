@@ -127,7 +127,10 @@ def instance_of(group: str) -> str:
 
 
 class Members:
-    """The simulated members of all consumer groups; `tell` is called with each AssignmentReceived."""
+    """The simulated members of all consumer groups.
+
+    For each assignment, they call `tell` with an AssignmentReceived.
+    """
 
     def __init__(
         self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int

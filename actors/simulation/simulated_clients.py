@@ -88,7 +88,7 @@ class Clients:
             law.cluster.ask(state.leader, request, done, 10.0)
 
     def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
-        """If the topic was created again before the response, note that the new topic may have lost these records."""
+        """Record that the new topic may lack these records, if the topic was created again before the response."""
         law = self._law
         if born != law.born.get(partition.topic) and partition in law.states:
             law.delete_up_to(partition, offset)

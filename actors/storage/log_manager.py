@@ -536,13 +536,13 @@ class LogManager:
                 yield (topic, str(partition)), (*sizes, high_watermark, log.first_unstable)
 
     def producer_count(self) -> int:
-        """Return the number of producer ids in all open logs. As for `figures`, the trace does not record this call."""
+        """Return the number of producer ids in all open logs. Like calls of `figures`, this call is not recorded in the trace."""
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:
         """Return the number of logs whose earliest open transaction had no batch for `longest_ms`.
 
-        As for `figures`, the trace does not record this call.
+        Like calls of `figures`, this call is not recorded in the trace.
         """
         since = self._wall_ms() - longest_ms
         logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]

@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class EndpointRead(msgspec.Struct):
-    """What is decoded from a recorded Transmit message: the endpoint of the connection on which it sends."""
+    """The field that is decoded from a recorded Transmit message: the endpoint of the connection."""
 
     host: str
     port: int

@@ -8,7 +8,7 @@ class TraceError(Exception):
 
 
 class UnknownType(TraceError):
-    """A class cannot be stored in traces, or a trace names an unknown class."""
+    """This class cannot be stored in traces, or a trace contains the name of an unknown class."""
 
 
 class BadPayload(TraceError):

@@ -14,7 +14,10 @@ keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dic
 
 
 class Rows:
-    """The entries of one topic in a part of a request: `data` are the bytes, `values` the decoded entries."""
+    """One topic's partition entries in a part of a large request.
+
+    `data` are the bytes, `values` the decoded entries.
+    """
 
     __slots__ = "__weakref__", "data", "values"
 

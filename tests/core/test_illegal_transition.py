@@ -28,7 +28,7 @@ def test_it_names_the_subject_both_states_and_the_reason(caplog: pytest.LogCaptu
     error = refused()
     assert (error.subject, error.previous, error.target) == ("group g", GroupState.EMPTY, GroupState.STABLE)
     logging.getLogger("kafka_actors").error("%s", error)
-    text = "group g cannot move from Empty to Stable: it should be in one of the states CompletingRebalance"
+    text = "group g cannot move from Empty to Stable: it should be in the state CompletingRebalance"
     assert caplog.messages == [str(error)] == [text]
 
 

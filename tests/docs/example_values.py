@@ -25,8 +25,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "Failed to complete the state transition": {
         "name": "'payments-1'",
-        "error": "payments-1 cannot move from Ongoing to CompleteCommit: it should be in one of the states"
-        " PrepareCommit",
+        "error": "payments-1 cannot move from Ongoing to CompleteCommit: it should be in the state PrepareCommit",
     },
     "Using the default instead of an invalid config of topic": {
         "error": "Invalid value -5 for configuration retention.ms"
