@@ -113,7 +113,7 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The message class and API version that determine the wire format of the rows cached by a message part.
+    """The message class and API version for which the entries of a message part have been encoded.
 
     Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
     in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.

@@ -90,6 +90,9 @@ class StateRuntimeReference(Message):
 
 @message
 class StateSuspended(Message):
-    """The event handler `name` of an actor waits for an answer, so a snapshot cannot restore the actor's state."""
+    """An actor's state while an event handler waits for an answer. It cannot be restored.
+
+    `name` is the handler's name.
+    """
 
     name: str

@@ -21,7 +21,7 @@ _T = TypeVar("_T", bound=type)
 
 
 class Message:
-    """The base class of messages. A field annotated with it can hold any message; traces store the class name too.
+    """The base class of messages. A field of this type can hold any message; traces store the message's class, too.
 
     A field that can also hold a number, text or tuple is annotated with `object`, and stored in the same way.
     """

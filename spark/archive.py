@@ -1,4 +1,4 @@
-"""Create the archive of Spark's Java classes that makes Spark start faster (`spark.java`)."""
+"""Create the archive of Spark's Java classes with which `spark.java` makes Spark start faster."""
 
 from __future__ import annotations
 

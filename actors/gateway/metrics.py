@@ -37,7 +37,7 @@ Row = tuple[tuple[str, ...], tuple[float, ...]]
 
 
 class _LabelGauge(Collector):
-    """A gauge that is 1 while `read` returns a non-empty string, the value of the label `reason`; otherwise it is 0."""
+    """A gauge that is 1 while `read` returns a value for the label `reason`, and 0 while `read` returns ""."""
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
         self._name = name

@@ -107,7 +107,7 @@ class NodeProcess:
             case NodeStopped():
                 self._end(0)
             case _:
-                _log.error("The process gateway ignores an unexpected %s message", type(message).__name__)
+                _log.error("The gateway of this process ignores an unexpected %s message", type(message).__name__)
 
 
 def _whereabouts(node: Node) -> str:

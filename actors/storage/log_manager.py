@@ -536,7 +536,10 @@ class LogManager:
                 yield (topic, str(partition)), (*sizes, high_watermark, log.first_unstable)
 
     def producer_count(self) -> int:
-        """Return the number of producer ids in all open logs. Like calls of `figures`, this call is not recorded in the trace."""
+        """Return the number of producer ids in all open logs.
+
+        Like calls of `figures`, this call is not recorded in the trace.
+        """
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:

@@ -203,7 +203,7 @@ def _place(trace: Trace, origin: str | None, seq: int) -> DeliveryId:
 
 
 class _SubjectFilter:
-    """A filter of deliveries: the topic, partition and broker that they must concern, and the actors of these."""
+    """A filter of deliveries by topic, partition and broker; it also notes which actors belong to these."""
 
     def __init__(self, filters: DeliveryFilters) -> None:
         self._topic = filters.topic

@@ -75,7 +75,7 @@ def entries_of(rows: PartRows) -> list[Any]:
         found = [next(rest[place]) for place, count in rows.runs for _ in range(count)]
         encoded = sum(map(len, entries))
         if len(found) != encoded:
-            raise ValueError(f"the lengths in `runs` add up to {len(found)} entries, but {encoded} entries are encoded")
+            raise ValueError(f"the field `runs` declares {len(found)} entries, but {encoded} entries are encoded")
         return found
     except (KeyError, OSError, StopIteration, *UNREADABLE) as error:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Sections of a summary about actors: the messages that each handled, and how long it took and they had waited."""
+"""Sections of a summary: the messages that each actor handled, how long they waited, how long handling took."""
 
 from __future__ import annotations
 

@@ -105,11 +105,11 @@ CONTEXTS: dict[str, dict[str, str]] = {
     },
     "is an invalid regex": {"text": "orders[", "error": "unterminated character set at position 6"},
     "has no version {version": {"api.name": "Produce", "version": "99"},
-    "the lengths in `runs` add up": {"len(found)": "3", "encoded": "4"},
+    "the field `runs` declares": {"len(found)": "3", "encoded": "4"},
     "the encoded entries of {": {
         "rows.message": "LeaderAndIsrRequest",
         "rows.version": "4",
-        "error": "the lengths in `runs` add up to 3 entries, but 4 are encoded",
+        "error": "the field `runs` declares 3 entries, but 4 entries are encoded",
     },
     "Rejecting {type": {"type(request).__name__": "LeaderAndIsrRequest"},
     "ignores an unexpected": {"type(message).__name__": "FindLeader"},
