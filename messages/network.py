@@ -79,7 +79,7 @@ class CloseConnection(Message):
 
 @message
 class Interrupt(Message):
-    """A message to the network gateway: stop repeating idle polls on this channel, and deliver the next response."""
+    """A message to the network gateway: stop repeating empty polls on this channel, and deliver the next response."""
 
     channel: str
 

@@ -187,7 +187,7 @@ class DescribeProducersRequest(Message):
 
 @message
 class DescribedProducer(Message):
-    """A producer of a partition; the field of a sequence number, marker or open transaction is -1 if there is none."""
+    """A producer of a partition. A missing sequence number, marker or open transaction is -1."""
 
     producer_id: int
     producer_epoch: int

@@ -1,4 +1,4 @@
-"""Summarise the traces of a cluster: a table of all sections, and the code that computes them.
+"""Summarise the traces of a cluster: this module lists all sections of a summary, and computes them.
 
 Rule 1: a count includes deliveries only; what could not be read is counted separately.
 Rule 2: a trace that breaks off (a killed node) is valid up to its last frame; the summary shows how each run ended. If

@@ -151,7 +151,7 @@ def _check_use(action: str, options: dict[str, Any]) -> None:
             raise click.UsageError("Option --reset-offsets takes one of these options: --topic, --all-topics")
         for topic in options["topic"]:
             if _TOPIC.fullmatch(topic) is None:
-                raise click.UsageError(f"--topic {topic}: should be TOPIC, or TOPIC:0,1 for some of its partitions")
+                raise click.UsageError(f"--topic {topic!r} should be TOPIC, or TOPIC:0,1 for some of its partitions")
         if options["execute"] and options["dry_run"]:
             raise click.UsageError("Option --reset-offsets only accepts one of --execute and --dry-run")
 

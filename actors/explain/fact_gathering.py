@@ -1,4 +1,4 @@
-"""Collect the facts recorded in several runs of nodes, and find the event behind each fact of a controller's run."""
+"""Collect the facts that several nodes recorded; find the controller event behind each fact of a controller."""
 
 from __future__ import annotations
 

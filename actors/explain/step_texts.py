@@ -53,7 +53,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """How `why` words one kind of fact: a template, and the remedy if such a fact is the root cause."""
+    """The text that `why` prints for one kind of fact: a template, and the remedy if such a fact is the root cause."""
 
     words: str
     remedy: str = ""

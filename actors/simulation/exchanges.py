@@ -107,7 +107,7 @@ class GroupView:
 
 
 class Standing(NamedTuple):
-    """One member's protected time in a generation: from `since` to `until`, the coordinator must not remove it.
+    """A period in a generation, from `since` to `until`, in which the coordinator must not remove this member.
 
     (rule 4 of this module)
     """

@@ -98,7 +98,10 @@ HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)
 
 @attrs.frozen
 class Invariant:
-    """An invariant: its name, the source of the rule, the observation after which it is checked, and the check."""
+    """An invariant.
+
+    Its name, the source of the rule, the kind of observation that triggers the check, and the check.
+    """
 
     name: str
     rule: str

@@ -112,7 +112,9 @@ def explain(
         raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
         raise ValueError(
-            f"why({about!r}) needs the name of the {about}" if name is None else f"why({about!r}) takes no name"
+            f"why({about!r}) needs the name of the {about} as another argument"
+            if name is None
+            else f"why({about!r}) takes no name"
         )
     subject = None if name is None else subject_of(about, str(name))
     with with_payloads(runs) as complete:

@@ -223,7 +223,7 @@ class _Code:
             if lacks is not None:
                 return element, array, lacks
         raise ValueError(
-            f"{kind.__name__} has no array that can be encoded element by element in version {self.version}"
+            f"version {self.version} of {kind.__name__} cannot be encoded in parts: none of its arrays can be split"
         )
 
     def step(self, *lines: str) -> None:

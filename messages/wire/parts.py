@@ -1,4 +1,4 @@
-"""Encode and decode rows: the entries in a part of a large message, as bytes that traces store."""
+"""Encode rows as the bytes that traces store, and decode them. A row is one entry in a part of a large message."""
 
 from __future__ import annotations
 

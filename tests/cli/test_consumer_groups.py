@@ -35,7 +35,7 @@ def run(*arguments: str) -> Result:
         (("--reset-offsets", "--group", "g", "--topic", "t", "--by-duration", "soon"), "PnDTnHnMnS"),
         (("--reset-offsets", "--group", "g", "--topic", "t", "--by-duration", "P9999999D"), "--by-duration P9999999D"),
         (("--reset-offsets", "--group", "g", "--topic", "t", "--to-datetime", "soon"), "--to-datetime soon"),
-        (("--reset-offsets", "--group", "g", "--topic", "t:a", "--to-latest"), "--topic t:a: should be TOPIC"),
+        (("--reset-offsets", "--group", "g", "--topic", "t:a", "--to-latest"), "--topic 't:a' should be TOPIC"),
         (("--list", "--bootstrap-server", "somewhere"), "'somewhere' is not the address of a bootstrap server"),
         (("--list", "--timeout", "-1"), "--timeout"),
         (("--reset-offsets", "--group", "g", "--topic", "t", "--to-offset", "x"), "not a valid integer"),

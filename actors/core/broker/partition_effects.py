@@ -1,4 +1,4 @@
-"""The effects of a `Partition`: the actions that it requests when it handles an event, and its actor carries out.
+"""The effects of a `Partition`: the actions that it requests when it handles an event. Its actor carries them out.
 
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: for a CallAdapter the
 call's return value, for a RenameDeletedLog the new path, otherwise None. A failed effect raises StorageError in the

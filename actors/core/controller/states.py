@@ -116,7 +116,7 @@ class Table:
 
 
 class StateChangeRequest(NamedTuple):
-    """One call that requested a state change: the partitions that it named, and those whose state did not change."""
+    """A recorded request for a state change: the partitions that it named, and which of them did not change."""
 
     n: int
     target: State
