@@ -166,7 +166,7 @@ class FetchSessionWoken(Message):
 
 @message
 class ClientPart(Message):
-    """Some entries of a large client request or response; the message with the other fields follows."""
+    """Some entries of a large client request or response, sent before the message that has all other fields."""
 
     connection: int
     part: AnyMessage

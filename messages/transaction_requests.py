@@ -1,4 +1,4 @@
-"""The requests that coordinators and leaders get about transactions, also from Kafka's transactions tool.
+"""Requests about transactions to coordinators and partition leaders, including requests of Kafka's transactions tool.
 
 As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
 `messages.data_requests`.

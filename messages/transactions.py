@@ -172,7 +172,7 @@ class RetryMarkers(Message):
 
 @message
 class DropMarkers(Message):
-    """A message to the actors that send markers.
+    """A message to the actors that send markers: drop those of a partition of __transaction_state.
 
     Drop the markers of all transactions that this __transaction_state partition coordinates.
     """

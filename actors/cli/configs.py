@@ -49,7 +49,7 @@ class Entity(NamedTuple):
         return None if self.name == ALL_BROKERS else self.name
 
 
-@click.command("configs", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("configs", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @cluster_options
 @click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")

@@ -40,7 +40,7 @@ _DURATION = re.compile(
 _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 
 
-@click.command("consumer-groups", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("consumer-groups", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @bootstrap_options
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option(

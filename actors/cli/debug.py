@@ -32,7 +32,7 @@ PROMPT = "({n}) "
 
 @click.command(
     "debug",
-    epilog="Exit codes: 0 success, 1 the trace is missing or damaged, or its replay differs, 2 usage error.",
+    epilog="Exit codes: 0 success; 1 the trace is missing or damaged, or its replay differs; 2 usage error.",
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="Debug the run of this node; needed if DIR has several runs.")

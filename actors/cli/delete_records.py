@@ -19,7 +19,7 @@ DELETE_VERSION = 1
 EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offset": 1}]}'
 
 
-@click.command("delete-records", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("delete-records", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @bootstrap_options
 @click.option(
     "--offset-json-file",

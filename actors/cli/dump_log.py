@@ -28,7 +28,7 @@ from actors.cli.record_decoders import (
 CLASS = click.Choice(sorted(CLASSES))
 
 
-@click.command("dump-log", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("dump-log", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @click.option(
     "--files",
     metavar="FILE,..",

@@ -24,7 +24,7 @@ _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 Filter = Callable[[TopicPartition], bool]
 
 
-@click.command("get-offsets", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("get-offsets", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @bootstrap_options
 @click.option("--topic", metavar="REGEX", help="The topics, as a regular expression. The default is all topics.")
 @click.option("--partitions", metavar="0,1,..", help="The partitions. The default is all partitions.")

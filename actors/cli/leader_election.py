@@ -30,7 +30,7 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 """Options that select partitions, of which exactly one is required."""
 
 
-@click.command("leader-election", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("leader-election", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @cluster_options
 @click.option(
     "--election-type",

@@ -17,7 +17,7 @@ from messages.log_dir_requests import DescribedLogDir, DescribeLogDirsRequest
 DESCRIBE_VERSION = 1
 
 
-@click.command("log-dirs", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("log-dirs", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @bootstrap_options
 @click.option("--describe", is_flag=True, required=True, help="Describe the log directories.")
 @click.option("--broker-list", metavar="0,1,2", default="", help="The brokers. The default is all.")

@@ -41,7 +41,7 @@ CONTROLLER_SECONDS = 30.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("reassign-partitions", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("reassign-partitions", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @cluster_options
 @click.option("--generate", is_flag=True, help="Print a proposed assignment; change nothing.")
 @click.option("--execute", is_flag=True, help="Start the reassignments in the file.")

@@ -26,7 +26,7 @@ from messages.trace.files.runs import Run, find_runs
 
 @click.command(
     "replay",
-    epilog="Exit codes: 0 no difference, 1 the trace is missing or damaged, or its replay differs, 2 usage error.",
+    epilog="Exit codes: 0 no difference; 1 the trace is missing or damaged, or its replay differs; 2 usage error.",
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only the runs of this node.")

@@ -15,7 +15,7 @@ def command() -> None:
     """Speed up the start of Spark, or pack the files that Spark workers need."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 Spark is prepared, 1 Spark cannot be started, 2 usage error.")
+@command.command("prepare", epilog="Exit codes: 0 Spark is prepared; 1 Spark cannot be started; 2 usage error.")
 def prepared() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
@@ -39,7 +39,7 @@ def prepared() -> int:
     return 0
 
 
-@command.command("bundle", epilog="Exit codes: 0 done, 1 the file cannot be written, 2 usage error.")
+@command.command("bundle", epilog="Exit codes: 0 done; 1 the file cannot be written; 2 usage error.")
 @click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
 def bundled(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.

@@ -85,7 +85,8 @@ MOST_EXPLAINED = 200_000
 @click.option(
     "--logs",
     is_flag=True,
-    help="Read logs of Apache Kafka brokers instead of traces. DIR must have one folder of logs for each broker.",
+    help="Read the log4j files (such as server.log) of Apache Kafka brokers instead of traces. DIR must have a folder"
+    " for each broker.",
 )
 @click.option("--zone", default="UTC", show_default=True, help="With --logs: the time zone of the logs.")
 @click.option(

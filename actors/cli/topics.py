@@ -100,7 +100,7 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     return action, address
 
 
-@click.command("topics", epilog="Exit codes: 0 success, 1 failure, 2 usage error.")
+@click.command("topics", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
 @cluster_options
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")

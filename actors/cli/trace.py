@@ -25,7 +25,7 @@ command.add_command(trace_export.command)
 
 
 @command.command(
-    "expand", epilog="Exit codes: 0 done, 1 the trace is missing or damaged, or its replay differs, 2 usage error."
+    "expand", epilog="Exit codes: 0 done; 1 the trace is missing or damaged, or its replay differs; 2 usage error."
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
@@ -60,7 +60,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     return 0 if report.ok else FAILED
 
 
-@command.command("pack", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@command.command("pack", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def packed(directory: Path, target: Path) -> int:

@@ -32,7 +32,7 @@ STANDARD_OUTPUT = "-"
 FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 
 
-@click.command("export", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@click.command("export", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="FILE|URL", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")

@@ -26,7 +26,7 @@ POLL_S = 0.25
 """Seconds between two reads of a running cluster's traces."""
 
 
-@click.command("show", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@click.command("show", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="Only deliveries that this node recorded.")
 @click.option("--run", "name", help="Only deliveries of the run with this id.")
@@ -69,9 +69,9 @@ def command(
 
     A delivery is one message that an actor handled. A line has the node, time (UTC), number of the delivery, sender,
     receiver, message and I/O calls. A delivery is printed if it matches all filters. --cause-of and --effects-of take a
-    delivery number; --node or --run says which run the number belongs to. The causes and effects on other nodes are
-    printed too. Long values are shortened. For a message larger than 16 KiB, --json prints the message's size and omits
-    its fields.
+    delivery number. Each run of a node numbers its deliveries from 1; --node or --run selects the run. The causes and
+    effects on other nodes are printed too. Long values are shortened. For a message larger than 16 KiB, --json prints
+    the message's size and omits its fields.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

@@ -20,7 +20,7 @@ from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 
 
-@click.command("why", epilog="Exit codes: 0 success, 1 a missing or damaged trace, 2 usage error.")
+@click.command("why", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
 @click.argument("about", metavar="|".join(QUESTIONS), type=click.Choice([*QUESTIONS]))
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)

@@ -52,7 +52,7 @@ class _LabelGauge(Collector):
 
 
 class _Table(Collector):
-    """Gauges that share their label names; each scrape calls `read`, which returns pairs of label and gauge values."""
+    """Gauges that share their label names; each scrape calls `read`, which returns rows of label and gauge values."""
 
     def __init__(self, names: tuple[str, ...], labels: tuple[str, ...], read: Callable[[], Iterable[Row]]) -> None:
         self._names, self._labels, self._read = names, labels, read

@@ -1,4 +1,4 @@
-"""Table of the consumer-group requests that `client_requests` sends; other ones are sent by simulated members."""
+"""The consumer-group requests that `client_requests` sends, as a table; simulated members send the remaining ones."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Machine:
 
 
 class Cluster:
-    """A simulated cluster whose nodes (`brokers` is their number) are not started yet.
+    """A simulated cluster of `brokers` nodes, which are not started yet.
 
     `root` has their disks and traces.
 

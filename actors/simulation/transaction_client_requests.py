@@ -1,4 +1,4 @@
-"""Table of the transaction requests that `client_requests` sends; other ones are sent by simulated producers."""
+"""The transaction requests that `client_requests` sends, as a table; simulated producers send the remaining ones."""
 
 from __future__ import annotations
 

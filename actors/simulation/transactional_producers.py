@@ -138,7 +138,7 @@ class TransactionalProducers:
 
 
 class Incarnation:
-    """One run of a transactional producer, until it crashes or is replaced; the module states the rules."""
+    """One run of a transactional producer, until it crashes or is replaced."""
 
     def __init__(self, producers: TransactionalProducers, id: str, number: int) -> None:
         self.id, self.number = id, number

@@ -67,7 +67,7 @@ class ResponsesRead(msgspec.Struct):
 
 
 class StoreRequestRead(msgspec.Struct):
-    """The field decoded from a recorded request to read or write znodes: the request's id."""
+    """What is decoded from a recorded request to the ZooKeeper client: only the request's id."""
 
     id: int
 

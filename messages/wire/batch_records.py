@@ -88,7 +88,7 @@ class Record(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """The byte layout common to all Kafka records of one length.
+    """The byte layout that all records with the same encoded length have in common.
 
     It has the positions of the bytes that are equal in all these records, and the positions of times and offsets.
     """

@@ -1,4 +1,4 @@
-"""The module `pyspark_kafka_actors` of the installed package: a Spark data source for traces.
+"""A Spark data source for traces; the installed package has this module as `pyspark_kafka_actors`.
 
     spark.read.format("kafka-actors").load(DIR)
     spark.readStream.format("kafka-actors").option("node", "0").load(DIR)

@@ -43,7 +43,7 @@ class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(NamedTuple):
-    """A compressed part of a snapshot, with its line count."""
+    """A compressed part of a snapshot, and the number of lines in this part."""
 
     content: bytes
     lines: int
