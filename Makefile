@@ -82,7 +82,7 @@ format: install ## format the code with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## every benchmark, one JSON object per line (some ten minutes; beside Apache where `make apache` was)
+bench: install ## every benchmark, one JSON object per line (twenty minutes; beside Apache where `make apache` was)
 	@for name in $(BENCHES); do $(BIN)/python -m tests.benchmarks.$$name || exit 1; done
 
 docs: install ## regenerate what the documentation takes from the code

@@ -2,12 +2,12 @@
 
 Rule 1: any broker can respond; it reads the configs from ZooKeeper. A topic exists if this broker's metadata cache
         contains it (broker.md 6.4).
-Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. Of the
-        broker overrides, a broker writes only its own and the cluster-wide default.
+Rule 2: overrides are written together with the notification in /config/changes, which informs every broker. A broker
+        writes two kinds of broker overrides only: its own and the cluster-wide default.
 Rule 3: resources are independent: a refused resource does not affect the others. If ZooKeeper is unavailable, the
         client receives an error.
 
-Kafka: `AdminManager` (`ZkAdminManager`) and `ConfigHelper`, configurations.
+Kafka: the config methods of `AdminManager` (`ZkAdminManager`), and `ConfigHelper`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ Overrides = Mapping[str, tuple[ConfigEntry, ...]]
 
 @attrs.frozen
 class StoredOverrides:
-    """The config overrides, read from ZooKeeper, that a DescribeConfigs response needs.
+    """The config overrides that a request needs, as read from ZooKeeper.
 
     `topics` has the overrides of topics, `brokers` has the overrides of this broker and the cluster-wide default.
     """

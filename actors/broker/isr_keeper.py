@@ -3,16 +3,17 @@
 Rule 1: changes that arrive during a write are collected and written together. Changes are independent: each expects the
         znode version that its leader knows.
 Rule 2: the leader receives the outcome: the new version, or -1 if the write was refused. If a lost session leaves the
-        outcome unknown, the leader receives nothing and the write is retried. Meanwhile the leader must treat the
-        replicas that the write may have added as in-sync (broker.md 3.3). A retry recognises a change that was written
-        already.
+        outcome unknown, the leader receives nothing and the write is retried. The write may have added replicas: until
+        its outcome is known, the leader must treat them as in-sync (broker.md 3.3). A retry recognises a change that
+        was written already.
 Rule 3: one notification informs the controller of all changed ISRs, and contains each changed partition once. It is
         sent after 5 s without a change, or more than 60 s after the last notification. The check runs every 2.5 s.
 Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, at times that all leaders
-        share, and in slices (broker.md 3.3). With a timer per leader, all timers would fire at once and delay other
-        actors.
-Rule 5: pending changes of a deleted partition are dropped. The replica manager requests this. It receives the reply
-        after the write in flight, because the znode of a recreated topic has the version that an old write expects.
+        share, and in slices (broker.md 3.3). If each leader had its own timer for the shared time, all timers would
+        fire at once and delay other actors.
+Rule 5: pending changes of a deleted partition are dropped when the replica manager requests it. The reply is sent after
+        the write in flight has ended. Otherwise this write could succeed on the znode of a recreated topic, because
+        that znode has the version that the write expects.
 
 Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.
 """

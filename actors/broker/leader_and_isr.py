@@ -112,7 +112,7 @@ class LeaderAndIsrRequests:
             self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
     def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
-        """Start to fetch, from their leaders, the partitions that have a new role.
+        """Start to fetch the partitions that have a new role, each from its leader.
 
         Return the number of these partitions.
 

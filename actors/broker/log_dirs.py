@@ -6,8 +6,8 @@ Rule 1: a disk error takes its whole log directory offline, and with it every pa
         session, the broker's next registration informs the controller.
 Rule 2: a log that cannot be created in one directory is created in another.
 
-A move of a log to another directory (AlterReplicaLogDirs) would begin here: `LogDirectories` already lists the logs
-that Kafka's own broker left half moved.
+Moving a log to another directory (AlterReplicaLogDirs) is not supported; it would be implemented here. `LogDirectories`
+already lists the logs whose move Kafka's own broker did not complete.
 
 Kafka: `LogManager`, `ReplicaManager.handleLogDirFailure`.
 """
@@ -103,7 +103,7 @@ class LogDirs:
         return self._hosted.actors.get(TopicPartition(*partition)) is not None
 
     def delete(self, partition: TopicPartition) -> tuple[str, str]:
-        """Rename, for later removal, the log of a partition that has no actor, if the log exists.
+        """If a partition without an actor has a log, rename this log for later removal.
 
         Returns:
             (New path or "" if there is no log, error text or "").

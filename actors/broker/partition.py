@@ -33,7 +33,7 @@ class PartitionActor(Answerer):
         """Pass an event to the partition; `answer` handles the replica manager's orders."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
-        elif message.__class__ is Ask:  # direct: a search for the handler would add 2 % to 100,000 role changes
+        elif message.__class__ is Ask:  # direct: a search for the handler makes 100,000 role changes 2 % slower
             self.receiveMsg_Ask(message, sender)
         else:
             super().receiveMessage(message, sender)
@@ -77,11 +77,11 @@ class PartitionActor(Answerer):
                 else:
                     reply = effect
         except StopIteration:
-            pass  # the handler ended when it got the result of its last call
+            pass  # the generator ended when it received the result of its last effect
         return reply
 
     def _disk_failure(self, error: OSError) -> str:
-        """Return the text of `error` if it is a disk failure, else "", in which case the directory stays online."""
+        """Return the error text of a disk failure. Return "" for other errors: the directory then stays online."""
         if error.errno == UNSUPPORTED_FORMAT:
             return ""
         if error.errno in NO_DESCRIPTORS:

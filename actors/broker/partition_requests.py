@@ -10,9 +10,9 @@ Rule 3: a fetch uses its session, which records the state of its partitions (`ac
 Rule 4: a produce with acks=0 gets no response. If it fails, its connection is closed, which is the producer's only sign
         of the failure.
 Rule 5: only an admin client, recognised by its name, may write to internal topics (broker.md 3.6).
-Rule 6: results of a partition actor that is no longer hosted are ignored in fetches. A request that waits for a
-        partition that was stopped or failed gets that partition's error code (rule 2), whether or not the partition had
-        received it.
+Rule 6: results of a partition actor that is no longer hosted are ignored in fetches. If a partition is stopped or
+        fails, its part of each pending request gets the error code of rule 2, whether or not the partition had received
+        that part.
 Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
         replicas is published likewise, until it is zero.
 Rule 8: a transaction marker must be replicated to all in-sync replicas before the partition's result is accepted. The
@@ -343,15 +343,15 @@ class PartitionRequestsActor(Dispatcher):
                 self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
-        """Record, as a partition's result, the offset that it has found."""
+        """Record a partition's result: the offset that it has found."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
-        """Record, as a partition's result, the end offset that it has found for an epoch."""
+        """Record a partition's result: the end offset that it has found for an epoch."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
-        """Record, as a partition's result, the producers that it has described."""
+        """Record a partition's result: the producers that it has described."""
         self._answered(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
@@ -436,14 +436,14 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
-        """Reply, for each idle follower, with the time until which it counts as caught up.
+        """Reply with a time for each idle follower: until then, the follower counts as caught up.
 
-        The leader then checks their lag.
+        The leader then checks the lag of these followers.
         """
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
     def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
-        """Take over an idle fetch session from the listener, which has answered its polls until now."""
+        """Take over an idle fetch session from the listener, which has answered the session's polls until now."""
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:

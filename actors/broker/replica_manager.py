@@ -125,7 +125,7 @@ class ReplicaManagerActor(FlowActor):
         return self.now
 
     def receiveMsg_ForwardedPart(self, message: ForwardedPart, sender: ActorAddress) -> None:
-        """Keep a part until its request arrives and is applied."""
+        """Keep a part of a large request until the rest of the request arrives and is applied."""
         self._ahead.setdefault(message.connection, []).append(message.part)
 
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
@@ -215,7 +215,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the known controller epoch to the one in ZooKeeper, if its sender was not elected.
+        """Lower the known controller epoch to ZooKeeper's, if the sender of the known epoch was not elected.
 
         If ZooKeeper is unavailable, the epoch stays.
         """

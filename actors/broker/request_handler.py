@@ -164,7 +164,7 @@ class RequestHandlerActor(Dispatcher):
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
 
     def _note(self, unserved: UnsupportedFeature, api: str, message: ClientRequest) -> None:
-        """Log the first request that needs a feature that is not served."""
+        """Log the first request that needs this unsupported feature."""
         if unserved.feature not in self._refused:
             self._refused.add(unserved.feature)
             log.warning(

@@ -1,8 +1,8 @@
 """StopReplicaRequests passes a controller's StopReplica requests to the partitions, which apply them (broker.md 2.1).
 
 Rule 1: a deleted log is renamed, and removed from the checkpoints, before the response.
-Rule 2: the response to a request with deletions waits until no ISR write of its partitions is in flight or queued
-        (broker.md 3.3).
+Rule 2: the response to a request with deletions waits until no ISR write of the deleted partitions is in flight or
+        queued (broker.md 3.3).
 
 Kafka: `ReplicaManager.stopReplicas`.
 """
@@ -88,8 +88,9 @@ class StopReplicaRequests:
     def _end_isr_writes(self, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
         """Wait until no ISR write of these deleted partitions can reach ZooKeeper any more (rule 2).
 
-        The znode of a topic that is created again has the version that an old write expects. Kafka waits for the lock
-        that a partition holds during its write, however long that takes.
+        Otherwise such a write could succeed on the znode of a recreated topic, because that znode has the version that
+        the write expects. Kafka waits for the lock that a partition holds during its write, however long the write
+        takes.
         """
         while True:
             try:

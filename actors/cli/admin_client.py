@@ -126,7 +126,7 @@ class AdminClient:
     def ask_leaders(
         self, partitions: Collection[TopicPartition], request: Callable[[list[TopicPartition]], AnyMessage]
     ) -> tuple[dict[TopicPartition, Any], dict[TopicPartition, int]]:
-        """Send each leader a request for its partitions; retry until the timeout while a leader may be moving.
+        """Send each leader a request for its partitions. If a leader may be moving, retry until the timeout.
 
         Args:
             partitions: The partitions.

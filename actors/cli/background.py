@@ -16,7 +16,7 @@ def in_background(log: Path) -> str | None:
     waits, it ends the child.
 
     Raises:
-        CommandFailed: The child ended without a line; the text is its output in `log`.
+        CommandFailed: The child ended before it printed a line; the error text is the child's output in `log`.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

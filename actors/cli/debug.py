@@ -161,7 +161,7 @@ class DebugPrompt:
         self._here()
 
     def break_at(self, argument: str) -> None:
-        """Add a break (a class of messages or actors at which `until` stops), or clear all; print all breaks."""
+        """Add a break (a class of messages or actors at which `until` stops), or clear all; then print all breaks."""
         if argument == "clear":
             self._breaks.clear()
         elif argument:

@@ -28,7 +28,7 @@ EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offse
     help=f"The partitions and their new log start offsets: {EXAMPLE}. Offset -1 is the high watermark.",
 )
 def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_file: Path) -> int:
-    """Delete from partitions the records before an offset, as kafka-delete-records does.
+    """In each given partition, delete the records before an offset, as kafka-delete-records does.
 
     The records cannot be recovered. For a partition whose records cannot be deleted,
     the output has a line with the reason.

@@ -23,7 +23,7 @@ def need(extra: str, what: str, alternative: str = "") -> None:
     Args:
         extra: A key of EXTRAS.
         what: The feature that needs the libraries, for the error text.
-        alternative: A last line of the error text: what the user can do without the libraries.
+        alternative: The last line of the error text, which says what the user can do without the libraries.
 
     Raises:
         CommandFailed: A library is missing; the text names the command that installs it.

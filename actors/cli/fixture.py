@@ -137,7 +137,7 @@ class FixtureCluster:
         return self.cluster.faults_never_met()
 
     async def flush_traces(self) -> None:
-        """Write all handled messages of the brokers to their traces, which are otherwise up to 0.25 s late."""
+        """Bring the brokers' traces up to date. Otherwise they are up to 0.25 s behind the handled messages."""
         self.cluster.flush_traces()
 
     async def restart(self, broker_id: int) -> None:

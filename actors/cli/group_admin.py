@@ -91,7 +91,7 @@ class GroupAdmin:
         return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
 
     def offsets(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        """Return the offsets of partitions at a timestamp, without partitions that have no leader.
+        """Return the offsets of partitions at a timestamp; partitions without a leader are omitted.
 
         Args:
             timestamp: Time in ms, EARLIEST or LATEST.
@@ -265,7 +265,7 @@ class GroupAdmin:
     # ------------------------------------------------------------------------------------------------ tables
 
     def _table(self, columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]], ahead: bool = True) -> None:
-        """Print a table with at least these column widths (0 for a last column without padding)."""
+        """Print a table whose columns have at least these widths; a last column of width 0 is not padded."""
         widths = [
             width and max(width, *(len(row[place]) for row in rows), len(title)) if rows else width
             for place, (title, width) in enumerate(columns)
@@ -341,7 +341,7 @@ def shift_by(count: int) -> Target:
 
 
 def to_time(moment: datetime) -> Target:
-    """Return a function that returns the offsets of the first records at or after a time, or the end offsets."""
+    """Return a function that returns each partition's first offset at or after a time, or else its end offset."""
 
     def target(admin: GroupAdmin, committed: Offsets, partitions: Sequence[TopicPartition]) -> Offsets:
         found = admin.offsets(partitions, int(moment.timestamp() * 1000))

@@ -39,7 +39,7 @@ _EXCEPTIONS: dict[int, tuple[str, str]] = {
 
 
 def class_of(code: int) -> str:
-    """Return the class of the exception; the code's name if the class is not known."""
+    """Return the class of the exception, or the name of the error code if the class is not known."""
     return PACKAGE + _EXCEPTIONS[code][0] if code in _EXCEPTIONS else name_of(code)
 
 

@@ -1,7 +1,8 @@
-"""Translate to Python the Java regular expressions that `kafka-topics --topic` accepts.
+"""Translate the Java regular expressions that `kafka-topics --topic` accepts into Python patterns.
 
-Only syntax that differs is translated: Java's named character classes (only their ASCII characters, which suffice for
-topic names), and Java's quotation. Syntax without a short Python equivalent is rejected with an error that names it.
+Only syntax that differs between Java and Python is translated: named character classes, quoted text, named groups and
+the end of the text. The classes contain only ASCII characters, which suffice for topic names. Syntax without a short
+Python equivalent is rejected with an error that names it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Run a cluster on this machine: a process for each node, and a ZooKeeper server unless the user names one.
 
 Rule 1: A node is `kafka-actors broker DIR/node-N/server.properties`, and logs to DIR/node-N/node.log.
-Rule 2: No child process outlives this process, however it ends (zk_bridge.guardian). A Ctrl-C at the terminal reaches
-        only this process, which stops the others in order: first all nodes but the controller's, then the
+Rule 2: No child process outlives this process, however this process ends (zk_bridge.guardian). A Ctrl-C at the terminal
+        reaches only this process, which stops the others in order: first all nodes except the controller, then the
         controller, then ZooKeeper.
-Rule 3: An existing DIR is continued: its data and its properties files are kept; only the addresses in the properties
-        files are written anew.
+Rule 3: An existing DIR is used again: its data and its properties files are kept. Only the addresses in the properties
+        files are rewritten.
 Rule 4: The process that runs the cluster holds DIR/lock, which contains its process id. DIR/cluster.json describes the
         running processes and is rewritten after each change. A file DIR/node-N/start requests the start of dead node N.
 """
@@ -119,7 +119,7 @@ class BrokerProcess:
                 self._process.terminate()
 
     def wait(self, deadline: float) -> bool:
-        """Wait for the end of the process until the deadline (of time.monotonic); return whether it has ended."""
+        """Wait until the process ends or the deadline (of time.monotonic) is over; return whether it has ended."""
         try:
             if self._process is not None:
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -209,7 +209,7 @@ class LocalCluster:
         write_cluster(self.directory, self.description(pid))
 
     def not_recording(self) -> dict[int, str]:
-        """Return the reason for each node that does not record a trace; empty while ZooKeeper does not respond."""
+        """Return why nodes do not record a trace, by node id; empty while ZooKeeper does not respond."""
         with suppress(AskFailed):
             brokers = self._ask(GetBrokers(watch=False)).brokers
             found = {node.id: scrape(node, brokers).not_recording for node in self._ask(GetNodes()).nodes}
@@ -217,7 +217,7 @@ class LocalCluster:
         return {}
 
     def registered(self, node: BrokerProcess) -> bool:
-        """Return whether ZooKeeper has the node's registration; after a kill it stays until the session expires."""
+        """Return whether the node is registered in ZooKeeper; a killed node stays so until its session expires."""
         return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
 
     # ------------------------------------------------------------------------------------------------- details
@@ -234,7 +234,7 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait until no live broker has the id of one of the nodes.
+        """Wait until the nodes' ids are free, so that no broker is registered with one of them.
 
         A killed broker stays registered until its session expires.
         """
@@ -287,7 +287,7 @@ class LocalCluster:
 
 
 def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[[str], None]) -> None:
-    """Stop these nodes: send SIGTERM; after `patience` seconds SIGTERM again; HASTE_SECONDS later SIGKILL.
+    """Stop these nodes: send SIGTERM, repeat it after `patience` seconds, and send SIGKILL HASTE_SECONDS later.
 
     `print_line` prints a line for each node that had to be killed.
     """
@@ -305,7 +305,7 @@ def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[
 
 
 def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
-    """Return a node's Metadata response with brokers and controller only; None without a response."""
+    """Return a node's Metadata response, without topics; None if the node does not respond."""
     request = MetadataRequest(version=5, topics=(), allow_auto_topic_creation=False)
     reader = FrameReader()
     try:

@@ -136,7 +136,7 @@ class LogDump:
             self._print_line(f"Found {rest} invalid bytes at the end of {file.name}")
 
     def _records(self, file: Path, batch: DefaultRecordBatch | LegacyRecordBatch, last: int) -> int:
-        """Print the records of a batch after the offset `last`; return the last offset."""
+        """Print the records of a batch; `last` is the offset before the batch. Return the batch's last offset."""
         lines = _record_lines(batch) if isinstance(batch, DefaultRecordBatch) else _message_lines(batch)
         is_control = isinstance(batch, DefaultRecordBatch) and batch.header.is_control
         for record, line in lines:
@@ -261,7 +261,7 @@ def _times(batch: DefaultRecordBatch | LegacyRecordBatch) -> list[int]:
 
 
 def _optional(value: int) -> str:
-    """Return a number as Java prints an OptionalLong; empty if negative."""
+    """Return a number as Java prints an OptionalLong; a negative number is printed as an empty OptionalLong."""
     return "OptionalLong.empty" if value < 0 else f"OptionalLong[{value}]"
 
 

@@ -1,7 +1,7 @@
 """Read the files of a log directory for `dump-log`: segments and their indexes.
 
-Rule 1: Files of Apache's brokers are supported: messages of formats 0 and 1, and indexes with trailing zeros, which a
-        running broker preallocates.
+Rule 1: Files of Apache's brokers are supported, including messages of formats 0 and 1, and indexes with the trailing
+        zeros that a running broker preallocates.
 Rule 2: Nothing is repaired or skipped. A file with invalid content raises CommandFailed with its name, the position and
         the reason.
 """
@@ -106,7 +106,7 @@ class LegacyRecordBatch(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     def messages(self) -> list[LegacyRecordBatch]:
-        """Return the messages that a compressed message contains; if this message is not compressed, only itself.
+        """Return the messages in this compressed message, or only this message if it is not compressed.
 
         The returned messages have absolute offsets, although format 1 stores relative offsets.
 
@@ -261,7 +261,7 @@ def _whole(file: Path, size: int) -> bytes:
 
 
 def check_index(file: Path, entries: list[IndexEntry]) -> None:
-    """Check an offset index like a broker, which rebuilds an index that fails this check.
+    """Check an offset index as a broker does. The broker rebuilds an index that fails this check.
 
     Raises:
         CommandFailed: A broker would rebuild the index.
@@ -276,7 +276,7 @@ def check_index(file: Path, entries: list[IndexEntry]) -> None:
 
 
 def check_time_index(file: Path, entries: list[TimeIndexEntry]) -> None:
-    """Check a time index like a broker, which rebuilds an index that fails this check.
+    """Check a time index as a broker does. The broker rebuilds an index that fails this check.
 
     Raises:
         CommandFailed: A broker would rebuild the index.

@@ -42,7 +42,7 @@ _LONG_WORD = re.compile(rf"[^\s,]{{{MAX_WORD + 1},}}")
 class LineFormatter(logging.Formatter):
     """A formatter of Python's logging: a log message is one line, and a traceback follows on indented lines.
 
-    It escapes and shortens long values.
+    It escapes characters that are not printable, and shortens long words and long messages.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class LineFormatter(logging.Formatter):
 
 
 def one_line(text: str) -> str:
-    """Return the text with escapes for characters that are not printable, cut to MAX_WORD and MAX_LINE."""
+    """Return the text with unprintable characters escaped, words cut to MAX_WORD and the whole cut to MAX_LINE."""
     if len(text) > MAX_WORD:
         text = _cut(_LONG_WORD.sub(lambda word: _cut(word[0], MAX_WORD), text), MAX_LINE)
     if text.isprintable():
@@ -91,8 +91,8 @@ def logging_to(file: Path) -> Iterator[None]:
 def log_into(folder: Path) -> None:
     """Also write controller.log, state-change.log and server.log, as Kafka does, in `folder`.
 
-    Only state-change.log contains the changes of each partition, which are logged at DEBUG: the existing handlers are
-    raised to INFO.
+    Only state-change.log contains the changes of each partition. They are logged at DEBUG, so the level of the existing
+    handlers is raised to INFO.
 
     Raises:
         OSError: The files cannot be written.

@@ -1,7 +1,7 @@
 """The actions of `kafka-actors reassign-partitions`, which send requests to ZooKeeper and to the controller.
 
-Rule 1: A plan is submitted in /admin/reassign_partitions, as by the tool of Kafka 2; the znode accepts one plan at a
-        time. Cancellations and additional plans, which the znode does not support, are requests to the controller.
+Rule 1: A plan is written to the znode /admin/reassign_partitions, as Kafka 2's tool does. The znode accepts one plan at
+        a time. Cancellations and additional plans, which the znode does not support, are requests to the controller.
 Rule 2: The output is that of the tool of Kafka 3.9.1.
 Rule 3: Throttles are overrides of topics and brokers. They are set before the plan is submitted, and removed by the
         command that verifies its completion.

@@ -1,4 +1,4 @@
-"""Print for `kafka-actors replay` which delivery changed an actor's state, and how two points of a run differ."""
+"""For `kafka-actors replay`, print which delivery changed an actor's state, and how two points of a run differ."""
 
 from __future__ import annotations
 

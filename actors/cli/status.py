@@ -60,8 +60,8 @@ TRACE_FAILED = "kafka_actors_trace_failed"
 class NodeMetrics(NamedTuple):
     """The metrics of a node that `status` prints: its queue lengths, and why tracing is off ("" if it is on).
 
-    `failed_events` are events that its controller cannot handle, with the number of errors of each. `missing` is the
-    reason if the metrics could not be read.
+    `failed_events` are the events that the node's controller failed to handle, each with its number of errors.
+    `missing` is the reason why the metrics could not be read ("" if they were read).
     """
 
     queues: tuple[tuple[str, float], ...] = ()
@@ -186,7 +186,7 @@ def command(
 def look(ask: Callable[[Question[Any]], Any]) -> Status:
     """Read the state from ZooKeeper, and the metrics from the nodes.
 
-    The state can be inconsistent if it changes meanwhile.
+    The result can be inconsistent if the cluster changes between the reads.
     """
     controller = ask(GetController(watch=False))
     brokers = ask(GetBrokers(watch=False))
@@ -266,9 +266,9 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
 
 
 def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
-    """Return whether metrics may be fetched from this address: a broker is registered there.
+    """Return whether metrics may be fetched from this node: its metrics host is a registered broker's host.
 
-    Metrics on the loopback address are accepted if the broker of the same node is registered on this machine.
+    A loopback address is also accepted if the broker of the same node is registered with an address of this machine.
     """
     if node.metrics_host in {endpoint.host for broker in brokers for endpoint in broker.endpoints}:
         return True

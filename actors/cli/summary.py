@@ -153,7 +153,7 @@ def _known(zone: str) -> str:
 
 
 def _ahead(master: str) -> Java | None:
-    """Start a JVM for a local Spark master and return it; None for a remote master. Raise SparkUnavailable."""
+    """Start a JVM and return it, or return None for a remote Spark master. Raise SparkUnavailable without Java."""
     find_java()
     return Java.ahead() if is_local(master) else None
 

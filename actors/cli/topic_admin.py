@@ -1,7 +1,8 @@
 """The actions of `kafka-actors topics`, which query and change ZooKeeper; the output equals that of kafka-topics 3.9.1.
 
-Rule 1: All output and errors were compared with Apache's TopicCommand on a cluster at protocol version 2.6. Its
-        mistakes are kept ("Topic 'Optional[x]' does not exist as expected"), because scripts match these texts.
+Rule 1: All output and errors were compared with Apache's TopicCommand on a cluster at protocol version 2.6.
+        TopicCommand's mistakes are kept ("Topic 'Optional[x]' does not exist as expected"), because scripts match these
+        texts.
 Rule 2: Where Kafka prints topics in the order of a hash map, they are sorted by name here.
 """
 

@@ -38,7 +38,7 @@ command.add_command(trace_export.command)
 )
 @click.option("--node", type=int, help="Expand only the runs of this node.")
 def expanded(directory: Path, target: Path, node: int | None) -> int:
-    """Write every run recorded below DIR to TARGET, as if it was recorded with trace.detail=full.
+    """Copy every run below DIR to TARGET, as if the run had been recorded with trace.detail=full.
 
     This command replays each run to restore the message contents that the trace leaves out, and compares the replayed
     messages with the trace.
@@ -66,8 +66,8 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 def packed(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
-    If TARGET exists, only runs that TARGET lacks, or has only in part, are written. docs/reference/trace-columns.md
-    describes the columns.
+    If TARGET exists, the command writes only the runs that are missing there or are there only in part.
+    docs/reference/trace-columns.md describes the columns.
     """
     need("spark", "trace pack")
     from spark.pack import Packing  # importing Arrow is slow

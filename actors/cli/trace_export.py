@@ -73,8 +73,8 @@ def command(
 
     Perfetto: nodes are processes, actors are threads, deliveries are slices, messages are flows (also between nodes),
     queue lengths are counters, and facts (such as a change of leader) are instants. OTLP: a span for each controller
-    event, each request and each ZooKeeper request. Mermaid: what one delivery caused, without timers and followers'
-    idle fetches.
+    event, each request and each ZooKeeper request. Mermaid: a sequence diagram of what one delivery caused, without
+    timers and followers' idle fetches.
     """
     if form is None:
         raise wrong_use("expected one of " + ", ".join(f"--{each}" for each in FORMATS))

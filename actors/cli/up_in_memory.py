@@ -1,7 +1,7 @@
 """`kafka-actors up --zookeeper memory`: run all nodes in one process with an in-memory ZooKeeper, without Java.
 
-The rules of `actors.cli.local_cluster` about a folder apply, but a folder is used once: the in-memory ZooKeeper, and
-with it the cluster's state, ends with the process.
+The rules of `actors.cli.local_cluster` about folders apply, with one exception: a folder cannot be used again. The
+in-memory ZooKeeper, and with it the cluster's state, ends with the process.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def check_options(
     """Check the options of an action.
 
     Raises:
-        click.UsageError: A needed option is missing, or one of `others` was given that is not allowed.
+        click.UsageError: A needed option is missing, or an option in `others` was given but is not in `allowed`.
     """
     said = given(options)
     for name in needed:

@@ -30,8 +30,8 @@ from messages.trace.files.runs import find_runs
 def command(about: str, name: str | None, directory: Path | None, at: float | None, local: bool, as_json: bool) -> int:
     """Explain the state of a partition, broker, consumer group or another subject from the traces below DIR.
 
-    The first line is the verdict: what is or was wrong, since when, why, and what to do. Then comes the chain of
-    causes, from the visible effect back to the first fault, request or action, and then the details.
+    The first line is the verdict: what is or was wrong, since when, why, and what to do. The chain of causes follows,
+    from the visible effect back to the first fault, request or action. The details come last.
 
     `partition T-P`: leader, ISR, refused producers, reassignment. `topic T`: a pending deletion or creation.
     `broker N`: why it left or is slow. `controller`: terms and elections. `transaction ID`: its state, and why
@@ -70,6 +70,6 @@ def command(about: str, name: str | None, directory: Path | None, at: float | No
 
 
 def local_time(at: float) -> str:
-    """Return a time in seconds since 1970 as text in this machine's time zone."""
+    """Return a time (given in seconds since 1970) as text in this machine's time zone."""
     moment = datetime.fromtimestamp(at).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S.%f%z}"

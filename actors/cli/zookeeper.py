@@ -1,8 +1,9 @@
 """Open a ZooKeeper session for a command, and define the options that give its address.
 
-Rule 1: These errors are detected before the session is used, and each has its own text: an unknown host, a closed port,
-        a chroot without a cluster.
-Rule 2: What the ZooKeeper bridge logs during the session, above all about invalid znodes, is printed as warnings.
+Rule 1: An unknown host, a closed port and a chroot without a cluster are detected before the session is used. Each of
+        these errors has its own text.
+Rule 2: The log messages of the ZooKeeper bridge during the session are printed as warnings. Most of them are about
+        invalid znodes.
 """
 
 from __future__ import annotations

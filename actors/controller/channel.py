@@ -6,10 +6,10 @@ Rule 2: A request without a response is sent again after 100 ms with the same co
         controller declares a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a
         broker registers another endpoint, the request in flight is sent to this endpoint at once.
 Rule 3: Error codes do not affect the channel: responses become controller events, and only a change in ZooKeeper makes
-        the controller resign. An event has at most the entries of one part (`messages.parts`). The
-        event of a LeaderAndIsr response has only the partitions that became unavailable, because their log directory
-        failed, or that became available again. A StopReplica request in parts causes one event per part. A large
-        response is processed in slices, unless it only reports that no partition has an error.
+        the controller resign. An event has at most the entries of one part (`messages.parts`). The event of a
+        LeaderAndIsr response has only two kinds of partitions: those that became unavailable because their log
+        directory failed, and those that became available again. A StopReplica request in parts causes one event per
+        part. A large response is processed in slices, unless it only reports that no partition has an error.
 
 Kafka: `ControllerChannelManager` and its `RequestSendThread`.
 """
@@ -131,7 +131,7 @@ class BrokerChannelActor(FlowActor):
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
         """Use the broker's new endpoint from now on, and send the request in flight again."""
-        self.serve(self.event_id)  # this delivery's event; the request in flight keeps its own
+        self.serve(self.event_id)  # use this delivery's event id; the request in flight keeps its own id
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
         if changed and self._awaited is not None:
@@ -235,7 +235,7 @@ class BrokerChannelActor(FlowActor):
     # ---------------------------------------------------------------------------------------------- responses
 
     def event_id_of(self, message: Message) -> int:
-        """Return the request's event id if the message is its response, otherwise the current event id."""
+        """Return the in-flight request's event id for its response, the current event id for other messages."""
         in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
         return self._queue[0].event_id if in_flight else self.event_id
 
@@ -292,7 +292,7 @@ class BrokerChannelActor(FlowActor):
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Return the errors that are new to the controller (rule 3).
 
-        They belong to partitions that became unavailable or available again.
+        They belong to partitions that became unavailable, and to partitions that became available again.
         """
         result = []
         for error in errors:

@@ -6,9 +6,9 @@ Rule 3: An expired session is handled before all queued events. Each queued requ
         node is not the controller.
 Rule 4 (failure policy): An event that raises is logged and dropped. `actors.core.controller.failures` decides whether
         this node stays the controller, and what it does before the next event.
-Rule 5: Gauges are sent to the metrics gateway when they change: the controller's state before an event, all gauges
-        after it. The event's wait time and run time are also published after it. An event that takes SLOW_SECONDS is
-        logged.
+Rule 5: Gauges are sent to the metrics gateway when they change: the gauge of the controller's state before an event,
+        and all gauges after the event. The event's wait time and run time are also published after the event. An event
+        that takes SLOW_SECONDS or longer is logged.
 
 Kafka: `KafkaController`. The mailbox is the queue of its `ControllerEventManager`.
 """
@@ -66,7 +66,7 @@ SLOW_SECONDS = 2.0
 
 
 class ControllerActor(FlowActor):
-    """This actor takes part in controller elections; it is the controller after it wins one, until it resigns."""
+    """This actor takes part in controller elections. It is the controller from a won election until it resigns."""
 
     answer_deadline: ClassVar[float] = 3600.0
     """Seconds until an answer counts as lost. It is long because the bridge holds questions while ZooKeeper is
@@ -117,7 +117,7 @@ class ControllerActor(FlowActor):
         return None if body is None else self._observed(message, message.state, self._checked(message, body))
 
     def preempts(self, message: Message) -> bool:
-        """Return whether the message empties the queue: an expired session does (rule 3)."""
+        """Return whether the message empties the queue: only SessionExpired does (rule 3)."""
         return isinstance(message, SessionExpired)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:

@@ -1,6 +1,6 @@
 """BrokerSenders is the base of actors that have one RequestSender for each broker that they send requests to.
 
-Rule: a sender is created when it is first needed, and again if its broker has another endpoint.
+Rule: a sender is created when it is first needed. If the endpoint of its broker changes, a new sender replaces it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CoordinatorFinderActor answers FindCoordinator requests (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, a transactional id to one of __transaction_state. The
-        leader of that partition is the coordinator, and any broker can return it. The first request creates the topic,
-        and its response is that the coordinator is not available.
+        leader of that partition is the coordinator, and any broker can return it. If the topic does not exist, this
+        actor requests its creation and responds that the coordinator is not available.
 Rule 2: the number of partitions of each topic is read from ZooKeeper once. If it increases later, groups and
         transactional ids stay in the partitions that have their records.
 """
@@ -92,7 +92,7 @@ class CoordinatorFinderActor(FlowActor):
         return FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port)
 
     def _count(self, topic: str) -> Flow[int]:
-        """Return the number of partitions of a topic (rule 2), 0 if it does not exist. Raises AskFailed."""
+        """Return the number of partitions of a topic (rule 2), 0 if the topic does not exist. Raises AskFailed."""
         if topic not in self._partitions:
             found = yield from ask(GetAssignments((topic,), watch=False))
             count = next((len(each.partitions) for each in found.topics), 0)

@@ -1,11 +1,11 @@
 """GroupActor hosts one consumer group: it manages members and writes their offsets to __consumer_offsets.
 
-Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs the group's timers, appends the
-        group's records with acks=all, and tombstones with acks=0, to the group's partition of __consumer_offsets, and
-        sends its responses to the clients. Tombstones do not need `min.insync.replicas`: if they are lost, the next
-        coordinator expires the offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
-Rule 2: the coordinator is notified of each change of the group's state before the client that caused it receives its
-        response.
+Rule 1: `actors.core.coordinator.group` makes the group's decisions. This actor runs the group's timers, and sends the
+        group's responses to the clients. It appends the group's records to the group's partition of __consumer_offsets:
+        tombstones with acks=0, all other records with acks=all. Tombstones do not need `min.insync.replicas`: if they
+        are lost, the next coordinator expires the offsets again (Kafka's `GroupMetadataManager.cleanupGroupMetadata`).
+Rule 2: each change of the group's state is sent to the coordinator before the client that caused the change receives
+        its response.
 
 Kafka: the timers are `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync` and `DelayedHeartbeat` in their purgatories.
 """
@@ -104,7 +104,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
-        """Return a new member id as in Kafka: the client's or instance's id and a UUID."""
+        """Return a new member id as in Kafka: the instance id (if there is none, the client id) and a UUID."""
         if request.member_id != NO_MEMBER:
             return NO_MEMBER
         digits = self.port("random").uuid_hex()
@@ -112,7 +112,7 @@ class GroupActor(Answerer):
         return f"{request.group_instance_id or forwarded.request.client_id}-{uuid}"
 
     def receiveMsg_CommitOffsets(self, message: CommitOffsets, sender: ActorAddress) -> None:
-        """Commit or delete offsets. The message lists the request's unknown partitions."""
+        """Commit or delete offsets. The message lists the partitions of the request that do not exist."""
         act = (
             self._group.commit
             if isinstance(message.forwarded.request.request, OffsetCommitRequest | TxnOffsetCommitRequest)

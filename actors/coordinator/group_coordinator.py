@@ -1,17 +1,18 @@
 """GroupCoordinatorActor hosts the groups whose partitions of __consumer_offsets this broker leads (broker.md 1.6, 6.5).
 
-Rule 1: a group belongs to one partition of __consumer_offsets, and the leader of that partition is its coordinator.
-        CoordinatorFinderActor returns the coordinator and the number of partitions.
-Rule 2: when this broker becomes leader of a partition, a child actor reads the partition to its end. Until then its
-        groups are loading. When another broker becomes leader, the groups are unloaded: waiting requests fail, and the
-        state is dropped.
+Rule 1: a group belongs to one partition of __consumer_offsets, and the leader of that partition is the group's
+        coordinator. CoordinatorFinderActor returns the coordinator and the number of partitions.
+Rule 2: when this broker becomes leader of a partition, a child actor reads the partition to its end. Until then the
+        groups of the partition are loading. When another broker becomes leader, the groups are unloaded: waiting
+        requests fail, and the state is dropped.
 Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then it is sent to the group's actor.
         If the group does not exist, this actor responds. A first JoinGroup creates the group, and so does a first
         offset commit by a client that uses the group id without joining the group.
-Rule 4: a request about several groups is sent to each of them, and is answered when all have answered.
-Rule 5: the end of a transaction is sent to the groups of the marked partition that have offsets of its producer. While
-        the groups are being loaded, it waits, because the loader may have read the partition before the marker was
-        appended.
+Rule 4: a request about several groups is sent to each of these groups. The response is sent when all of them have
+        answered.
+Rule 5: when a transaction ends, a TransactionEnded message is sent to those groups of the marked partition that have
+        offsets of the transaction's producer. While the groups are being loaded, the message waits, because the loader
+        may have read the partition before the marker was appended.
 
 Kafka: `GroupCoordinator`.
 """
@@ -98,9 +99,9 @@ class _Hosted:
 
 @attrs.define
 class _Loader:
-    """Which actor is loading a partition of __consumer_offsets, and since when.
+    """The actor that is loading a partition of __consumer_offsets, and the time when loading began.
 
-    `ended` has the transactions that have ended since.
+    `ended` has the transactions that have ended since then.
     """
 
     actor: ActorAddress
@@ -165,7 +166,7 @@ class GroupCoordinatorActor(Dispatcher):
                 self._route(message, message)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Continue an offset commit, for which the metadata cache has returned which partitions exist."""
+        """Continue an offset commit or deletion after the metadata cache has returned which partitions exist."""
         forwarded = self._asked.pop(message.request)
         partitions = forwarded.request.request.partitions
         unknown = [each.partition for each, known in zip(partitions, message.known, strict=True) if not known]

@@ -1,7 +1,8 @@
 """MarkerSenderActor sends the markers of transactions to one broker, one request at a time.
 
-Rule 1: markers whose request got no response, and partitions with a retriable error code, are returned to
-        TransactionMarkersActor, which finds their leaders again.
+Rule 1: a marker is returned to TransactionMarkersActor if its request got no response. If the response has retriable
+        error codes for some partitions of the marker, the marker is returned for these partitions only.
+        TransactionMarkersActor finds the leaders of the partitions again.
 
 Kafka: `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`.
 """

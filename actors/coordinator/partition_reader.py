@@ -1,8 +1,8 @@
 """PartitionReader is an actor that reads one partition of an internal topic from its beginning to its end.
 
 Rule: it reads up to the log end offset, not the high watermark, because the leader's whole log counts. Reading ends
-with an error code if another broker leads the partition, its disk failed, or a read before the end of the partition
-returns no data.
+with an error code if another broker leads the partition, if the disk of the partition failed, or if a read before the
+end of the partition returns no data.
 
 Kafka: the loading loops of `GroupMetadataManager` and `TransactionStateManager`.
 """

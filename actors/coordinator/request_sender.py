@@ -1,8 +1,8 @@
 """RequestSender is the base of actors that send a coordinator's requests to one broker, request by request.
 
 Rule 1: one request is in flight. The next request contains the entries that were queued meanwhile.
-Rule 2: a request without a response fails together with the queued entries. The same happens when the sender must exit
-        because its broker has another endpoint: the entries must not be lost with the actor.
+Rule 2: a request without a response fails together with the queued entries. If the sender must exit because its broker
+        has another endpoint, the entries in flight and in the queue fail too, so that they are not lost with the actor.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """TransactionCoordinatorActor forwards each request to the TransactionsActor that manages its transactional id.
 
-Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is its
-        coordinator. When this broker becomes leader, the partition's TransactionsActor loads it; until then requests
-        for its ids are refused with error code 14. When another broker becomes leader, the TransactionsActor fails all
-        pending requests and is stopped.
+Rule 1: a transactional id belongs to one partition of __transaction_state, and the leader of that partition is the id's
+        coordinator. When this broker becomes leader, the partition's TransactionsActor loads the partition. Until it is
+        loaded, requests for ids of the partition are refused with error code 14. When another broker becomes leader,
+        the TransactionsActor fails all pending requests and is stopped.
 Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it lacks a partition (error code 3), or
         clients are not allowed to write to a partition (29), no partition is added. The other partitions of the request
         get error code 55. This check precedes rule 1.
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
-Rule 4: ListTransactions and DescribeTransactions are sent to the partitions, and are answered when all have answered.
+Rule 4: ListTransactions and DescribeTransactions are sent to the actors of the partitions. The response is sent when
+        all of these actors have answered.
 Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. Here it only verifies transactions. It
         is split by transactional id; each part is sent to the id's partition of __transaction_state, and the results
         are collected as in rule 4.
@@ -200,7 +201,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._route(forwarded, request.transactional_id, forwarded)
 
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
-        """Continue an AddPartitionsToTxn, for which the metadata cache has returned which partitions exist (rule 2)."""
+        """Continue an AddPartitionsToTxn after the metadata cache has returned which partitions exist (rule 2)."""
         forwarded = self._asked.pop(message.request)
         request: AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
@@ -298,7 +299,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self.send(actor, Ask(self._numbers, question))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """Store a partition's answer, and respond when all have answered."""
+        """Store a partition's answer, and respond when all partitions have answered."""
         if message.id not in self._gathered:
             return
         gathering, place = self._gathered.pop(message.id)
@@ -400,7 +401,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(hosted.actor, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a partition's actor, which this actor requested."""
+        """Ignore the exit of a partition's actor: this actor requested the exit."""
 
     # ------------------------------------------------------------------------------------------------ counting
 
@@ -438,7 +439,7 @@ class TransactionCoordinatorActor(Dispatcher):
 
 
 def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
-    """Return the result of one id from the answer of its partition."""
+    """Return the result for one transactional id, taken from the answer of the id's partition."""
     failed = (UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
     added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]

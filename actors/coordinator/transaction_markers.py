@@ -1,13 +1,13 @@
 """TransactionMarkersActor finds the leaders of the partitions to which the markers of a transaction are written.
 
-Rule 1: the metadata cache returns the leaders. Each broker's markers are sent by its MarkerSenderActor. A sender is
-        created when it is first needed, and again if its broker has another endpoint.
-Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers that
-        were not written wait too.
+Rule 1: the metadata cache returns the leaders. For each broker, a separate MarkerSenderActor sends the markers to that
+        broker. A sender is created when it is first needed, and again if its broker has another endpoint.
+Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers also
+        wait if a broker did not write them.
 Rule 3: a partition that the metadata cache lacks may be new or deleted, so its topic is read from ZooKeeper. A deleted
         partition needs no marker; an existing partition waits.
-Rule 4: markers of a partition of __transaction_state that this broker does not lead any more are dropped here and in
-        the MarkerSenderActors.
+Rule 4: when this broker does not lead a partition of __transaction_state any more, the markers of that partition's
+        transactions are dropped here and in the MarkerSenderActors.
 
 Kafka: `TransactionMarkerChannelManager`.
 """

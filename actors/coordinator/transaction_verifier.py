@@ -1,7 +1,7 @@
 """TransactionVerifierActor asks coordinators whether partitions are in open transactions.
 
-Rule 1: the metadata cache returns the coordinators. The requests to one broker are sent by its VerificationSenderActor,
-        which sends the results to the actors of the partitions.
+Rule 1: the metadata cache returns the coordinators. For each broker, a separate VerificationSenderActor sends the
+        requests to that broker, and sends the results to the actors of the partitions.
 Rule 2: a verification without a live coordinator is answered with COORDINATOR_NOT_AVAILABLE. This actor does not retry:
         the producer retries its batches.
 
@@ -34,7 +34,7 @@ from messages.transactions import (
 
 
 class TransactionVerifierActor(BrokerSenders):
-    """This actor checks whether partitions of its broker are in producers' open transactions; each broker has one."""
+    """Each broker has one such actor. It checks whether the broker's partitions are in open transactions."""
 
     SENDER = VerificationSenderActor
     CHANNELS = "verifications"

@@ -2,9 +2,10 @@
 
 Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. This actor appends records with acks=all
         to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
-Rule 2: it reads its partition first. The coordinator sends it no request until the whole partition is read.
+Rule 2: this actor reads its partition first. The coordinator sends it no request until the whole partition is read.
 Rule 3: one timer for all ids checks for timed out transactions while a transaction is open; another timer checks for
-        expired ids. A record of a final state whose append failed is appended again every RETRY_SECONDS.
+        expired ids. If the append of a record with a final state fails, the record is appended again every
+        RETRY_SECONDS.
 
 Kafka: `TransactionStateManager`, `TransactionCoordinator`.
 """
@@ -97,7 +98,7 @@ class TransactionsActor(PartitionReader, Answerer):
             self.reading_ended(CORRUPT_MESSAGE)
 
     def reading_ended(self, error_code: int) -> None:
-        """Report the end of the load, and start the timers if it succeeded."""
+        """Report the end of the load, and start the timers if the load succeeded."""
         loading, self._loading = self._loading, None
         if loading is None:
             return

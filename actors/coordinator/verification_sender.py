@@ -1,7 +1,7 @@
 """VerificationSenderActor asks one broker whether partitions are in open transactions, one request at a time.
 
 Rule 1: the first request is for the broker's API versions. A broker without version 4 of AddPartitionsToTxn cannot
-        verify: its transactions count as verified, as in Kafka.
+        verify: the transactions that it coordinates count as verified, as in Kafka.
 Rule 2: after a request without a response, its verifications and the queued verifications get NETWORK_EXCEPTION. The
         API versions are then requested again.
 Rule 3: the metrics contain the duration of verifications and the number of failed verifications, as in Kafka.
@@ -46,7 +46,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         self.send_next()
 
     def next_request(self) -> Message:
-        """Return the request of the next verifications, or for the API versions (rule 1)."""
+        """Return the request with the next verifications, or the request for the API versions (rule 1)."""
         if not self._verifies:
             return ApiVersionsRequest(0)
         self._in_flight = take(self._queue)

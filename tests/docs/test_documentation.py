@@ -78,8 +78,6 @@ def test_the_architecture_matches_the_layers() -> None:
     assert architecture.unknown_names() == []
 
 
-NOT_WRAPPED = {"mutation-score.md"}
-"""Pages that have longer lines than MAX_COLUMNS outside of tables and code; none is added."""
 MAX_COLUMNS = 100
 
 
@@ -97,7 +95,7 @@ def long_lines(text: str) -> list[str]:
 
 def test_pages_are_wrapped() -> None:
     unwrapped = {page.name for page in PAGES if long_lines(page.read_text(encoding="utf-8"))}
-    assert unwrapped == NOT_WRAPPED & set(TEXTS), "wrap at 100 columns; take a wrapped page from NOT_WRAPPED"
+    assert unwrapped == set(), "wrap at 100 columns"
 
 
 def drawn(text: str) -> set[str]:

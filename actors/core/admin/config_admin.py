@@ -49,7 +49,7 @@ def overridden(
     """Return the overrides after additions and deletions.
 
     Raises:
-        Refused: A deleted override does not exist.
+        Refused: An override to delete does not exist.
     """
     values = dict(entries)
     absent = [name for name in deleted if name not in values]
@@ -60,7 +60,7 @@ def overridden(
 
 
 def headline(kind: str, name: str | None) -> str:
-    """Return the headline of the overrides of a topic or broker, or of all topics or brokers if `name` is None."""
+    """Return the headline of the overrides of one topic or broker; if `name` is None, of all topics or brokers."""
     return (
         f"Default configs for {kind} in the cluster are:"
         if name is None

@@ -19,7 +19,7 @@ class ElectionOutcome(NamedTuple):
 
 
 def parse_partitions(text: str) -> list[TopicPartition]:
-    """Return the partitions in a JSON file, in its order.
+    """Return the partitions in a JSON file, in the order of the file.
 
     Raises:
         Refused: The file is invalid.
@@ -66,7 +66,7 @@ def report(
 
 
 def _exception(code: int, names: Mapping[int, str]) -> str:
-    """Return the name of the exception class of Kafka's clients for an error code."""
+    """Return the name of the exception class that Kafka's clients use for an error code."""
     words = "TIMEOUT" if code == REQUEST_TIMED_OUT else names.get(code, f"UNKNOWN_{code}")
     return f"org.apache.kafka.common.errors.{''.join(word.capitalize() for word in words.split('_'))}Exception"
 

@@ -1,9 +1,10 @@
 """Reassignment plans: parse their JSON, generate them, and report their progress (ReassignPartitionsCommand).
 
-Rule 1: A plan contains each partition once, with at least one replica and no duplicates. Each replica may have a log
-        directory, but only "any": moves between a broker's log directories are not supported.
+Rule 1: A plan contains each partition once, with at least one replica and no duplicates. If a plan contains log
+        directories, each must be "any": moves between a broker's log directories are not supported.
 Rule 2: The sources of a move are the partition's replicas, except replicas that an unfinished reassignment is adding.
-        Its destinations are the plan's other replicas. Sources and destinations can be throttled per replica.
+        The destinations of a move are the replicas in the plan that are not sources. Sources and destinations can be
+        throttled per replica.
 Rule 3: All output is sorted by topic and partition, as in the tool of Kafka 3.9.1.
 """
 
@@ -168,7 +169,7 @@ def propose(current: Plan, racks: Racks, draw: Callable[[int], tuple[int, int]])
     Each topic has the replication factor of its first partition. Raises the errors of `replica_assignment.assign`.
 
     Args:
-        draw: Function from the number of brokers to a topic's `start` and `shift`.
+        draw: Function that takes the number of brokers and returns a topic's `start` and `shift`.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(current):

@@ -2,7 +2,7 @@
 
 Rule 1: the internal topics have their own settings. Other topics get the node's default partition count and replication
         factor.
-Rule 2: a topic is created only if at least as many brokers are alive as the replication factor.
+Rule 2: a topic is created only if the number of live brokers is at least the topic's replication factor.
 Rule 3: for a topic that exists or was just created, the client gets error code 5 (no leader yet) and retries.
 """
 
@@ -85,7 +85,7 @@ def planned(
         brokers: The ids of the live brokers.
 
     Raises:
-        Refused: The name is invalid or collides, or too few brokers are alive (rule 2).
+        Refused: The name is invalid or collides with an existing topic, or too few brokers are alive (rule 2).
     """
     others = [name for name in existing if name != topic]
     check_new_name(topic, others)

@@ -1,9 +1,9 @@
 """Delay the responses to DeleteRecords requests until all replicas have deleted the records (broker.md 9.7 row 95).
 
-Rule 1: records are deleted up to the high watermark at most, and only of topics with `cleanup.policy=delete`.
-Rule 2: the response follows when the low watermark, which is the least log start offset of all replicas, has reached
-        the offset of the request. If the request's deadline passes or the leadership ends first, the response has an
-        error code.
+Rule 1: only records of topics with `cleanup.policy=delete` are deleted, and at most up to the high watermark.
+Rule 2: the low watermark is the least log start offset of all replicas. The response follows when the low watermark has
+        reached the offset of the request. If the request's deadline passes or the leadership ends first, the response
+        has an error code.
 
 Kafka: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
@@ -47,7 +47,7 @@ def low_watermark(log: ReplicaLog, leader: Leader) -> int:
 
 
 def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
-    """Return the response's error code (NONE means success), or no code (None) while the request waits (rule 2)."""
+    """Return the response's error code (the code NONE means success), or None while the request waits (rule 2)."""
     if low >= (log_start if request.offset == HIGH_WATERMARK else request.offset):
         return NONE
     return REQUEST_TIMED_OUT if deadline <= now else None

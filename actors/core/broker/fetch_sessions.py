@@ -1,21 +1,21 @@
 """Fetch sessions (KIP-227): state that a client and a broker keep from one fetch to the next (broker.md 4.2).
 
 Rule 1: a request with epoch 0 names all its partitions, and begins a session if a slot is free. A request with epoch -1
-        is sessionless. Both end the session that they name. A request with another epoch continues a session: it names
-        the new, changed and forgotten partitions.
-Rule 2: an unknown session gets error 70, an unexpected epoch error 71. Epoch n is followed by n + 1, and the largest
-        epoch by 1.
-Rule 3: the number of sessions is limited to `slots`. A new session evicts the least recently used session, if that was
-        last used more than two minutes ago. Otherwise it evicts the session with the least worth, if that is worth less
-        than the new session. Any follower's session is worth more than a consumer's. Among sessions of the same kind,
-        more partitions are worth more. A session younger than two minutes is evicted only if it is a consumer's and the
-        new session is a follower's. A session whose polls the listener answers (idle; `fetches`, rule 7) counts as used
-        now.
+        is sessionless. Both kinds of request end the session whose id they contain. A request with another epoch
+        continues a session, and names the new, changed and forgotten partitions.
+Rule 2: a request with an unknown session gets error 70, and a request with an unexpected epoch gets error 71. Epoch n
+        is followed by n + 1, and the largest epoch by 1.
+Rule 3: the number of sessions is limited to `slots`. A new session evicts the least recently used session, if this
+        session was last used more than two minutes ago. Otherwise the new session evicts the session with the least
+        worth, if the new session is worth more. Any follower's session is worth more than a consumer's. Among sessions
+        of the same kind, a session with more partitions is worth more. A session younger than two minutes is evicted
+        only if it is a consumer's and the new session is a follower's. While the listener answers the polls of a
+        session, the session is idle (`fetches`, rule 7) and counts as used now.
 Rule 4: a response within a session contains the partitions with records, with an error, with a preferred read replica,
         or with a high watermark or log start offset that differs from the last response. A changed last stable offset
         alone does not add a partition: a reader that waits for this change receives the records that the change makes
         readable.
-Rule 5: the isolation level is that of the session's last request. When it changes, each partition is read again.
+Rule 5: a session has the isolation level of its last request. When this level changes, each partition is read again.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
 """

@@ -1,10 +1,10 @@
 """The follower's side of replication: the partitions fetched from one leader, and the next request (broker.md 4).
 
 Rule 1: a partition first *truncates*: leader epochs show where its log and the leader's diverge. Then it *fetches* from
-        its log end offset. A partition whose offset the leader does not have is *out of range*, until the leader has
-        returned the offset at which its log begins or ends.
+        its log end offset. If the leader does not have a partition's offset, the partition is *out of range* until the
+        leader has returned the offset at which the leader's log begins or ends.
 Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
-        comes before offset lookups, and these before fetches.
+        comes before offset lookups, and offset lookups come before fetches.
 Rule 3: a response counts for a partition only if the partition is still followed in the same epoch, at the same offset.
 Rule 4: a failure is retried after the back-off. A partition with an outdated epoch (74), or with a failed disk, is not
         fetched until the controller's next LeaderAndIsr request.
@@ -181,7 +181,7 @@ class Fetcher:
     def back_off(self, until: float) -> None:
         """Do not fetch throttled replicas that are out of sync until this time (rule 7).
 
-        The request in flight still counts.
+        The response to the request in flight is still processed.
         """
         self._held_until = until
 
@@ -194,7 +194,7 @@ class Fetcher:
 
     @property
     def settled(self) -> bool:
-        """Whether every partition has processed the messages that it was sent."""
+        """Whether every partition has processed the messages that were sent to it."""
         return not self._busy
 
     def next_time(self) -> float | None:
@@ -202,7 +202,7 @@ class Fetcher:
         return self._delayed[0][0] if self._delayed else None
 
     def without_epochs(self, now: float) -> list[PartitionCommand]:
-        """Truncate each partition whose log has no epoch, to the high watermark, without a request to the leader."""
+        """If a log has no epoch, truncate it to the high watermark without a request to the leader."""
         self._end_delays(now)
         orders = []
         for partition in list(self._due[Phase.TRUNCATING]):
@@ -244,8 +244,8 @@ class Fetcher:
     def _fetch(self) -> FetchRequest:
         """Return the next fetch request (rule 6).
 
-        Within a session, it names only the changed partitions; without a session or at its beginning, all partitions
-        that are due.
+        Within a session, the request names only the changed partitions. Without a session, or at the beginning of a
+        session, the request names all partitions that are due.
         """
         settings, due = self._settings, self._due[Phase.FETCHING]
         forgotten: tuple[TopicPartition, ...] = ()
@@ -373,7 +373,7 @@ class Fetcher:
         return max(self._behind.values(), default=0)
 
     def replicated(self, done: Replicated, now: float) -> None:
-        """Continue to fetch a partition that has processed the last message that it was sent."""
+        """Continue to fetch a partition that has processed the last message sent to it."""
         followed = self.partitions.get(done.partition)
         if followed is None or followed.leader_epoch != done.leader_epoch:
             return
@@ -438,7 +438,7 @@ class Fetcher:
             self._wait(partition, followed, self._held_until)
 
     def _end_delays(self, now: float) -> None:
-        """Mark the partitions whose back-off has ended as due."""
+        """Mark partitions as due when their back-off has ended."""
         while self._delayed and self._delayed[0][0] <= now:
             not_before, partition = heappop(self._delayed)
             followed = self.partitions.get(partition)

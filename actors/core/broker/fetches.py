@@ -2,11 +2,11 @@
 
 Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sent when enough bytes are found, when a
         partition fails, when a consumer is sent to another replica (rule 6), or when the session has no partition.
-        After the request's timeout, it contains the data that was found until then.
-Rule 2: this module stores each log's state at its last read, and the state in the last notification since. A log
-        reports each value's change once, when the value first changes after the read (`LogMoved`). A value without a
-        notification has therefore not changed since the read. A value whose change was reported may have changed again,
-        so the log is read at the reader's next poll.
+        After the request's timeout, the response contains the data that was found until then.
+Rule 2: this module stores the state of each log at the last read, and the state in the last notification after that
+        read. A log reports each value's change once, when the value first changes after the read (`LogMoved`). A value
+        without a notification has therefore not changed since the read. A value whose change was reported may have
+        changed again, so the log is read at the reader's next poll.
 Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader's fetch offset
         has changed, its log has grown beyond the reader, its role has changed, or its last read returned records or an
         error. A poll does no work for any other partition.
@@ -14,14 +14,14 @@ Rule 4: partitions are read in waves, each with as many partitions as could fill
         partition with data returns at least one batch. Once the response is full, the remaining partitions return only
         their offsets.
 Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
-        of the poll. The partition receives this time with the next read, after its log has grown, or when the partition
-        asks for it, which it does before it removes a lagging follower.
+        of the poll. The partition receives this time with the next read after its log has grown. The partition also
+        asks for this time before it removes a lagging follower.
 Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
         and has the fetch offset (`replica.selector.class`, broker.md 3.7).
-Rule 7: a session is idle if its last response was empty and it has nothing left to send. The listener then answers its
-        polls without a message to the actor that uses this module. A change of a log that the session reads ends the
-        idle state. Until the listener sends the time of the session's last poll, the current time counts as the time of
-        the last poll.
+Rule 7: a session is idle if its last response was empty and the session has nothing left to send. The listener then
+        answers the session's polls without a message to the actor that uses this module. A change of a log that the
+        session reads ends the idle state. Until the listener sends the time of the session's last poll, the current
+        time counts as the time of the last poll.
 Rule 8: bytes that followers read from throttled replicas are counted with the response. Above the quota,
         `ReadLog.throttled` is set in reads of such partitions (`replication_quota`).
 
@@ -163,7 +163,7 @@ class Fetches:
         Args:
             number: The number of the fetch request.
             result: The partition's part of the response.
-            state: The log's current state, None if it is not hosted.
+            state: The log's current state, None if the log is not hosted here.
             now: Seconds of the node's clock.
             in_sync: False if the partition must also be read at the follower's next poll, because the follower may join
                 the ISR.
@@ -199,7 +199,7 @@ class Fetches:
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """Read a partition again for all readers, after it was added, removed or failed; repeat pending reads."""
+        """Read an added, removed or failed partition again for all readers; repeat pending reads."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
         for session in list(readers.values()) if readers else ():
@@ -314,7 +314,7 @@ class Fetches:
     def _spread(
         self, partition: TopicPartition, before: LogState, state: LogState, now: float, reader: Session | None = None
     ) -> None:
-        """Pass a log's change to its readers, except the session whose read has shown the change."""
+        """Pass a log's change to the log's readers, except the session whose read has shown the change."""
         for session in list(self._readers.get(partition, {}).values()):
             self._wake_session(session, now)
             session.moved[partition] = None
@@ -355,7 +355,7 @@ class Fetches:
     # ---------------------------------------------------------------------------------------------- responses
 
     def _answer(self, session: Session, fetch: DelayedFetch, now: float) -> None:
-        """Respond to a fetch: within a session with new or changed partitions only, otherwise with all partitions."""
+        """Respond to a fetch with all partitions or, within a session, only with new or changed partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
         request, moved, session.moved = fetch.request, session.moved, {}

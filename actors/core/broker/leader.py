@@ -1,9 +1,9 @@
 """The leader's side of replication: followers, ISR, high watermark and delayed produce requests (broker.md 3).
 
-Rule 1 (followers): for every follower, the leader stores the follower's log end offset (LEO), which is the offset of
-        its last fetch, and the time at which it was last caught up. A fetch from the leader's LEO shows that the
-        follower is caught up now. A fetch from the LEO that the leader had at the follower's previous fetch shows that
-        it was caught up at the previous fetch.
+Rule 1 (followers): for every follower, the leader stores two values. The first is the follower's log end offset (LEO):
+    the offset of the follower's last fetch. The second is the time at which the follower was last caught up. A fetch
+    from the leader's current LEO shows that the follower is caught up now. A fetch from the LEO that the leader had at
+    the follower's previous fetch shows that the follower was caught up at that previous fetch.
 Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught up more than `lag` seconds ago. A
         follower that is not behind stays, even if it does not fetch. The leader always stays.
 Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
@@ -15,8 +15,8 @@ Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight 
 Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within the last
         `lag` seconds. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >=
         3.7).
-Rule 6 (waiting): a produce with acks=all waits until the high watermark has passed it, or it times out. It gets one
-        response. No request waits longer than this leadership.
+Rule 6 (waiting): a produce with acks=all waits until the high watermark has reached the end of its records, or until
+    the produce times out. Each produce gets one response. No request waits longer than this leadership.
 Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. Followers
         have no entry before one of them fetches: until then their state follows from the ISR and the start of the
         leadership.
@@ -321,7 +321,7 @@ class Leader:
         Args:
             replica: The follower, which must be in `followers`.
             offset: The fetch offset, which is the follower's log end offset.
-            start: Its log start offset.
+            start: The follower's log start offset.
             leader_end: The leader's log end offset at the time of the read.
             now: Seconds of the node's clock.
             alive: Whether the follower's broker is alive; only then may it join the ISR.
@@ -384,7 +384,7 @@ class Leader:
         time of being caught up (Kafka's RackAwareReplicaSelector).
 
         Returns:
-            A broker id, -1 without a candidate.
+            A broker id; -1 if there is no candidate.
         """
         able = [
             (follower.log_end_offset, follower.caught_up_at, replica)
@@ -425,7 +425,7 @@ class Leader:
         self._to_do += (self._writing,)
 
     def _advance(self, now: float) -> bool:
-        """Raise the high watermark if possible, and release produces (rule 5); return whether it moved."""
+        """Raise the high watermark if possible, and return whether it moved; release produces (rule 5)."""
         if self.log.high_watermark == self.log.end or len(self.isr) < self.required_isr:
             return False
         if self._followers is None:

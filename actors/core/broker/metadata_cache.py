@@ -4,7 +4,7 @@ Rule 1: an UpdateMetadata replaces the live brokers and the controller; its part
         partitions.
 Rule 2: a partition with leader LEADER_DURING_DELETE is removed; the topic is removed together with its last partition.
 Rule 3: clients receive the endpoints of their own listener. A leader that is not alive is reported with code 5 and
-        leader -1; a live leader without such a listener with code 72 (code 5 in versions before 6).
+        leader -1; a live leader without such a listener is reported with code 72 (code 5 in versions before 6).
 Rule 4: in version 0, an empty list of topics means all topics, and replicas that are not alive are reported with code
         9.
 Rule 5: clients see whole updates: parts of an UpdateMetadata become visible with its last part, all at once.
@@ -99,7 +99,7 @@ class ClusterView:
         return tuple([self._topic(name, endpoints, version, absent) for name in names])
 
     def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
-        """Return the Metadata response with these topics, and the cluster's brokers on `listener`."""
+        """Return the Metadata response, which contains these topics and the cluster's brokers on `listener`."""
         brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
         return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
@@ -180,7 +180,7 @@ def is_as_expected(view: ClusterView, expected: ExpectedTopicState) -> bool:
 
 
 def timed_out(response: AnyMessage, late: Collection[ExpectedTopicState]) -> AnyMessage:
-    """Return the response, in which each late topic or partition has only the error code REQUEST_TIMED_OUT."""
+    """Return the response, with the result of each late topic or partition reduced to REQUEST_TIMED_OUT."""
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}
@@ -263,7 +263,7 @@ class MetadataCache:
         return deleted
 
     def drop_old(self) -> int:
-        """Free the memory of an older view: of topics with about SLICE partitions; return the number of topics left."""
+        """Free older states of topics with about SLICE partitions in total; return the number of topics left."""
         partitions = 0
         while self._old and partitions < SLICE:
             partitions += len(self._old.pop())

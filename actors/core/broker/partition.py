@@ -1,7 +1,7 @@
 """Partition, like Kafka's class of this name, is this broker's replica of a partition, a leader or follower.
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
-        an append, is sent back while the same message is handled. No method waits: a request that must wait is stored
+        an append, is sent back while the same message is handled. No method waits. A request that must wait is stored
         with its deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
 Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
 Rule 3: after a disk error the controller's order (the part of a controller request that concerns one partition) or the
@@ -264,8 +264,8 @@ class Partition(HostedReplica):
     def _fenced(self, leader_epoch: int) -> int:
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
-        A fetcher is stopped only after its partition has accepted a new role or a stop, so its earlier messages may
-        arrive afterwards.
+        A fetcher is stopped only after the partition has accepted a new role or a stop, so messages that the fetcher
+        sent before may arrive afterwards.
         """
         if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
             probe("a follower refuses data of another leader epoch")
@@ -317,7 +317,7 @@ class Partition(HostedReplica):
 
 
 def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Return the role unchanged and False, because the leader is not alive.
+    """Return the unchanged role, and False for "not changed", because the leader is not alive.
 
     The same order can come again (broker.md 1.4).
     """

@@ -38,7 +38,7 @@ def partition_markers(request: WriteTxnMarkersRequest) -> tuple[PartitionMarker,
 
 
 def markers_response(request: WriteTxnMarkersRequest, results: Sequence[ProducedPartition]) -> WriteTxnMarkersResponse:
-    """Return the response from the results of `partition_markers`, in the same order (rule 2)."""
+    """Build the response from `results`, which have the order of `partition_markers` (rule 2)."""
     codes: dict[int, dict[TopicPartition, int]] = {marker.producer_id: {} for marker in request.markers}
     for (marker, partition), result in zip(partition_markers(request), results, strict=True):
         codes[marker.producer_id][partition] = result.error_code

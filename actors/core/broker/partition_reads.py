@@ -1,7 +1,7 @@
 """Decide a partition's responses to readers: fetches, offset lookups and epoch end lookups (broker.md 3.7, 3.8).
 
-Rule 1: a broker reads up to the log end offset; a consumer up to the high watermark, or up to the last stable offset if
-        it reads committed data only.
+Rule 1: a broker reads up to the log end offset; a consumer reads up to the high watermark, or up to the last stable
+        offset if it reads committed data only.
 Rule 2: a follower serves only consumers, from Fetch 11 on (KIP-392).
 Rule 3: until the high watermark has reached the start of the leader's epoch, consumers do not receive the last offset
         (KIP-207).
@@ -73,7 +73,7 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
         served = not is_follower and follows and message.version >= FOLLOWERS_SERVE_SINCE
         error_code = NONE if served else NOT_LEADER_OR_FOLLOWER
     if error_code == NONE and is_follower and leader is not None and message.replica_id not in leader.followers:
-        error_code = UNKNOWN_LEADER_EPOCH  # as 3.9.1 responds to an unassigned replica
+        error_code = UNKNOWN_LEADER_EPOCH  # as Kafka 3.9.1 responds to an unassigned replica
     if error_code == NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
         error_code = UNSUPPORTED_COMPRESSION_TYPE
     return error_code
@@ -89,7 +89,7 @@ def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
 def without_records(
     message: ReadLog, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, limit: int
 ) -> FetchedPartition | None:
-    """Return the result of a fetch for which the log need not be read; None if it must be read, up to `limit`."""
+    """Return the result of a fetch that needs no read of the log; None if the log must be read (up to `limit`)."""
     part, offset, nearer = message.part, message.part.fetch_offset, NO_REPLICA
     if message.near and leader is not None and role.broker_id not in message.near:
         nearer = leader.preferred_read_replica(message.near, offset)
@@ -155,7 +155,7 @@ def with_records(
 
 
 def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float) -> Effects[None]:
-    """Read for a client or a follower; a follower's fetch also updates its state at the leader.
+    """Read for a client or a follower; a follower's fetch also updates the follower's state at the leader.
 
     A coordinator on the same broker also reads, but is not notified of later changes.
     """

@@ -75,7 +75,7 @@ def acks_verdict(acks: int) -> int:
 
 
 def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
-    """Return the first violation of a producer's batches for a partition; the constant TAKEN if the batches are valid.
+    """Return the first error found in a producer's batches for a partition; the constant TAKEN if they are valid.
 
     Args:
         records: The batches for one partition.

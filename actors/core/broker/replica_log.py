@@ -95,7 +95,7 @@ class ReplicaLog:
         self.start = yield self.call("advance_start", offset)
 
     def expire(self) -> Effects[None]:
-        """Delete old segments, none above the high watermark (broker.md 5.5)."""
+        """Delete old segments, but only segments that end at or below the high watermark (broker.md 5.5)."""
         self.start, _ = yield self.call("expire", self.high_watermark)
 
     # ------------------------------------------------------------------------------------------------ following

@@ -3,12 +3,12 @@
 Rule 1: a request for an earlier registration of this broker is refused whole with code 77. A broker epoch of -1 is not
         checked. A newer epoch is accepted: the controller may see a registration before the broker does.
 Rule 2: a request of an earlier controller is refused whole with code 11. A newer controller's epoch is stored. A stored
-        epoch above the epoch in ZooKeeper is invalid and refuses no request.
+        epoch above the epoch in ZooKeeper is invalid: the broker lowers it to the epoch in ZooKeeper.
 Rule 3: a partition whose log cannot have a name on disk (an invalid topic, a negative number, a name beyond 255
         characters) is refused alone, with code 17: a name from the network must not become a path outside the log
         directory.
-Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each of its partitions, the
-        other responses name no partition.
+Rule 4: a refused request changes nothing. The response to a refused LeaderAndIsr names each partition of the request.
+        The responses to other refused requests name no partition.
 Rule 5: a LeaderAndIsr is applied first to the partitions that this broker will lead, then to the partitions that it
         will follow.
 
@@ -58,7 +58,7 @@ class Epochs:
         return NONE
 
     def corrected(self, controller_epoch: int) -> Epochs:
-        """Return the epochs, with the controller epoch lowered to `controller_epoch` if it is higher (rule 2)."""
+        """Return the epochs, with the stored controller epoch limited to at most `controller_epoch` (rule 2)."""
         return attrs.evolve(self, controller=min(self.controller, controller_epoch))
 
     def registered(self, broker_epoch: int) -> Epochs:
@@ -130,9 +130,9 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The partitions that this broker leads, and counts of them by topic and condition (such as under-replicated).
+    """The partitions that this broker leads, and the numbers of them by topic and by health flag.
 
-    Health flags, such as under-replicated, are the names in TROUBLES.
+    The health flags, such as under-replicated, are the names in TROUBLES.
     """
 
     leading: dict[TopicPartition, tuple[str, ...]] = attrs.field(factory=dict)

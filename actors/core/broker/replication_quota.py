@@ -1,11 +1,11 @@
 """Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
 
 Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each throttle comes from the brokers'
-        dynamic configuration. The replicas that it throttles come from the topics' configuration: all replicas, or a
-        list of pairs of partition and broker id.
+        dynamic configuration. The throttled replicas come from the topics' configuration: all replicas, or a list of
+        pairs of partition and broker id.
 Rule 2: all record bytes of throttled replicas are counted in samples of one second. The last eleven samples are kept.
-        The measured rate is their sum divided by the time since the oldest kept sample began, which counts as at least
-        one second. The quota is exceeded if this rate is above the configured rate.
+        The measured rate is the sum of these samples divided by the time since the oldest of them began. This time
+        counts as at least one second. The quota is exceeded if the measured rate is above the configured rate.
 Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync replica gets
         all records. Bytes are counted after they were moved, so the quota limits the average, not each response.
 """
@@ -47,7 +47,7 @@ def rate_setting(side: str) -> str:
 def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broker_id: int) -> ThrottledTopic:
     """Return the partitions of a topic whose replicas here are throttled, according to its overrides.
 
-    `partitions` is None if all are (rule 1).
+    `partitions` is None if all partitions are throttled (rule 1).
     """
     text = dict(entries).get(replicas_setting(side), "").strip()
     if text == ALL:
@@ -57,7 +57,7 @@ def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broke
 
 
 def rate_of(side: str, own: Mapping[str, str], of_all: Mapping[str, str]) -> int | None:
-    """Return the configured rate in bytes per second, of the broker, or else the cluster-wide default.
+    """Return the broker's configured rate in bytes per second, or else the cluster-wide default.
 
     None if unlimited.
     """

@@ -2,8 +2,9 @@
 
 Rule 1: a request that is refused, as a whole or for one partition, is logged with its controller and the reason
         (`IGNORED`).
-Rule 2: a change of an ISR is logged before the write, with the leader's offsets and each out-of-sync replica's log end
-        offset and the time since it was caught up. It is logged again when ZooKeeper has accepted or refused the write.
+Rule 2: a change of an ISR is logged before the write, and again when ZooKeeper has accepted or refused the write. The
+        first line of a shrink has the leader's offsets and, for each out-of-sync replica, the log end offset and the
+        time at which the replica was last caught up.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def ignored(
 
 
 def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
-    """Return the line that the fetchers of `count` partitions were stopped.
+    """Return the line which says that the fetchers of `count` partitions were stopped.
 
     The partitions are led here now (`leading`), or have a new leader.
     """

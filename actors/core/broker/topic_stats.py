@@ -111,7 +111,7 @@ class TopicStats:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
 
     def followed(self, topic: str, size: int, adding: bool) -> None:
-        """Count bytes fetched from a leader; `adding`: a reassignment adds this replica."""
+        """Count bytes fetched from a leader. `adding` is whether a reassignment adds this replica."""
         self.count(REPLICATION_IN, topic, size)
         if adding:
             self.count(REASSIGNMENT_IN, topic, size)

@@ -45,9 +45,9 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class PartitionStep:
     """Partitions that change to the state `target` according to the same row of the transition table.
 
-    `strategy` elects the leaders of partitions that had a leader before. `allow_unclean` allows unclean elections
-    whatever the topic configs say; the topic configs are then not read. `begun` has the topics for which the call has
-    created partition states.
+    `strategy` elects the leaders of partitions that had a leader before. If `allow_unclean` is true, unclean elections
+    are allowed for all topics and the topic configs are not read. `begun` contains the topics for which this call of
+    `move_partitions` has already created partition states.
     """
 
     context: ControllerContext
@@ -209,7 +209,7 @@ def elect(step: PartitionStep) -> Flow[None]:
 
 def _enter(step: PartitionStep, partition: TopicPartition) -> None:
     context = step.context
-    if log.isEnabledFor(logging.DEBUG):  # INFO in Kafka; here only `--logs` keeps a line per partition
+    if log.isEnabledFor(logging.DEBUG):  # Kafka logs this at INFO; here only `--logs` writes a line per partition
         before, after = context.partition_state(partition).value, step.target.value
         if step.target is PartitionState.ONLINE:
             log.debug(

@@ -141,8 +141,8 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     All replicas, including those being added, become replicas of the topic and are deleted with it (trap T1;
     docs/explanation/decisions.md). The topics' znodes are updated before anything is deleted, and the requests are
     removed from /admin/reassign_partitions. Later requests for these partitions are refused, because their topic is
-    queued. A replica on a dead broker still delays the deletion: otherwise a later topic of that name would reuse the
-    replica's log.
+    queued for deletion. A replica on a dead broker still delays the deletion: otherwise a later topic of that name
+    would reuse the replica's log.
 
     Returns:
         The topics that were being reassigned.
@@ -169,7 +169,7 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
 
 
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
-    """Finish a reassignment if its whole target is in the ISR, after the partition's state changed.
+    """After a change of the partition's state, finish its reassignment if the whole target is in the ISR.
 
     This controller's own writes also fire the watch. If the reassignment is finished, up to MOVES other
     reassignments are checked too, and finished in the same requests.
@@ -412,9 +412,9 @@ def _raise_epochs(
 ) -> Flow[None]:
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
-    Leaders stay. ISRs stay too, but lose brokers that no longer host the partition: until the leader receives its
-    LeaderAndIsr request, it can add such a broker to the ISR. Kafka 3.9.1 leaves the broker in the ISR, where it can
-    become the last member, so that no leader can be elected.
+    Leaders stay. ISRs stay too, except that brokers that no longer host the partition are removed. The leader can add
+    such a broker to the ISR until the leader receives the LeaderAndIsr request. Kafka 3.9.1 leaves the broker in the
+    ISR. If this broker becomes the last member, no leader can be elected.
 
     Args:
         hosting: Partition -> brokers that host the partition.
@@ -513,8 +513,8 @@ def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> F
 def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
     """Remove requests from /admin/reassign_partitions.
 
-    If this deletes the znode, an event is enqueued whose handler watches the znode again; this watch reports only the
-    creation of the znode, not its later changes.
+    If this deletes the znode, an event is enqueued, and the handler of this event watches the znode again. The watch
+    reports only the creation of the znode, not its later changes.
     """
     left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:

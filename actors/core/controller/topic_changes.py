@@ -102,7 +102,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
 
 
 def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition]) -> str:
-    """Return the assignments of these partitions for the log."""
+    """Return the assignments of these partitions as text for a log line."""
     shown = [f"{tp} -> {log_text.assignment(context.assignments[tp])}" for tp in partitions[: log_text.MOST]]
     return log_text.listed([*shown, *partitions[log_text.MOST :]], "Map")
 

@@ -6,10 +6,10 @@
 3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
    to DeletionIneligible and make the topic ineligible.
 4. A broker's response moves the replicas that it names to DeletionSuccessful, or after an error to DeletionIneligible.
-   No timer retries a failure. It is retried when a broker starts, at a failover, or when an event of another topic
-   starts a pass over all queued topics and this topic is eligible.
-5. If all replicas are DeletionSuccessful, the znodes are deleted and the topic is removed, also from the ineligible
-   topics (trap T14: Kafka keeps its name there).
+   No timer retries a failed deletion. The deletion is retried when a broker starts, at a failover, or when an event of
+   another topic starts a pass over all queued topics and this topic is eligible.
+5. If all replicas are DeletionSuccessful, the znodes are deleted and the topic is removed. It is also removed from the
+   ineligible topics (trap T14: Kafka keeps the topic's name among them).
 
 This module stores only the three deletion states of a replica. The controller makes all moves, and its tables are
 authoritative: `correct` copies the replica states from the controller's tables to this module.
@@ -124,7 +124,7 @@ class TopicDeletions:
         return []
 
     def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
-        """Replace the stored replica states of these topics with those in the request, which the controller sent."""
+        """Replace the stored replica states of these topics with the states that the controller sent in the request."""
         yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 

@@ -5,7 +5,7 @@ Rule 1: A handler only writes znodes, on the condition that this node is still t
         this node's metadata has the topics, or after the request's timeout.
 Rule 2: Each topic is handled separately: a refused topic, or a failed ZooKeeper write, does not affect the others.
 Rule 3: Kafka chooses a random start broker for a new topic's replicas. Here the number of known partitions determines
-        it, so new topics rotate over the brokers and a replay needs no further input.
+        the start broker. New topics therefore rotate over the brokers, and a replay needs no further input.
 
 Kafka: `AdminManager` (`ZkAdminManager`), topics.
 """
@@ -163,12 +163,12 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
 def _extended(
     planned: Sequence[Replicas], partitions: int, more: Callable[[int, int], Sequence[Replicas]]
 ) -> Flow[tuple[Replicas, ...]]:
-    """Return the replicas of `partitions` partitions, the first of which are already planned; plan the rest in slices.
+    """Return the replicas of `partitions` partitions: use `planned` for the first ones and plan the rest in slices.
 
     Args:
         planned: Replicas of the first partitions.
-        more: Returns the replicas of further partitions, given the partition number of the first of them and their
-            count.
+        more: Returns the replicas of further partitions. Its arguments are the number of partitions that are already
+            planned and the number of partitions to plan.
     """
     replicas = list(planned)
     yield from for_each(

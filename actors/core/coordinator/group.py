@@ -1,8 +1,8 @@
 """A consumer group: its members, its committed offsets and its admin operations.
 
-Rule 1: Members of the current generation commit offsets; while the group is empty, any client can. Offsets are
-        committed once their record is in the log. In a transaction, a producer without a member id and generation can
-        commit too, because older versions of TxnOffsetCommit have neither.
+Rule 1: Members of the current generation can commit offsets. While the group is empty, any client can commit offsets.
+        Offsets are committed once their record is in the log. In a transaction, a producer without a member id and
+        generation can commit too, because older versions of TxnOffsetCommit have neither.
 Rule 2: An empty group without offsets is deleted.
 Rule 3: After a change of its coordinator, a group is loaded from the log. A loaded group with members is in the state
         Stable.

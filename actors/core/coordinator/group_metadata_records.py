@@ -3,8 +3,8 @@
 Rule 1: A record's key begins with its version: keys of versions 0 and 1 identify offsets, and keys of version 2
         identify groups. Records with other versions are skipped.
 Rule 2: A value begins with its version too. All value versions that Kafka defines are read.
-        inter.broker.protocol.version determines the written version, because an older broker may have to read it. An
-        offset with its own expiry time is always written in version 1.
+        inter.broker.protocol.version determines the written version, because an older broker may have to read the
+        value. An offset with its own expiry time is always written in version 1.
 Rule 3: A record without a value deletes what its key identifies.
 
 Kafka: `GroupMetadataManager`.
@@ -44,7 +44,7 @@ class DamagedRecord(ValueError):
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
-    """Return the value versions for offsets and groups that a cluster of this protocol version can read."""
+    """Return the value versions that a cluster of this protocol version can read: for offsets and for groups."""
     return next(versions for first, versions in FORMATS if protocol >= first)
 
 
@@ -178,7 +178,7 @@ class ValueReader:
         self.version = self.number("h")
 
     def known(self, newest: int, what: str) -> int:
-        """Return the value's version after a check; `what` names the kind of value in the error text.
+        """Check the value's version and return it; `what` names the kind of value in the error text.
 
         Raises:
             DamagedRecord: The version is newer than `newest` or negative.

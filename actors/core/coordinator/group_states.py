@@ -1,8 +1,9 @@
 """The states of a consumer group, and tables of how each state handles a request (broker.md 6.5).
 
 Rule 1: A state is entered only from the states that `PREVIOUS` contains.
-Rule 2: A request is checked first: the group is coordinated here, the member is known, the generation is current. Its
-        handling then is a table cell: an error code for the response, or the name of an action.
+Rule 2: A request is checked first: the group must be coordinated here, the member must be known, and the generation
+        must be current. A table cell then defines the handling: an error code for the response, or the name of an
+        action.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 No method waits, sends a message to another actor, or reads a clock: each takes an event, and `take()` returns the
 resulting instructions in order. Wall times are in ms.
 
-Rule 1 (states): Every request is checked first: if it has an instance id, its member id is the current one of that
-        instance (82); the member is known (25); the generation is current (22). The numbers are the error codes of
-        failed checks. A table cell of `group_states` then defines the handling.
+Rule 1 (states): Every request is checked first. The numbers are the error codes of failed checks. If the request has an
+    instance id, its member id must be the current one of that instance (82). The member must be known (25). The
+    generation must be current (22). A table cell of `group_states` then defines the handling.
 Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used in a JoinGroup
         (rule 3), or after the longest rebalance timeout of the members. Members that have not joined by then are
         removed, except static members. If no member has joined, the rebalance continues. The first rebalance of an
@@ -13,18 +13,18 @@ Rule 2 (joining): A rebalance ends when every member has joined and each new mem
         timeout.
 Rule 3 (ids): A new member whose JoinGroup has version 4 or later first receives its member id. It must join with this
         id within its session timeout.
-Rule 4 (choosing): The protocol of a generation has the most votes of members among the protocols that all support. The
+Rule 4 (choosing): A generation uses the protocol with the most votes among the protocols that all members support. The
         previous leader stays if it has joined, else the first member that has joined leads.
 Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
         rebalance timeout are removed, and all others rejoin.
 Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup is
-        waiting for a response. A new member whose first JoinGroup waits has five minutes, because it cannot send
-        heartbeats.
+        waiting for a response. A new member whose first JoinGroup is waiting cannot send heartbeats. It is removed
+        after five minutes.
 Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
         stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
         not rebalance.
-Rule 8 (log): State that must survive is appended first and applies when the append succeeds. The result of an append
-        whose purpose has ended is ignored.
+Rule 8 (log): State that must survive is first appended to the log, and applies when the append succeeds. The result of
+    an append is ignored if its purpose has ended, for example because a new generation has begun.
 
 Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
 """
@@ -219,7 +219,7 @@ class Assigning:
 class Replacing:
     """A static member that rejoins with a new member id.
 
-    `before` is the old id, `leader` the group leader at that time.
+    `before` is the member with its old id. `leader` is the member id of the group leader before the replacement.
     """
 
     member_id: str

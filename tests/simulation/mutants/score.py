@@ -22,22 +22,22 @@ _HEAD = """\
 
 How many protocol bugs does `kafka-actors simulate` find? Each row below is one realistic bug, a *mutant*: one changed
 fragment of the product's source. `python -m tests.simulation.mutants` applies each to the running code, and runs
-simulated clusters until an invariant breaks. It uses the first {seeds} seeds. Each run takes
-{duration:g} virtual seconds, with records, and with `--faults {parts}`.
-A seed counts only if the unchanged code passes it, and is run only if it reaches the changed fragment: the run would
-be the same otherwise. A few seeds are run in numerical order. Then come the seeds whose schedules contain what the
-mutant needs (`needs` in its declaration, which may also name a seed that has found the mutant), beginning with those
-that reach the fragment most often.
-So the number in the column *seeds* is an upper bound: a seed that was not run may find the bug earlier. For a mutant
-that no run within {seeds} seeds finds, the nearest test file is run.
+simulated clusters until an invariant breaks. It uses the first {seeds} seeds. Each run takes {duration:g} virtual
+seconds, with records, and with `--faults {parts}`. A seed counts only if the unchanged code passes it. A seed is run
+only if its run reaches the changed fragment, because otherwise the run would be the same as that of the unchanged code.
+The first few of these seeds are run in numerical order. The next seeds are those whose schedules contain most of what
+the mutant needs; among equal seeds, those that reach the fragment most often are run first. A mutant's declaration
+lists its needs (`needs`), and may also name there a seed that has found the mutant. So the number in the column *seeds*
+is an upper bound: a seed that was not run may find the bug earlier. For a mutant that no run within {seeds} seeds
+finds, the nearest test file is run.
 
-The column *sample* marks {sample} mutants that were drawn at random (random seed 20). More seeds are run for these
-mutants than for the others, because that many runs of all mutants would take a night. The sample was drawn when each
-mutant had been run twice, without a look at the results.
+The column *sample* marks {sample} mutants that were drawn at random (random seed 20). These mutants are run with more
+seeds than the others, because the same number of runs for all mutants would take a night. When the sample was drawn,
+each mutant had been run twice, but the results had no influence on the choice.
 
 `make soak` measures all mutants again and rewrites this page; until then each row shows the mutant's last measurement.
-`python -m tests.simulation.mutants --quick` measures {quick} that need few seeds. The mutants are in
-`tests/simulation/mutants`; a test checks that each still applies.
+`python -m tests.simulation.mutants --quick` measures {quick} mutants that need few seeds. The mutants are in
+`tests/simulation/mutants`; a test checks that each mutant can still be applied to the code.
 
 ## Result
 
