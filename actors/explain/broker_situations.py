@@ -61,7 +61,7 @@ def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
 
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:
-    """Find a partition for which a leader reported this broker as lagging, and whose ISR still lacks it."""
+    """Find a partition for which a leader reported this broker as lagging, and whose ISR still lacks the broker."""
     lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
     for partition in islice(lagged, MOST_CANDIDATES):
         seen = out_of_sync(facts, partition)

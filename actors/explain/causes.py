@@ -1,9 +1,9 @@
 """Find the cause of a fact in a trace, then the cause of this cause, back to the first fault, request or action.
 
-Rule 1: a chain consists of facts. `CAUSES` has, for each kind of fact, the function that finds its cause. The chain
-        ends at a fact whose cause is None, the first cause.
+Rule 1: a chain consists of facts. For each kind of fact, `CAUSES` has the function that finds the cause of such a fact.
+        The chain ends at the first cause, a fact whose cause is None.
 Rule 2: a cause lies before its effect and is shown by a recorded delivery; nothing is guessed. If the trace does not
-        show a cause, the chain ends there.
+        show the cause of a fact, the chain ends at this fact.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ FOLLOWER_FAULTS = ("pause", "mute", "slow_disk")
 class BrokerGone(NamedTuple):
     """A controller noticed that a broker is not registered in ZooKeeper any more.
 
-    `noticed` is the delivery of the event; `late` are the seconds since the broker's last record, 0 if it still ran.
+    `noticed` is the delivery of the event; `late` is the number of seconds since the broker's last record, 0 if the
+    broker still ran.
     """
 
     place: TracePosition
@@ -130,10 +131,10 @@ def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
 
 
 def last_before(found: Iterable[_F], place: TracePosition, run: str | None = None) -> _F | None:
-    """Of these facts (sorted by time), return the last one up to a position; None if there is none.
+    """Return the last of these facts (sorted by time) up to a position; None if there is none.
 
     Args:
-        run: Only facts of this run of a node are considered; None: of all runs.
+        run: Only facts of this run of a node are considered; None to consider the facts of all runs.
     """
     last = None
     for each in found:
@@ -203,8 +204,8 @@ def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap
 def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
     """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
 
-    Only faults in the node's last run up to `end` are considered, because a removal of a fault is not recorded while
-    its node is dead.
+    Only faults in the node's last run that began before `end` are considered, because the removal of a fault is not
+    recorded while its node is dead.
     """
     lives = [life for life in facts.lives if life.place.node == node and life.began <= end]
     run = max(lives, key=lambda life: life.began).place.run if lives else ""
@@ -235,7 +236,7 @@ def _of_disk(facts: TraceFacts, failed: LogDirectoryFailed) -> NodeFaultChange |
 def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
     """Return why a session expired.
 
-    The node did not run, a test expired the session, or the node had no connection to ZooKeeper.
+    The possible causes: the node did not run, a test expired the session, or the node had no connection to ZooKeeper.
     """
     place = changed.place
     if changed.state != "expired":
@@ -357,7 +358,7 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
 def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
     """Return the election that caused a truncation.
 
-    It is the last unclean election before the truncation; without one, the first change of leader.
+    It is the last unclean election before the truncation. If there is none, it is the first change of leader.
     """
     changed = None
     before: StateWrite | None = None
@@ -380,7 +381,7 @@ def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
 
 
 def since_without_leader(facts: TraceFacts, state: StateWrite) -> StateWrite:
-    """Return the state with which the leaderless interval began to which `state` belongs."""
+    """Return the first state of the leaderless interval to which `state` belongs."""
     first = state
     for each in reversed([each for each in state_history(facts, state.partition) if each.place <= state.place]):
         if each.leader != NO_LEADER:
@@ -419,7 +420,7 @@ def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
 
 
 def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
-    """Return the recorded request that led to this step of a topic deletion; without one, the controller's event."""
+    """Return the recorded request that led to this step of a topic deletion; if none, the controller's event."""
     asked = [each for each in facts.deletions if each.step == "asked" and set(each.topics) & set(step.topics)]
     if step.step != "asked":
         return last_before(asked, step.place) or step.event
@@ -481,7 +482,7 @@ def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
 
 
 def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
-    """Return the state write that made the ISR smaller than min.insync.replicas; None if it is large enough."""
+    """Return the state write that made the ISR smaller than min.insync.replicas; None if the ISR is large enough."""
     partition = partition_named(error.subject)
     if partition is None:
         return None

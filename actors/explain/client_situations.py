@@ -1,4 +1,4 @@
-"""Tables of verdicts (short diagnoses) about transactional ids, groups and producers; functions select one.
+"""Tables of verdicts (short diagnoses) about transactional ids, groups and producers, and functions to select one.
 
 The rows are in the order of importance. `kafka-actors why` prints the first that applies.
 """

@@ -1,4 +1,4 @@
-"""List, in order of time, what happened in a cluster and which requests were rejected, as its traces show."""
+"""From a cluster's traces, list what happened in order of time, and which requests were rejected."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def refused(facts: TraceFacts, _: None) -> Answer:
 def undecodable(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each type of message that could not be decoded.
 
-    How many, and the reason and time of the last.
+    The sentence has the number of these messages, and the reason and time of the last one.
     """
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
@@ -98,7 +98,7 @@ def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:
-    """Yield one sentence for each group of partitions whose leaders one event changed in the same way."""
+    """Yield one sentence for each group of partitions whose leader changed in the same way during one event."""
     changes: dict[tuple[object, ...], list[tuple[StateWrite, TopicPartition]]] = {}
     for partition in sorted(facts.states):
         for before, after in pairwise(state_history(facts, partition)):

@@ -1,7 +1,7 @@
 """Find the shutdown of the whole cluster at the end of a trace, such as the shutdown that ends a test.
 
-Rule: a verdict describes the cluster before its shutdown. While the brokers stop, one after another, partitions lose
-their leaders, which is no fault.
+Rule: a verdict describes the cluster before its shutdown. During a shutdown the brokers stop one after another, so
+partitions lose their leaders. This is not a fault.
 """
 
 from __future__ import annotations

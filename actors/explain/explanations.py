@@ -296,13 +296,13 @@ def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> st
 
 
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
-    """Return whether the controller's last read of the live brokers, up to this position, lacks the broker."""
+    """Return whether the broker is missing from the last list of live brokers that a controller read up to `until`."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 
 
 def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[float, str]:
-    """Return the time in seconds at which a leader was lost, and the evidence; `after` is the next state."""
+    """Return when the leader of `led` was lost, in seconds since 1970, and the evidence; `after` is the next state."""
     event = after.event
     noticed = event.place if event is not None else after.place
     life = registered_life(facts, led.leader, noticed)
@@ -320,8 +320,8 @@ Interval = tuple[float, float]
 def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """Return the intervals in which one of these brokers was registered and ran, sorted.
 
-    They are taken from the broker's runs. If the trace has no run of it, they are taken from the broker lists that
-    controllers read.
+    The intervals of a broker are taken from its runs. If the trace has no run of the broker, they are taken from the
+    broker lists that controllers read.
     """
     times: list[Interval] = []
     for broker in brokers:
@@ -345,7 +345,7 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Return the start of the period, up to `heard`, in which an elected broker was registered and running.
+    """Return since when an elected broker was registered and running at the time `heard`.
 
     Both times are in seconds since 1970. The result is minus infinity if the registration is not recorded.
     """

@@ -179,7 +179,8 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
 def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
     """Return the fact with its empty field `event` filled.
 
-    Unchanged if it has no such field or if the event is not recorded.
+    The fact is returned unchanged if its `event` is not empty, if it has no such field, or if the event is not
+    recorded.
     """
     if "event" not in fact._fields or fact.event is not None:
         return fact

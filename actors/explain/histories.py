@@ -63,7 +63,7 @@ def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
 
 
 def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
-    """Return the state since which `what(state)` has the value that it has for the last state."""
+    """Return the state since which the value of `what(state)` is unchanged, up to the last state."""
     since = history[-1]
     for state in reversed(history):
         if what(state) != what(history[-1]):
@@ -73,9 +73,10 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
 
 
 def registered_life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """Return the broker's run that made the last registration that a controller read before the position `noticed`.
+    """Find the broker's last registration that a controller read before `noticed`. Return the run that made it.
 
-    If that registration is not recorded, the broker's last run that registered before then is returned, or None.
+    If that registration is not recorded, return the broker's last run that registered before `noticed`; None if there
+    is no such run.
     """
     lives = [each for each in facts.lives if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]

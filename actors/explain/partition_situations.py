@@ -229,7 +229,8 @@ def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | 
 def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
     """Return when the leader of the previous state was lost, in seconds since 1970.
 
-    This is the end of that leader's run in the trace, or the arrival of the controller's event, if that is earlier.
+    This is the end of that leader's run in the trace, or the arrival of the controller event that wrote `state`,
+    whichever is earlier.
     """
     before = before_of(facts, state)
     noticed = state.event.place if state.event is not None else state.place
@@ -386,7 +387,7 @@ Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
 
 
 def in_any(candidates: Candidates, situation: Situation) -> Situation:
-    """Return a situation that a topic or cluster is in if one of its partitions (`candidates`) is in `situation`."""
+    """Return the situation of a topic or cluster in which at least one partition (`candidates`) is in `situation`."""
 
     def find(facts: TraceFacts, subject: Any) -> Seen | None:
         for partition in candidates(facts, subject):

@@ -11,8 +11,8 @@ from actors.explain.fact_gathering import TraceFacts
 class Seen(NamedTuple):
     """A situation that was found in the facts of a trace.
 
-    `fact` is the first fact of its chain of causes, `values` are the values of the verdict's fields. `since` and
-    `until` are in seconds since 1970, 0 if unknown.
+    `fact` is the visible effect, from which the chain of causes is followed back to the first cause. `values` are the
+    values of the verdict's fields. `since` and `until` are in seconds since 1970, 0 if unknown.
     """
 
     fact: Any
@@ -32,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Return a situation without a fact, for the last row of a table, which applies if no earlier row does."""
+    """Return a situation without a fact. The last row of a table uses it, and applies if no earlier row does."""
     return Seen(None)

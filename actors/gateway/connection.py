@@ -87,7 +87,7 @@ class Gateway(Protocol):
         """Remove a closed connection."""
 
     def disk_failed(self, error: OSError) -> None:
-        """Report that a file whose content was to be sent could not be read; the error contains the file's name."""
+        """Report that a file could not be read when its content was to be sent; the error contains the file's name."""
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
@@ -251,7 +251,7 @@ class Connection:
     def _receive_more(self) -> None:
         """Refuse an incomplete request that is too large, or reserve memory for the part that has not arrived.
 
-        (rules 3, 4 of `limits`)
+        See rules 3 and 4 of `limits`.
         """
         begun = self._stream.frames.begun()
         if begun is None or self._taken:
@@ -352,7 +352,7 @@ class Connection:
         under_way = _PendingResponse(header, self._size)
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
-        self._only_produce = header.api_key == _PRODUCE  # the next request may begin early only after Produce requests
+        self._only_produce = header.api_key == _PRODUCE  # if False, the next request waits until this one is answered
         if not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "Rejecting %s from %s: listener %s does not permit it",
@@ -472,7 +472,7 @@ class Connection:
         if not self._under_way:
             self._go_on()
         elif not self._going_on:
-            self._going_on = True  # wait for the end of this loop turn: the other responses usually come in it, too
+            self._going_on = True  # wait for the end of this loop turn: the other responses usually arrive by then
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _refuse_in_turn(self, reason: str) -> None:

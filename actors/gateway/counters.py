@@ -1,6 +1,6 @@
 """The counter metrics of a node, per label value (such as a topic) and in total.
 
-The classes of prometheus_client are not enough, because each of its counters has only one set of label names.
+The classes of prometheus_client are not enough: a counter of that library has only one set of label names.
 """
 
 from __future__ import annotations

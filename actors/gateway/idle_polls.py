@@ -156,7 +156,7 @@ class IdleFetchSessions:
             self.wake(session_id)
 
     def gone(self, connection: int) -> None:
-        """Drop the held poll of a closed connection, and end its session's idle state."""
+        """Drop the held poll of a closed connection, and end the idle state of the poll's session."""
         for session_id, rest in list(self._resting.items()):
             if rest.held is not None and rest.held.connection == connection:
                 rest.held, rest.epoch = None, next_epoch(rest.epoch)
@@ -170,7 +170,7 @@ class IdleFetchSessions:
         self._resting.clear()
 
     def _come_to_date(self, rest: _IdleFetchSession) -> None:
-        """End the held poll's representation of others: set the time of the session's last poll, and call `stood`."""
+        """If the held poll represents others, end this: set the time of the session's last poll, and call `stood`."""
         stood, rest.stood = rest.stood, None
         if stood is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait

@@ -1,12 +1,12 @@
 """The limits on what clients and brokers can use on a node: connections, open files, memory, trace bytes and log lines.
 
 Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections.per.ip` and its `overrides`). At the
-        limit a node accepts no more, and connections wait in the listening socket. The inter-broker listener, if there
-        are several listeners, may exceed the limit: among the connections of the other listeners, the one that has been
-        idle longest is closed.
+        limit a node accepts no more, and connections wait in the listening socket. If there are several listeners, the
+        inter-broker listener may exceed the limit: for each such connection, the connection of the other listeners that
+        has been idle longest is closed.
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
-        the trace. Logs and connections share the rest. A connection beyond the share of all connections is refused,
-        regardless of max.connections.
+        the trace. Logs and connections share the rest. A connection that would exceed the connections' share is
+        refused, regardless of max.connections.
 Rule 3: memory (`queued.max.request.bytes`): when a request begins to arrive, its size is taken from a pool of bytes,
         unless the pool is empty. The bytes are returned when the request has been read. While the pool is empty, the
         request's connection is not read.
@@ -86,7 +86,7 @@ class ConnectionCount:
     def exceeded(self) -> bool:
         """Return whether more connections are open than allowed, which only the protected listener can cause.
 
-        Then a connection of another listener must be closed.
+        If so, a connection of another listener must be closed.
         """
         return self._total > min(self._most, self._files.all)
 
@@ -141,7 +141,7 @@ class MemoryPool:
 
         Args:
             size: Number of bytes. It may exceed the bytes left.
-            retry: Called when the pool has bytes again, if this call fails.
+            retry: If no bytes were taken, it is called when the pool has bytes again.
 
         Returns:
             Whether the bytes were taken.

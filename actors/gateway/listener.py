@@ -7,8 +7,8 @@ Rule 2: each connection has one request in progress at a time, or several Produc
         requests (broker.md 3.7, `connection`).
 Rule 3: an invalid request closes its connection, and one log line names peer, API and version. Other clients are not
         affected (broker.md 6.3).
-Rule 4: memory is bounded. While a request waits for its turn, or a peer does not read its responses, its socket is not
-        read. `limits` has the other limits for peers.
+Rule 4: memory is bounded. While a request waits for its turn, or a peer does not read its responses, the socket of that
+        connection is not read. `limits` has the other limits for peers.
 Rule 5: if a node has several listeners, requests of controllers and brokers (`messages.apis`, `control`) are accepted
         only on the inter-broker listener. On other listeners they are refused with code 31 and do not reach an actor.
 Rule 6: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
@@ -108,7 +108,7 @@ class ListenerGateway:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The port to which each listener is bound, by its name; port 0 in the settings means a free port."""
+        """The bound port of each listener, by listener name; port 0 in the settings means a free port."""
         return {endpoint.listener: bound.getsockname()[1] for endpoint, bound in self._sockets}
 
     def connection_counts(self) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
@@ -121,7 +121,7 @@ class ListenerGateway:
 
         Raises:
             OSError: A listener cannot be bound, or a host of max.connections.per.ip.overrides is unknown. The error
-                text names it.
+                text names the listener or host.
         """
         self._count.resolve()
         try:
@@ -348,7 +348,7 @@ def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle
 def _bound(endpoint: Endpoint) -> socket.socket:
     """Return a listening socket at the endpoint.
 
-    Without a host it listens on all interfaces, IPv6 and IPv4, as Java does.
+    If the endpoint has no host, the socket listens on all interfaces, IPv6 and IPv4, as in Java.
     """
     place = f"listener {endpoint.listener}://{endpoint.host}:{endpoint.port}"
     everywhere = endpoint.host in ("", "::") and socket.has_dualstack_ipv6()

@@ -1,14 +1,15 @@
 """An in-memory network: nodes in one process exchange requests without sockets, in real or virtual time.
 
-Rule 1: it has the messages and the guarantees of the gateways with sockets (`network`, `listener`). Each Transmit is
-        answered once, each connection has one request in progress, and connections wait for `ServeClients`.
+Rule 1: the network has the same messages and guarantees as the gateways with sockets (`network`, `listener`). Each
+        Transmit is answered once, each connection has one request in progress, and connections wait for `ServeClients`.
 Rule 2: requests and responses are passed as values. The wire decides when they arrive: at once, unless another wire is
         given (`actors.simulation.wire`). A request also fails if its peer is absent, stops, refuses it, or does not
         answer in time.
-Rule 3: every request has its own connection. After a timeout the sender receives nothing more. Messages in flight still
-        arrive, possibly after a later request, as between real machines.
+Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. Its
+        messages in flight still arrive at their hosts, possibly after a later request, as between real machines.
 Rule 4: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
-        polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, or one of its hosts has other messages.
+        polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, when the sender interrupts or abandons the
+        poll, or when the session's idle state ends.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ class _InFlightRequest:
     def stand(self, part: Callable[[], None] | None) -> None:
         """Let this idle poll represent the polls that would follow it, without a timeout, until `part` is called.
 
-        With None as `part`, it becomes an ordinary poll again, with a timeout.
+        If `part` is None, the poll becomes an ordinary poll again, with a timeout.
         """
         self._part = part
         if part is not None:
@@ -222,15 +223,15 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """End the representation of following polls, if this poll represents them."""
+        """Make this poll an ordinary poll again, if it represents the polls that would follow it."""
         if self._part is not None:
             self._part()
 
     def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
-        """Send the request to the listener's host, or with `back` a message to the requester's host.
+        """Send the request to the listener's host; with `back`, send the outcome to the requester's host.
 
         Args:
-            deliver: Called with this request at the arrival, unless the connection was reset.
+            deliver: Called with this request when the message arrives, unless the connection was reset.
         """
         there = self.transmit.endpoint.host
         source, target = (there, self.host) if back else (self.host, there)

@@ -49,7 +49,7 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
                 _hang_up(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for the connection. At the limit close the oldest connection first."""
+        """Start a thread for the connection. If the limit is reached, close the oldest connection first."""
         if not self._slots.acquire(blocking=False):
             with self._gate:
                 oldest = next(iter(self._open), None)

@@ -1,13 +1,14 @@
 """The network gateway sends the requests of a node's actors to other nodes.
 
-Rule 1: it is outside the actor system. Actors send `Transmit` and `CloseConnection`, and it injects the outcomes.
+Rule 1: the gateway is outside the actor system. Actors send `Transmit` and `CloseConnection`, and the gateway injects
+        the outcomes.
 Rule 2: every Transmit is answered once, with `Received` or `TransmitFailed`, unless its channel is closed meanwhile.
 Rule 3: a connection that failed in any way is closed. It never carries another request (controller.md 5).
 Rule 4: the code that created the node may exclude hosts (`reachable`): no request is sent to them, and requests in
         flight fail at `sever`. This simulates a network partition.
 Rule 5: the code that created the node may delay messages to or from a host: each message arrives when `passage`
         returns.
-Rule 6: idle polls are repeated here if the sender requests it (`idle_polls`).
+Rule 6: if the sender requests it, the gateway repeats idle polls: fetches that find no new data (`idle_polls`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SIZE = struct.Struct(">i")
 
 @contextlib.asynccontextmanager
 async def _within(seconds: float, what: str) -> AsyncIterator[None]:
-    """Raise TimeoutError if the `async with` block takes longer; `what` describes the failure in the error text."""
+    """Raise TimeoutError if the `async with` block takes longer than `seconds`; `what` describes the failure."""
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -123,8 +124,8 @@ class NetworkGateway:
         Args:
             base: The actor system.
             reachable: Returns whether an endpoint can be reached.
-            passage: `passage(endpoint, outgoing)` waits until a message to the endpoint (if outgoing) or from it may
-                arrive.
+            passage: `passage(endpoint, outgoing)` waits until a message may arrive: a message to the endpoint if
+                `outgoing` is true, else a message from the endpoint.
         """
         self._base = base
         self._reachable = reachable

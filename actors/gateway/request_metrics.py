@@ -1,8 +1,8 @@
 """The request metrics of a node: counts and times for each API (Kafka's RequestMetrics).
 
-Rule 1: a request's time begins when the request has been read completely and is sent to the actors. It ends when their
-        response arrives. It includes queueing in the node, processing, and waiting for followers or records, but no
-        socket I/O.
+Rule 1: a request's time begins when the request has been read completely and is sent to the actors. It ends when the
+        response of the actors arrives. The time includes queueing in the node, processing, and waiting for followers or
+        records, but no socket I/O.
 Rule 2: fetches are published in total, and separately for consumers and followers, as in Kafka.
 """
 
@@ -61,7 +61,8 @@ class RequestMetrics:
 def _reported(request: type[AnyMessage], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
     """Return the counter increment for one request, and the labels under which its time is published.
 
-    For fetches these are two sets of labels: for all fetches, and for those of consumers or followers (rule 2).
+    For a fetch these are two sets of labels: one for all fetches, and one for consumer fetches or for follower fetches
+    (rule 2).
     """
     name = API_BY_REQUEST[request].name
     names = (name, f"{name}{'Consumer' if of_consumer else 'Follower'}") if request is FetchRequest else (name,)

@@ -1,8 +1,8 @@
 """Encode and decode large messages in slices, so that the event loop is never blocked for long.
 
 Rule 1: the first slice runs at once, and completes a message of usual size. The slices of larger messages run round
-        robin. A turn of the loop ends when they have taken `turn_seconds` of CPU. So a turn is short, and a small job
-        does not need a turn for each slice.
+        robin. A turn of the loop ends when its slices have taken `turn_seconds` of CPU. So a turn is short, and a small
+        job does not need a turn for each slice.
 Rule 2: a slice may yield a long call that releases the GIL. A thread executes it, and then the job resumes. The thread
         executes the calls of all jobs one after another.
 """
@@ -49,7 +49,7 @@ class SlicedTaskQueue:
             self.go_on_with(steps, finished)
 
     def go_on_with(self, steps: LongSteps[T], finished: Finished[T], long: Callable[[], None] | None = None) -> None:
-        """Continue steps whose first slice has run. `long` is the call that it yielded, if any (rule 2)."""
+        """Continue steps whose first slice has run. `long` is the call that this slice yielded, if any (rule 2)."""
         if long is not None:
             self._call(long, steps, finished)
             return
@@ -86,7 +86,7 @@ class SlicedTaskQueue:
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Run slices of the jobs in turns, until the time of this turn of the loop is used up."""
+        """Run slices of the jobs round robin, until the time of this turn of the loop is used up."""
         began = self.cpu()
         while self._jobs:
             steps, finished = self._jobs.popleft()

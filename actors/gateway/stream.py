@@ -4,12 +4,13 @@ Rule 1: a connection buffers only the bytes that it has received. An idle connec
         USUAL bytes has its own buffer, which grows with the bytes received. The code that takes the frame gets views of
         this buffer, not copies.
 Rule 2: output is a list of pieces: bytes, or regions of files. The pieces written in one turn of the loop are sent in
-        one call. They are sent at once if the writer says that no more follow. Unsent pieces wait. Above HIGH_WATER
-        unsent bytes, the receiver (whose methods the stream calls) must stop writing. The system sends a region of a
-        file directly from the file. If the region cannot be read any more, the response is incomplete, and the
-        connection is aborted.
+        one call. They are sent in a later turn, or at once if the writer says that no more follow. Unsent pieces wait.
+        Above HIGH_WATER unsent bytes, the receiver (whose methods the stream calls) must stop writing. The system sends
+        a region of a file directly from the file. If the region cannot be read any more, the response is incomplete,
+        and the connection is aborted.
 Rule 3: `close` sends waiting pieces first, `abort` does not. After either, or after the peer closed, the receiver's
-        `connection_lost` is called once, in a later turn. Its argument is the disk's error if that was the cause.
+        `connection_lost` is called once, in a later turn. Its argument is the error of the disk if a failed read of a
+        file ended the connection, else None.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class FrameBuffer:
         return frame
 
     def _need(self) -> int:
-        """Return the length of the next frame and its size field in bytes; 0 if that field is incomplete or invalid."""
+        """Return the size in bytes of the next frame with its size field; 0 if that field is incomplete or invalid."""
         if self._end - self._start < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)

@@ -1,4 +1,4 @@
-"""Node puts a node together from actors and I/O adapters, which are real or simulated.
+"""Node puts a node together from actors and from real or simulated I/O adapters.
 
 Rule 1: a node has its own actor system (its base) and its own trace. Store, network, listener, clock and scheduler are
         parameters. So the same code runs as a process with sockets and a real ZooKeeper, or as several nodes on one
@@ -83,7 +83,7 @@ class Listener(Protocol):
 
     @property
     def region_from(self) -> int | None:
-        """Minimum size in bytes from which records are sent directly from their file.
+        """Minimum size in bytes of records that are sent directly from their file.
 
         None if records are always passed as bytes.
         """
@@ -228,7 +228,7 @@ class Node:
         self.base.inject(self._actor, message)
 
     def dump(self) -> None:
-        """Write to the trace the messages that the flight recorder holds in memory."""
+        """Write the messages in the flight recorder's memory to the trace."""
         if isinstance(self.recorder, FlightRecorder):
             self.recorder.dump()
         else:

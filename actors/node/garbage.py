@@ -2,19 +2,19 @@
 
 Rule 1: reference counting frees nearly all objects at once. The collector is needed only for cycles, mostly errors with
         their tracebacks, which become garbage when they are young.
-Rule 2: a collection runs when YOUNG new objects exist. It examines 10,000 to 20,000 objects and takes a millisecond.
-        Objects that survive it are examined once more, by the next collection (OFTEN). By then most temporary objects
-        of one slice of a large task are freed. If YOUNG were a fifth of its value, creating 100,000 leaderships would
-        take a tenth longer. YOUNG is not larger, because examining a tuple of 100,000 partitions takes ten
-        milliseconds, and two such tuples must not be examined together.
+Rule 2: a collection runs when the number of new objects exceeds YOUNG. It examines 10,000 to 20,000 objects and takes a
+        millisecond. Objects that survive it are examined once more, by the next collection (OFTEN). By then most
+        temporary objects of one slice of a large task are freed. If YOUNG were a fifth of its value, creating 100,000
+        leaderships would take a tenth longer. YOUNG is not larger, because examining a tuple of 100,000 partitions
+        takes ten milliseconds, and two such tuples must not be examined together.
 Rule 3: objects that survive the second collection are not examined again (NEVER). Examining 100,000 partitions takes
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
-Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the last turn
-        ended, they are tables and states of many partitions, and stay in use. They are never examined: a collection
-        during such work examined several tables of 100,000 entries and took 60 ms. This rule shortened the longest turn
-        of a failover from 63 ms to less than 20 ms.
-Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. Objects that they create are not
-        examined, and the next collection examines all of them at once.
+Rule 4: on an event loop, collections run between two turns. If the number of objects created since the last turn ended
+        exceeds MUCH, these objects are tables and states of many partitions, and stay in use. They are never examined.
+        Before this rule, a collection during such work examined several tables of 100,000 entries and took 60 ms. This
+        rule shortened the longest turn of a failover from 63 ms to less than 20 ms.
+Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. Objects that these threads
+        create are not examined, and the next collection examines all of them at once.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ class MemoryCluster:
         self._paused.discard(id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
-        listener.resume()  # outgoing connections need none: actors send the next requests
+        listener.resume()  # outgoing connections need no resume: actors send the next requests
         store.resume()
 
     async def _start(self, id: int) -> None:
@@ -321,7 +321,7 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
 
     def _node_received(self, id: int, message: Message) -> None:
-        """Handle a message that a node sends to the program that runs it, which is this cluster.
+        """Handle a message from a node to the program that runs the node; here this program is the cluster.
 
         A failed node is stopped.
         """
@@ -434,7 +434,7 @@ class MemoryCluster:
         self._cut.clear()
 
     def flush_traces(self) -> None:
-        """Write to the traces of the running nodes all messages that they have handled so far."""
+        """For each running node, write all messages that the node has handled so far to its trace."""
         for id in self.live_brokers:
             self._members[id].node.recorder.flush()
 

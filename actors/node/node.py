@@ -3,8 +3,8 @@
 Rule 1: order of a start (broker.md 7.1): ZooKeeper session, persistent paths, cluster id, log directories,
         registration, and only then clients and controller.
 Rule 2: the node registers again in every new session. Its controller joins the election only after that (controller.md
-        1.3). The registered addresses are those in this broker's config override at the start; without an override,
-        those in its settings. The registration is updated when DynamicConfigActor reports a change.
+        1.3). At the start, the node registers the addresses in this broker's config override, or those in its settings
+        if there is no override. The registration is updated when DynamicConfigActor reports a change.
 Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
         controller after the last retry, or if ZooKeeper does not say within a session timeout which node is the
         controller. It waits for nothing else: a start or registration in progress is dropped.
@@ -207,8 +207,8 @@ class NodeActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Handle a failed event.
 
-        A failed StopNode continues without a controlled shutdown. If the session was lost, the node waits for the next
-        session. Any other failure ends the node.
+        If the handling of StopNode fails, the node stops without a controlled shutdown. If the session was lost, the
+        node waits for the next session. Any other failure ends the node.
         """
         if isinstance(event, StopNode):
             self._stopped()
@@ -374,7 +374,7 @@ class NodeActor(FlowActor):
 
         This happens if the controller uses a listener that the broker does not advertise.
 
-        Only controllers of this project publish their listener. Read errors are ignored.
+        Only controllers of this project publish their listener. A failed read of ZooKeeper is ignored.
         """
         if self._replica_manager is None:
             return

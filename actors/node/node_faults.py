@@ -4,8 +4,8 @@ Rule 1: a fault of a disk or clock belongs to the machine: it remains in effect 
 Rule 2: a muted node receives messages. Its own messages to other nodes wait until the fault is removed or the receiver
         times out, as after packet loss. ZooKeeper and clients still receive its messages.
 Rule 3: a fault counts the affected operations: writes that wait or fail, messages that wait, readings of the clock. A
-        pause and a session expiry take effect at once.
-Rule 4: the node receives each change of a fault (NodeFaultInjected), so it is in the log and in the trace.
+        pause or a session expiry takes effect at once, and counts one operation.
+Rule 4: the node receives each change of a fault (NodeFaultInjected), so each change is in the log and in the trace.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class NodeFaults:
     def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
         """Return the wall clock of a node.
 
-        The first call also creates the objects for faults of its log directories.
+        The first call also creates the objects for faults of the node's log directories.
         """
         if id not in self._machines:
             disks = _Disks(log_dirs, lambda seconds: self._hold_up(id, seconds), lambda kind: self._meet(id, kind))

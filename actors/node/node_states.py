@@ -2,7 +2,7 @@
 
 Rule 1: A state is entered only from the states that `PREVIOUS` lists for it.
 Rule 2: The handling of an event is a table cell. While a controlled shutdown is pending, events wait for its end; an
-        expired session ends it.
+        expired session ends the controlled shutdown.
 """
 
 from __future__ import annotations

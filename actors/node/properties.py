@@ -31,7 +31,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(properties: dict[str, str]) -> str:
-    """Return the text from which `parse_properties` reads `properties`, one line each."""
+    """Return a text with one line per property, which `parse_properties` reads back as `properties`."""
     return "".join(f"{_escape(name, ' =:#!')}={_escape(value, '')}\n" for name, value in properties.items())
 
 

@@ -150,7 +150,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
 
 
 def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of NodeSettings for these properties, for nodes whose other settings are fixed.
+    """Return the fields of NodeSettings that these properties set; the other settings of the nodes are fixed.
 
     Raises:
         SettingsError: With all errors, including properties that do not correspond to a field.
@@ -209,7 +209,7 @@ class _PropertiesReader:
         )
 
     def _check_queued_bytes(self) -> None:
-        """Check that the pool for received requests, if it is limited, has space for the largest request."""
+        """If the pool for received requests is limited, check that it has space for the largest request."""
         queued, largest = self._values["queued.max.request.bytes"], self._values["socket.request.max.bytes"]
         if 0 <= queued < largest:
             self._wrong("queued.max.request.bytes", f"it takes -1, or at least socket.request.max.bytes={largest}")
@@ -252,7 +252,7 @@ class _PropertiesReader:
         return int(said)
 
     def _follow_host_and_port(self) -> None:
-        """If the listeners settings are not set, derive them from host.name, port and their advertised forms."""
+        """If listeners or advertised.listeners is missing, derive it from the host and port settings."""
         said = self._values
         host, port = said["host.name"], said["port"]
         if said["advertised.listeners"] is None and {"advertised.host.name", "advertised.port"} & self._texts.keys():
@@ -273,7 +273,8 @@ class _PropertiesReader:
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
         """Return the listeners of a setting.
 
-        At least one, with distinct names and ports, and only with the security protocol PLAINTEXT.
+        There must be at least one. Names must be distinct, ports too in `listeners`, and every security protocol must
+        be PLAINTEXT.
         """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []

@@ -5,8 +5,8 @@ Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mod
 - The only security protocol is PLAINTEXT.
 - The newest inter-broker protocol, which is also the default, is 2.6.
 - host.name, port and their advertised forms, which Kafka 3.0 removed, mean the same as in Kafka 2.6.
-- Kafka does not have process.roles without a quorum, trace.dir and the other trace settings, metrics.host,
-  metrics.port, and validate.state (check after each event that an actor's state is consistent).
+- These exist only here: trace.dir and the other trace settings, metrics.host, metrics.port, validate.state (check after
+  each event that an actor's state is consistent), and the use of process.roles without a KRaft quorum.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
 
 def _of_field(name: str, kind: SettingType, field: str = "", doc: str = "") -> Setting:
-    """Return a setting that has its own field in NodeSettings, whose default is the setting's default."""
+    """Return a setting that has its own field in NodeSettings. The field's default is also the setting's default."""
     field = field or field_of(name)
     return Setting(name, kind, default_of(field), field, doc)
 
@@ -122,7 +122,7 @@ def folders(text: str) -> list[str]:
 
 
 def folder_text(folder: str) -> str:
-    """Return the folder as `folders` reads it: commas, which separate folders, are escaped."""
+    """Return a folder's name in the form that `folders` reads: with a backslash before each comma."""
     return folder.replace(",", "\\,")
 
 

@@ -22,9 +22,9 @@ _T = TypeVar("_T")
 class AsyncKafkaCluster:
     """An async context manager that runs a Kafka cluster for tests with asyncio.
 
-    It takes the arguments of `KafkaCluster` and has its methods, with the same arguments, results and exceptions, as
-    coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. All methods do their work in
-    threads, so that consumers' heartbeats and other tasks of the event loop continue.
+    It takes the arguments of `KafkaCluster`. It has the same methods, with the same arguments, results and exceptions,
+    but they are coroutines. `controller_id`, `live_brokers` and `topics` are coroutine methods here. All methods do
+    their work in threads, so that consumers' heartbeats and other tasks of the event loop continue.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AsyncKafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, including stopped ones, as "host:port,...": `bootstrap_servers` of clients."""
+        """The value of `bootstrap_servers` for clients: "host:port,..." of all brokers, including stopped ones."""
         return self.cluster.bootstrap_servers
 
     @property

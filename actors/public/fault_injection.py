@@ -38,7 +38,7 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """The number of affected requests; for a fault of a broker, the number of its affected operations."""
+        """The number of affected requests; for a fault of a broker, the number of the broker's affected operations."""
         return int(self._ask("fault", number=self._number)["hits"])
 
     @property
@@ -99,14 +99,14 @@ class Trigger(Generic[_T]):
 class FaultKinds(Generic[_T]):
     """The methods of FaultInjection and AsyncFaultInjection: one for each kind of request fault and broker fault.
 
-    A request fault applies to one API, named as in Kafka ("Produce", "Fetch", "JoinGroup"). Its method returns a
-    `Trigger`, whose methods inject the fault and return an `InjectedFault`, which counts its hits. The optional
-    `filters` (topic, partition, broker, client_id) choose requests. A filter by topic or partition may not match a
-    Fetch request of a fetch session, because such a request contains only new or changed partitions. If several faults
-    match, the first one whose trigger fires is applied.
+    A request fault applies to one API, named as in Kafka ("Produce", "Fetch", "JoinGroup"). The method for a request
+    fault returns a `Trigger`. Each method of the `Trigger` injects the fault and returns an `InjectedFault`, which
+    counts the fault's hits. The optional `filters` (topic, partition, broker, client_id) choose requests. A filter by
+    topic or partition can miss a Fetch request of a fetch session, because such a request contains only new or changed
+    partitions. If several faults match, the first one whose trigger fires is applied.
 
-    A fault of a broker is injected at once, lasts until it is removed, and is an `InjectedFault` too. Disks and clocks
-    keep their faults when the broker is started again.
+    The method for a broker fault injects the fault at once, and returns an `InjectedFault` too. The fault lasts until
+    it is removed. Disks and clocks keep their faults when the broker is started again.
 
     Raises ClusterError for an unknown API or broker, and if the cluster is not running.
     """
@@ -115,7 +115,7 @@ class FaultKinds(Generic[_T]):
         self._inject = inject
 
     def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Answer the request with Kafka's error `code` for each topic or partition in it, and do not handle it."""
+        """Do not handle the request; answer it with Kafka's error `code` for each of its topics or partitions."""
         return self._trigger("error", api, code, filters)
 
     def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger[_T]:
@@ -138,7 +138,7 @@ class FaultKinds(Generic[_T]):
         return self._trigger("blackhole", api, None, filters)
 
     def throttle(self, api: str, milliseconds: int, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Respond with this throttle time, and read no request from the connection until it has passed (KIP-219)."""
+        """Respond with this throttle time, and read no request from the connection during this time (KIP-219)."""
         return self._trigger("throttle", api, milliseconds, filters)
 
     def pause(self, broker: int) -> _T:

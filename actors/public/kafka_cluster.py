@@ -1,7 +1,8 @@
 """KafkaCluster is a Kafka cluster for tests, which runs in a separate process.
 
-Modules that only some methods need are imported in these methods: shutil, tempfile, shlex and the faults would take a
-quarter of the time of `import kafka_actors`, which test suites run each time.
+Modules that only some methods need (shutil, tempfile, shlex and the faults) are imported inside these methods. At the
+top of this module they would take a quarter of the time of `import kafka_actors`, which each run of a test suite
+executes.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ class KafkaCluster:
 
     Args:
         brokers: Number of brokers; their ids are 0, 1, ...
-        settings: Kafka's broker settings for all of them, such as {"min.insync.replicas": 2}.
+        settings: Kafka's broker settings, the same for all brokers, such as {"min.insync.replicas": 2}.
         session_timeout: Seconds after which ZooKeeper expires the session of a killed broker, so that the other brokers
-            notice. `replica.lag.time.max.ms`, after which an unreachable follower leaves the ISR, is twice as long by
-            default, and at least one second.
-        directory: Folder for data, traces and log; `stop` does not remove it. By default a temporary folder (under
-            pytest below its base temporary directory), which `stop` removes.
+            notice. An unreachable follower leaves the ISR after `replica.lag.time.max.ms`. By default this is twice the
+            session timeout, and at least one second.
+        directory: Folder for data, traces and log; `stop` does not remove it. The default is a temporary folder, which
+            `stop` removes; with the pytest plugin it is below pytest's base temporary directory.
         host: Address on which brokers listen for clients; "0.0.0.0" for containers and other machines.
         advertised_host: Name or address by which those clients reach this machine; by default `host`.
 
@@ -130,7 +131,7 @@ class KafkaCluster:
         self._addresses = [f"{host}:{port}" for port in where["ports"]]
 
     def _begun(self) -> tuple[ClusterProcess, Any]:
-        """Start the brokers in a process; return the process, and the description of the brokers that it sent."""
+        """Start the brokers in a process. Return the process and its response, which describes the brokers."""
         process = ClusterProcess.taken()
         try:
             started = process.ask(
@@ -171,7 +172,7 @@ class KafkaCluster:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the temporary directory; if `self.keep` is set, only the brokers' data in it."""
+        """Remove the temporary directory; if `self.keep` is set, remove only the brokers' data in it."""
         if self._named is None:
             import shutil
 
@@ -193,7 +194,7 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, including stopped ones, as "host:port,...": `bootstrap.servers` of clients."""
+        """The value of `bootstrap.servers` for clients: "host:port,..." of all brokers, including stopped ones."""
         return ",".join(self._addresses)
 
     @property
@@ -406,7 +407,8 @@ class KafkaCluster:
             b: Id of another broker.
 
         Returns:
-            A context manager that heals the network at its end; `heal_network` does so as well.
+            A context manager. At the end of its `with` block, it restores the connections between all brokers, as
+            `heal_network` does.
 
         Raises:
             ClusterError: A broker does not exist, or both ids are equal.
@@ -464,7 +466,8 @@ class KafkaCluster:
 
         Args:
             condition: A function without arguments. If it asks about a partition that does not exist yet, the result
-                counts as false; so does the number 0, so use `wait_for_leader` to wait for a leader.
+                counts as false. The number 0 also counts as false, even if it is a broker's id: use `wait_for_leader`
+                to wait for a leader.
             timeout: Maximum time in seconds.
 
         Returns:

@@ -1,12 +1,12 @@
-"""A pytest plugin with the fixture `kafka_cluster`; it adds the cluster's state to the reports of failed tests.
+"""A pytest plugin that has the fixture `kafka_cluster` and adds the cluster's state to reports of failed tests.
 
     @pytest.mark.kafka_cluster(brokers=5, settings={"min.insync.replicas": 2})
     def test_it(kafka_cluster): ...
 
-`kafka_cluster` is a cluster for one test, `kafka_cluster_module` for a module, `kafka_cluster_session` for the whole
-run (of each worker, with pytest-xdist). The process of a stopped cluster is reused for the next cluster. Reports also
-cover a cluster of a user's own fixture. The clusters' directories are below pytest's base temporary directory
-(`--basetemp`).
+`kafka_cluster` is a cluster for one test, `kafka_cluster_module` is one for a module, and `kafka_cluster_session` is
+one for the whole run. With pytest-xdist, each worker has its own `kafka_cluster_session`. The process of a stopped
+cluster is reused for the next cluster. Reports also cover a cluster of a user's own fixture. The clusters' directories
+are below pytest's base temporary directory (`--basetemp`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let each cluster create its directory among pytest's temporary files, when the cluster is created."""
+    """Let each cluster create its directory below pytest's base temporary directory."""
     before = KafkaCluster.new_directory
     KafkaCluster.new_directory = staticmethod(lambda: tmp_path_factory.mktemp("kafka-cluster-"))
     yield
@@ -135,7 +135,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _cluster_of(value: object) -> KafkaCluster | None:
-    """Return the cluster that a fixture's value is or wraps; None if the value is not a cluster."""
+    """Return the cluster if a fixture's value is a cluster or wraps one; otherwise None."""
     asynchronous = sys.modules.get(f"{__package__}.asynchronous")
     if asynchronous is not None and isinstance(value, asynchronous.AsyncKafkaCluster):
         value = value.cluster

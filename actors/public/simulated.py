@@ -108,8 +108,8 @@ class SimulatedCluster:
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
         """Let virtual time pass, event by event, until the result of `condition()` is true; return the result.
 
-        If it asks about a partition that does not exist yet, the result counts as false. The number 0 is false too,
-        also as a broker id: use `wait_for_leader` to wait for a leader.
+        If `condition` asks about a partition that does not exist yet, the result counts as false. The number 0 also
+        counts as false, even if it is a broker's id: use `wait_for_leader` to wait for a leader.
 
         Raises:
             TimeoutError: After `timeout` seconds of virtual time.

@@ -120,7 +120,7 @@ class ActionKind:
     """A kind of action in a schedule, such as creating a topic or killing a broker.
 
     Attributes:
-        part: The value of `--faults` that includes it.
+        part: The value of `--faults` that includes this kind of action.
         weight: Its relative frequency.
         choose: Returns the arguments, or None if the action is impossible at this point of the schedule.
         do: Runs the action; takes the cluster and the arguments.
@@ -340,7 +340,7 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
 def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
     """Choose a partition for `_strand`.
 
-    The topic's name is not used again: its later deletion waits for a broker that does not exist.
+    The topic's name is not used again: the later deletion of the topic waits for a broker that does not exist.
     """
     topic = known.topic(chance)
     if topic is None:
@@ -544,13 +544,13 @@ def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group:
 def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
     """Send requests about transactions to every node.
 
-    Some that each node must refuse, and some that only read state.
+    Each node must refuse some of these requests. The others only read state.
     """
     _send(cluster, requests, topic, number, group)
 
 
 def _send_stale(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send outdated requests, such as controllers and brokers send; every node must refuse them."""
+    """Send outdated requests of the kinds that controllers and brokers send; every node must refuse them."""
     _send(cluster, requests, topic, number, group)
 
 
@@ -658,7 +658,7 @@ def _is_swamped(cluster: Cluster, node: str) -> bool:
 def _lead_again(cluster: Cluster, node: str) -> None:
     """Elect the preferred leaders. Often stop another node immediately afterwards.
 
-    It then leaves the ISR of partitions that are being loaded.
+    The stopped node then leaves the ISR of partitions that are being loaded.
     """
     if _is_swamped(cluster, node):
         cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
@@ -682,7 +682,7 @@ def _ask_coordinators(cluster: Cluster, node: str, requests: Iterable[str]) -> N
 
 
 def _watch_loads(cluster: Cluster, node: str) -> None:
-    """While coordinators of the node load their partitions, sometimes send it requests and commits, or stop it."""
+    """Sometimes send the node requests and commits, or stop the node, while its coordinators load partitions."""
     if not _is_swamped(cluster, node):
         return
     after = SOON
@@ -710,7 +710,7 @@ def _choose_group(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _swamp_group(cluster: Cluster, group: str, topic: str) -> None:
-    """Send many requests about a group in a few seconds, also in the names of its members."""
+    """Send many requests about a group in a few seconds, some of them in the names of the group's members."""
     requests = client_requests.OF_GROUPS
     for number in range(round(SWAMPED / QUICK)):
         name = requests[cluster.chance.randrange(len(requests))]
@@ -741,13 +741,13 @@ def _never(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _put(cluster: Cluster, path: str, *data: str) -> None:
-    """Create or overwrite a znode. Only in schedules written by hand."""
+    """Create or overwrite a znode. This action is only used in schedules written by hand."""
     text = " ".join(data).encode()
     cluster.write(WriteOp(SET if cluster.exists(path) else CREATE, path, text))
 
 
 def _remove(cluster: Cluster, path: str) -> None:
-    """Remove a znode and all below it. Only in schedules written by hand."""
+    """Remove a znode and all znodes below it. This action is only used in schedules written by hand."""
     for each in sorted((each for each, _ in cluster.zookeeper.walk(path)), reverse=True):
         cluster.write(WriteOp(DELETE, each))
 
@@ -935,7 +935,7 @@ def _keep_responses(cluster: Cluster, node: str) -> None:
 
 
 def _fence(cluster: Cluster) -> None:
-    """Raise /controller_epoch, as a client could that does not take part in the election.
+    """Raise /controller_epoch, as if by a client that does not take part in the election.
 
     The controller's next write is refused.
     """
@@ -977,7 +977,7 @@ MOST_LOGS = 4
 
 
 def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
-    """Send a node requests about the logs that are on one of its disks."""
+    """Send requests to a node about the logs on one of the node's disks."""
     logs = cluster.machines[int(node)].disks.logs_on(int(disk))
     for log in cluster.chance.sample(logs, min(MOST_LOGS, len(logs))):
         partition = partition_named(log)
@@ -1190,7 +1190,7 @@ def invent(
         brokers: Number of brokers; None: a random number, or 3 without `swarm`.
         partitions: Maximum number of partitions of a new topic.
         every: Average seconds between two actions.
-        rests: Seconds between two actions "rest", which end all faults and check the idle cluster.
+        rests: Seconds between two "rest" actions. A "rest" action ends all faults and checks the idle cluster.
         swarm: Draw settings, clocks, the network and weights of actions (`actors.simulation.swarm`), and sometimes a
             fault that lasts to the end. Otherwise everything has its default.
     """

@@ -139,7 +139,7 @@ class HandlerFailed:
 class ControllerDeleted:
     """/controller was deleted.
 
-    It was deleted by its owner, by another session, or by the server at an expiry (session 0).
+    It was deleted by its owner, by another session, or by the server because the owner's session expired (session 0).
     """
 
     owner: int
@@ -251,9 +251,9 @@ class Violation:
 class Checker:
     """Observes a simulated cluster, and checks the invariants.
 
-    The creator sets `cluster`; `rows` are the invariants. The invariants use `states`, `assigned`, `configs` (by
-    topic), `deleting`, `registered` (id -> czxid), `controller`, `epoch` and `epoch_session` as ZooKeeper has them, and
-    `written`: all states that were ever written.
+    The creator sets `cluster`; `rows` are the invariants. The following attributes have the values in ZooKeeper:
+    `states`, `assigned`, `configs` (by topic), `deleting`, `registered` (id -> czxid), `controller`, `epoch` and
+    `epoch_session`. `written` has all states that were ever written.
     """
 
     def __init__(self, rows: Iterable[Any]) -> None:
@@ -535,7 +535,7 @@ class Checker:
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a node leads a partition of a deleted topic of this name, unaware of the new topic."""
+        """Return whether a node still leads the partition of a deleted topic of this name, not of the new topic."""
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
@@ -611,9 +611,10 @@ class Checker:
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
     def _group_stored(self, node: int, delivery: Delivery) -> None:
-        """Process the loading of a group, or the result of an append: a batch that timed out may be in the log.
+        """Process the loading of a group, or the result of an append.
 
-        The batch may even be there after the empty group was removed from memory and created again.
+        A batch whose append timed out may be in the log nevertheless, even after the empty group was removed from
+        memory and created again.
         """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):

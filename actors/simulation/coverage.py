@@ -1,8 +1,8 @@
 """Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
 Rule 1: coverage points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds
-        of actions by the role of their target, and every `probe` in the sources. The name of a probe (`probe(name)` in
-        the code) for a trap of controller.md begins with the trap's number.
+        of actions by the role of their target, and every `probe` in the sources. If a probe (`probe(name)` in the code)
+        is for a trap of controller.md, the probe's name begins with the trap's number.
 Rule 2: an unreachable point has its reason in `UNREACHABLE`. The reason is false if a run reaches the point.
 Rule 3: counting changes nothing: a run with coverage is the same run, byte for byte.
 """

@@ -2,17 +2,17 @@
 
 The epochs are those of controllers, brokers and leaders.
 
-Rule 1: a request is stale if its receiver had accepted a newer epoch or generation, as an earlier response shows. If a
-        node handles two requests in one step, the order of handling decides which of them is stale. A LeaderAndIsr
-        request that was decided on an older version of the state znode gets a response without an error, and is
-        ignored.
+Rule 1: a request is stale if an earlier response shows that the receiver had already accepted a newer epoch or
+        generation. If a node handles two requests in one step, the order of handling decides which of them is stale. If
+        a LeaderAndIsr request is based on an older version of the state znode, the receiver responds without an error
+        and ignores the request.
 Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
-Rule 3: a group member is silent since its last request or response, unless one of its requests still waits for a
-        response. This holds only as long as one process coordinates the group: a new coordinator restarts all session
-        timeouts.
-Rule 4: a member is confirmed in a generation (has a standing) since a SyncGroup or Heartbeat that the current
-        coordinator answered without an error, until it joins again or leaves, or until it may be removed. A later
-        coordinator learns of the member from the log.
+Rule 3: a group member counts as silent from its last request or response on. It does not count as silent while one of
+        its requests waits for a response. This rule holds only as long as one process coordinates the group: a new
+        coordinator restarts all session timeouts.
+Rule 4: a standing is the period in which a member is confirmed in a generation. It begins with a SyncGroup or Heartbeat
+        that the current coordinator answers without an error. It ends when the member joins again or leaves, or when
+        the coordinator may remove the member. A later coordinator learns of the member from the log.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class GroupView:
 class Standing(NamedTuple):
     """A period in a generation, from `since` to `until`, in which the coordinator must not remove this member.
 
-    (rule 4 of this module)
+    See rule 4 of this module.
     """
 
     generation: int
@@ -143,9 +143,10 @@ class ResponseSent:
         log_end: The end of the group's log then, if the response must wait for a record in that log; otherwise -1.
         left: The members that had left the group's generation then.
         renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
-        markers: By (producer id, partition) the newest coordinator epoch of a marker that the process had accepted.
-        standing: Those with a standing in a generation then, by group and member id, if the process had accepted the
-            leader epoch that ZooKeeper has for the group's partition.
+        markers: The newest coordinator epoch of a marker that the process had accepted then, by (producer id,
+            partition).
+        standing: The members with a standing in a generation then, by group and member id. A group is included only if
+            the process had accepted the leader epoch that ZooKeeper has for the group's partition.
     """
 
     node: int

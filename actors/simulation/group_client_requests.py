@@ -112,7 +112,7 @@ def commit_as_in_transaction(
 
 
 def _join_static(about: RequestTarget) -> AnyMessage | None:
-    """Return a JoinGroup request of a static member, which takes the place of the member with its instance id."""
+    """Return a JoinGroup request of a new static member, which replaces the member with the same instance id."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None

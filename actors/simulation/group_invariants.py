@@ -32,7 +32,7 @@ def accepts(request: Message, response: Any) -> bool:
 
 
 def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A coordinator acknowledges a commit, and sends an assignment, only when its record is committed."""
+    """A coordinator acknowledges a commit or sends an assignment only after the record with it is committed."""
     request, partition = change.request, None
     if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and accepts(request, change.response):
         partition = law.exchanges.group_partition(request.group_id)

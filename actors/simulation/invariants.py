@@ -234,7 +234,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server expires the session, or a node is still connecting
+    if change.session in (0, change.owner):  # 0: the server expired the session; a connecting node also has id 0
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:
@@ -242,10 +242,10 @@ def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDel
 
 
 def _elected_controllers_begin_their_term(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    """Check that a broker that gives up /controller has been the controller.
+    """Check that a broker has begun its term as controller before it gives up /controller.
 
-    It need not have been the controller if another client has raised the epoch since /controller was created, and the
-    broker lost its connection before it received the result of the election.
+    There is one exception: another client has raised the epoch since /controller was created, and the broker lost its
+    connection before it received the result of the election.
     """
     if change.session == change.owner == law.epoch_session and not law.has_begun:
         yield f"session {change.owner:#x} deleted its /controller before its broker began a term"
@@ -372,8 +372,8 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     """Check that the ISR has all live replicas, and only replicas that run.
 
-    If a leader lost records by a power failure and continued in its leader epoch, a follower that still has them
-    refuses a batch that begins below its log end offset. It stays out of the ISR.
+    If a leader lost records by a power failure and continued in its leader epoch, a follower may still have these
+    records. Such a follower refuses a batch that begins below the follower's log end offset, and stays out of the ISR.
     """
     able, running = set(controlled(law)), set(connected(law))
     for partition, state in _remaining(law).items():

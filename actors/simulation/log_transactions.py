@@ -1,10 +1,10 @@
 """Read the aborted and the unfinished transactions from the files of one replica's log.
 
-Rule 1: the batches are read from the files after each call that changes them, and again from the first file on if that
-        call opened or truncated the log.
+Rule 1: the batches are read from the files after each call that changes the files. If the call opened or truncated the
+        log, all files are read again, from the first one on.
 Rule 2: an unfinished transaction is open, or its marker is not yet below the high watermark. Markers that were in the
-        files when the log was opened or truncated count as replicated, because no file records up to where the log was
-        replicated.
+        files when the log was opened or truncated count as replicated, because no file stores the offset up to which
+        the log was replicated.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LogTransactions:
         return False
 
     def _read_file(self, end: int) -> bool:
-        """Read on in the file; return whether all of it has been read. It may have batches after `end`."""
+        """Read on in the file; return whether all of it has been read. The file may have batches after `end`."""
         assert self._file is not None
         try:
             with self._file.open("rb") as file:

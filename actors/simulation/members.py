@@ -4,8 +4,9 @@ Rule 1: a member sends the requests of Kafka's clients: FindCoordinator, JoinGro
         commits in turn. After an error it returns to the step to which Kafka's client would return.
 Rule 2: the assigned partitions are those of `__consumer_offsets`, which is never deleted; the group leader assigns them
         in the order of the member ids.
-Rule 3: each commit has a larger number than all commits before, so that the fetched number identifies the commit. A
-        commit without a response may be stored or not, and may be applied after a later one.
+Rule 3: each commit of a group has a larger number than all earlier commits. The number is committed as the offset, so a
+        fetched offset identifies its commit. A commit without a response may be stored or not, and may be applied after
+        a later one.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class Members:
             member.end(silently)
 
     def read_back(self, nodes: Sequence[int]) -> None:
-        """Describe the groups and fetch their committed offsets; one of the nodes returns the coordinator of each."""
+        """Describe each group and fetch its committed offsets, from the coordinator that one of `nodes` returns."""
         for group in self.groups.values():
             group.fetched = group.described = None
             self.find_coordinator(group, partial(self._read_from, group), nodes)

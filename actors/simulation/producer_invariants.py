@@ -84,7 +84,7 @@ def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iter
 
 
 def transactional_records_have_a_transactional_id(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader refuses a batch of a transaction in a request without a transactional id."""
+    """A leader refuses a transactional batch if the Produce request has no transactional id."""
     request = change.request
     if not isinstance(request, ProduceRequest) or request.transactional_id is not None:
         return
@@ -96,10 +96,10 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
-    The exceptions are transactions for which a power failure or an unclean election may have damaged a log: that of a
-    partition, which has the marker, or that of the coordinator, which has the transaction's state. A new coordinator
-    also loads records that are not committed, as Kafka's does: it writes nothing when it answers a request to add a
-    partition that such a record already lists, and the next coordinator may lack the record.
+    The exceptions are transactions with a log that a power failure or an unclean election may have damaged. This is the
+    log of a partition, which has the marker, or the log of the coordinator, which has the transaction's state. As in
+    Kafka, a new coordinator also loads records that are not committed. If such a record already lists a partition, the
+    coordinator answers a request to add this partition without a write, and the next coordinator may lack the record.
     """
     logs = [log for log in law.states if log.topic == TRANSACTION_STATE]
     if any(law.is_lossy(log) or log in law.replicas.truncated for log in logs):
@@ -178,7 +178,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether `loaded`, from the log, has for each partition the commit in `offsets`, or a later one."""
+    """Return whether `loaded` (from the log) has the commit in `offsets`, or a later one, for each partition."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

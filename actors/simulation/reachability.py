@@ -51,7 +51,7 @@ def can_commit(law: Checker, partition: TopicPartition) -> bool:
 
 
 def can_receive_markers(law: Checker, partition: TopicPartition) -> bool:
-    """Return whether no lasting fault prevents the markers of some coordinator from reaching a partition."""
+    """Return whether the markers of all coordinators can reach a partition despite the lasting faults."""
     logs = [each for each in law.states if each.topic == TRANSACTION_STATE]
     return can_commit(law, partition) and all(
         can_commit(law, log) and linked(law, law.states[log].leader, law.states[partition].leader) for log in logs

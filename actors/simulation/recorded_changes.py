@@ -1,7 +1,7 @@
 """Record the state changes that a simulated cluster's controllers make to partitions and replicas.
 
-Rule 1: the table of valid changes (controller.md 3.1 and 3.3) is independent of the table of the tested code, so that
-        it can check that code.
+Rule 1: the table of valid changes (controller.md 3.1 and 3.3) does not depend on the table in the tested code, so that
+        a check finds errors in the tested code.
 Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
         an active controller is idle.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.
@@ -48,8 +48,8 @@ CERTAIN: frozenset[State] = frozenset(
 class StateChanged:
     """A controller changed the state of partitions or replicas.
 
-    `before` has the previous states, `target` is the new state. `kept` has the states of those that the controller did
-    not change, although it meant to.
+    `before` has the previous states of the changed partitions or replicas, and `target` is their new state. `kept` has
+    the states of the partitions or replicas that the controller meant to change but did not change.
     """
 
     node: int

@@ -1,6 +1,7 @@
 """Record what the checker must know about replicas: their logs on disk, and how long each node has had no fault.
 
-Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and their results, not from an actor's state.
+Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and from the results of these calls, not from an
+        actor's state.
 Rule 2: a log outlives the process that wrote it; its record is removed when the log is deleted.
 Rule 3: a node is healthy while it runs, its disks work, and nothing delays it or its connection to ZooKeeper.
         Invariants with a time limit apply only to nodes that were healthy for that whole time.
@@ -55,7 +56,7 @@ class LogView:
     """The log start offset at the last checkpoint."""
 
     def end_at(self, moment: float) -> int:
-        """Return the log end offset at an earlier time; if that is not kept, the oldest kept offset."""
+        """Return the log end offset at an earlier time, or the oldest kept one if none is kept for that time."""
         found = self.end
         for at, end in reversed(self.ends):
             found = end
@@ -64,7 +65,7 @@ class LogView:
         return found
 
     def readable_since(self, offset: int, committed: bool) -> float | None:
-        """Return since when consumers (`committed`: those with READ_COMMITTED) can read an offset.
+        """Return the time since which consumers (`committed`: those with READ_COMMITTED) can read an offset.
 
         None if they cannot.
         """
@@ -88,11 +89,11 @@ class HighWatermarkRaised:
 
 @attrs.frozen
 class LogCalled:
-    """A call to the log adapter, which opened or changed a log or moved its high watermark.
+    """A call of the I/O adapter "logs" that opened a log, changed it, or moved its high watermark.
 
     Attributes:
-        method: The call of the I/O adapter "logs".
-        first_unstable: The first unstable offset in its result.
+        method: The name of the called method.
+        first_unstable: The first unstable offset in the call's result.
         view: The log after the call.
         end_before: The log end offset before the call.
         kept_start: The log start offset at the last checkpoint before the call.

@@ -1,6 +1,6 @@
 """Functions that check replication: epochs, ISR, high watermark, and progress under faults.
 
-The table `INVARIANTS` of `actors.simulation.invariants` lists them. Rules with a time limit allow `SLACK`
+The table `INVARIANTS` of `actors.simulation.invariants` lists them. Invariants with a time limit allow `SLACK` seconds
 more, and apply only to nodes that were healthy for that whole time (`actors.simulation.replicas`).
 """
 
@@ -60,8 +60,8 @@ ELECTION = 15.0
 def new_isr_members_have_the_committed_records(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     """A replica enters the ISR only if its log reaches the high watermark and the start of the leader epoch.
 
-    A replica that lost unflushed data must fetch from its new log end before it enters the ISR; `SLACK` seconds after
-    the loss, no fetch from before the loss is in flight.
+    A replica that lost unflushed data must fetch from its new log end before it enters the ISR. This is checked from
+    `SLACK` seconds after the loss on, because until then a fetch that was sent before the loss may be in flight.
     """
     before, after = change.before, change.after
     if before is None or before.leader_epoch != after.leader_epoch:
@@ -93,9 +93,9 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
     """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
-    Exceptions are a replica whose broker has lost unflushed records since, and one that has entered the ISR since. To
-    enter the ISR, a replica needs only the log up to the high watermark, which does not advance while the ISR is
-    smaller than min.insync.replicas.
+    A replica is excepted if its broker has lost unflushed records after that time, or if the replica has entered the
+    ISR after that time. To enter the ISR, a replica needs only the log up to the high watermark, which does not advance
+    while the ISR is smaller than min.insync.replicas.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000
@@ -133,7 +133,8 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
 def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
     """A leader commits only records that at least min.insync.replicas logs have, and none while the ISR is smaller.
 
-    While a topic is being deleted, a follower may have deleted its log before the leader handles its last fetch.
+    The number of logs is not checked while a topic is being deleted: a follower may then have deleted its log before
+    the leader handles the follower's last fetch.
     """
     partition = change.partition
     required = law.least_insync(partition)
@@ -188,7 +189,7 @@ def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_wat
 
 
 def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader sends consumers only records below the high watermark, or below the last stable offset."""
+    """Consumers receive only records below the high watermark (READ_COMMITTED: below the last stable offset)."""
     request = change.request
     if not isinstance(request, FetchRequest) or request.replica_id >= 0:
         return
@@ -214,7 +215,9 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
 def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A leader acknowledges with acks=all only records that at least min.insync.replicas logs have.
 
-    A leader may learn late that its write of the ISR succeeded, if its connection to ZooKeeper is disturbed.
+    If the ISR is too small for the whole time of a request, the leader must refuse the request and not let it time out.
+    This is checked only for healthy leaders: if a leader's connection to ZooKeeper is disturbed, the leader may learn
+    late that its write of the ISR succeeded.
     """
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
@@ -290,10 +293,10 @@ def only_unassigned_replicas_are_deleted(law: Checker, change: RequestSent) -> I
 
 
 def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """When the controller permits a broker to stop, the broker is in no ISR together with another replica.
+    """When the controller permits a broker to stop, the broker is in no ISR that has other members.
 
     The exception: a leader adds the broker to an ISR while the controller handles the request. The controller reads the
-    states once and writes only those with the broker in the ISR (Kafka 2.6
+    partition states once and writes only the states whose ISR has the broker (Kafka 2.6
     `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch in flight can bring the broker back. KIP-841 rules this out
     in later versions.
     """

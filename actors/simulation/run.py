@@ -1,6 +1,7 @@
 """Execute a schedule on a simulated cluster and check the invariants after each step.
 
-Rule 1: actions use the schedule's time. The action "rest" ends all faults except lasting ones and stops that time.
+Rule 1: the times of actions are in the schedule's time. The action "rest" ends all faults except lasting ones. The
+        schedule's time does not advance during a rest.
 Rule 2: after "rest", the cluster has `REST_SECONDS` to become idle in its expected state. Differences at the end of
         that time are violations.
 Rule 3: the first violation ends the run.
@@ -79,9 +80,10 @@ SETTINGS: dict[str, Any] = {
 class RunOutcome:
     """The result of a simulated run.
 
-    It has the first violation, if any, the virtual seconds, and the numbers of messages and requests.
+    It has the first violation or None, the duration in virtual seconds, and the numbers of messages and requests.
 
-    `reached` counts the coverage points that it reached, if requested (`actors.simulation.coverage`).
+    If requested, `reached` has the number of times that the run reached each coverage point
+    (`actors.simulation.coverage`).
     """
 
     schedule: Schedule
@@ -301,7 +303,7 @@ class _Run:
                 checker.violations += wrong
 
     def _renew_disks(self) -> None:
-        """Restart nodes that treat a repaired disk as failed; nodes whose disk has a lasting fault go on without it."""
+        """Restart nodes that treat a repaired disk as failed; a node with a lasting fault goes on without the disk."""
         for machine in self.cluster.machines.values():
             if machine.disks.hurt and not machine.disks.lasting:
                 self.cluster.kill(machine.id)

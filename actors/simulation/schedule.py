@@ -1,8 +1,8 @@
 """A schedule lists the actions on a simulated cluster with their times; the same schedule always gives the same run.
 
 Rule 1: a schedule is text with one action per line, so that it can be kept, read, shortened by hand and run again.
-Rule 2: each action works, or does nothing, whichever earlier actions are left out. A fault has a duration and ends by
-        itself.
+Rule 2: if any earlier actions are left out, each later action still works, or it does nothing. A fault has a duration
+        and ends by itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Action:
 class Schedule:
     """A description of a simulated cluster, and the actions to execute on it.
 
-    The action REST ends it.
+    The run ends with a final REST after `duration` seconds.
 
     Attributes:
         brokers: Number of brokers.
@@ -52,7 +52,8 @@ class Schedule:
         steady: Whether all network delays are equal.
         racks: Number of racks over which the brokers are spread; 0 without racks.
         latency: Minimum delay of each message in seconds.
-        settings: Changed `messages.node.NodeSettings` of all nodes; yes and no are 1 and 0.
+        settings: Names and values of the changed `messages.node.NodeSettings`, the same for all nodes; yes and no are 1
+            and 0.
         clocks: The nodes with drifting clocks, and the rate of each.
         distances: Pairs of nodes, and the additional delay of messages between them in seconds.
         actions: The actions in the order of their times.

@@ -1,7 +1,7 @@
 """Scripts are simulated clients, written as generators that yield requests and pauses.
 
-Rule 1: a script yields (node, request) and receives the response, or None without one; or it yields a number of
-        seconds.
+Rule 1: a script yields (node, request) and receives the response, or None if no response arrives. To pause, it yields a
+        number of seconds.
 """
 
 from __future__ import annotations

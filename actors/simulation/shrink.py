@@ -1,9 +1,9 @@
 """Shrink a schedule that violates an invariant: remove all actions that the violation does not need.
 
 Rule 1: a reduced schedule must violate the same invariant; a violation of another invariant is a different bug.
-Rule 2: the order: drop what follows the violation; reset the settings, clocks and network; drop actions: first a half
-        at once, then quarters, down to single ones; simplify the rest (fewer partitions, shorter faults); move the
-        actions closer together.
+Rule 2: the steps, in this order, are: drop what follows the violation; reset the settings, clocks and network; drop
+        actions, half of them at once, then a quarter at once, and so on down to single actions; simplify the remaining
+        actions (fewer partitions, shorter faults); move the actions closer together.
 Rule 3: shrinking ends when no step helps any more, or after a maximum number of runs.
 """
 

@@ -70,7 +70,7 @@ class Clients:
         self._going = False
 
     def read_back(self) -> None:
-        """Read all records of the partitions in which records were acknowledged, from their leaders."""
+        """For each partition with acknowledged records, read all records from the partition's leader."""
         law = self._law
         law.read.clear()
         for partition in law.acknowledged:

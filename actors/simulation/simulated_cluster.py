@@ -102,12 +102,12 @@ class Machine:
 class Cluster:
     """A simulated cluster of `brokers` nodes, which are not started yet.
 
-    `root` has their disks and traces.
+    The folder `root` has the disks and traces of the nodes.
 
-    `settings` apply to every node; `clocks` has the rate of each drifting clock; `racks`, `latency` and `distances` are
-    those of a schedule. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. Public attributes:
-    `machines`, `zookeeper`, `wires`, `network`, `scheduler`, `members`. `observe` is called with a node's id and each
-    of its deliveries.
+    `settings` apply to every node; `clocks` has the rate of each drifting clock; `racks`, `latency` and `distances`
+    mean the same as in a `Schedule`. With `recorded`, each node keeps a trace in `<root>/node-N/trace`. The public
+    attributes are `machines`, `zookeeper`, `wires`, `network`, `scheduler` and `members`. `observe` is called with a
+    node's id and each of its deliveries.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Cluster:
         self.scheduler.run(seconds)
 
     def run_until(self, good: Callable[[], object], seconds: float) -> bool:
-        """Let time pass until `good()` is true, at most `seconds`; return whether it became true."""
+        """Let time pass until `good()` is true, but at most `seconds`. Return whether `good()` became true."""
         try:
             self.scheduler.run_until(good, seconds)
         except TimeoutError:
@@ -278,7 +278,7 @@ class Cluster:
             self.scheduler.set_pace(machine.node.base, machine.pace)
 
     def _node_received(self, machine: Machine, message: Message) -> None:
-        """Handle a message that a node sends to the process in which it runs."""
+        """Handle a message that a node sends to the process in which the node runs."""
         if isinstance(message, NodeStopped | NodeFailed):
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 
@@ -442,7 +442,7 @@ class Cluster:
         return any(each is not None and each.is_loading for each in coordinators)
 
     def actor(self, node_id: int, kind: type) -> Any:
-        """Return the first actor of a class on a node; None without one."""
+        """Return the first actor of a class on a node; None if the node has no such actor."""
         node = self.machines[node_id].node
         return None if node is None else next(iter(node.base.actors(kind)), None)
 
@@ -491,6 +491,6 @@ class _BothObservers:
             self._recorder.delivered(delivery)
 
     def created(self, address: Any, actor_class: type, n: int) -> None:
-        """Ignore an actor that was created from outside."""
+        """Notify only the recorder of an actor that was created from outside."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

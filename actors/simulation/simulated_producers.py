@@ -2,11 +2,11 @@
 
 Rule 1: a producer keeps up to WINDOW batches in flight. When all batches of a round have a response or have timed out,
         it sends the unacknowledged batches again, in order, as Kafka's producers do. It sends no batch that is WINDOW
-        or more after the oldest unacknowledged one, because a leader stores a producer's last five batches.
-Rule 2: some batches are sent twice, as by a network that repeats them, perhaps late. All responses to one batch must
-        agree.
+        or more positions after the oldest unacknowledged batch, because a leader stores a producer's last five batches.
+Rule 2: some batches are sent twice, the second time perhaps late, as if the network repeated them. All responses to one
+        batch must agree.
 Rule 3: a stream ends when its outcome is no longer defined: its topic was deleted, records may be lost, or a broker
-        refuses a batch for another reason than its sequence. It continues if earlier records were deleted.
+        refuses a batch for another reason than its sequence. A deletion of earlier records does not end the stream.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The transaction requests that `client_requests` sends, as a table; simulated producers send the remaining ones."""
+"""Table of the transaction requests that `client_requests` sends; simulated producers send the other ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MARKED_PRODUCER = 901
 
 
 def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
-    """Return a function that makes a request whose producer epoch is one below the newest one."""
+    """Return a function that makes a request whose producer epoch is the newest epoch minus 1."""
 
     def made(about: RequestTarget) -> AnyMessage | None:
         known = about.cluster.newest_producers

@@ -1,6 +1,6 @@
 """The reader of committed data: in an idle cluster it reads what consumers with `read_committed` see.
 
-Rule 1: it also reads the logs of groups and of transactions, from their beginning, as the next coordinator would.
+Rule 1: it also reads the partitions of __consumer_offsets, from their beginning, as the next coordinator would.
 """
 
 from __future__ import annotations

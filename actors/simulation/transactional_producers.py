@@ -4,11 +4,11 @@ Rule 1: a transactional id has incarnations; each begins with InitProducerId, wh
         replaced incarnation goes on as a zombie until a broker refuses it.
 Rule 2: an incarnation works as Kafka's producers do: it adds partitions, writes and tries again with the same
         sequences, then ends the transaction. After an error that is not retriable it aborts the transaction or ends.
-Rule 3: once InitProducerId has been answered, no request that an older incarnation sends later to the coordinator
-        succeeds.
+Rule 3: after the response to InitProducerId, no later request of an older incarnation to the coordinator succeeds.
 Rule 4: a worker reads its input from the committed offset of its group, and writes a copy of each record and the next
         offset in one transaction.
-Rule 5: a zombie's commit sometimes arrives while that of the live worker is pending. It is refused and changes nothing.
+Rule 5: a zombie's commit sometimes arrives while that of the live worker is pending. The zombie's commit is refused and
+        changes nothing.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Incarnation:
         self._count = 0
 
     def script(self) -> Script:
-        """Run transactions until the id is stopped, a broker refuses the incarnation, or it dies."""
+        """Run transactions until the id is stopped, or the incarnation crashes or is refused by a broker."""
         if not (yield from self._initialise()):
             return
         while not self._producers.is_stopped(self.id):
@@ -178,7 +178,7 @@ class Incarnation:
         return False
 
     def _coordinate(self, request: Message, key_type: int = TRANSACTION_KEY) -> Generator[Any, Any, Any]:
-        """Send a request to the coordinator of the id, or of its group, until it gives a definite response."""
+        """Send a request to the coordinator of the id or of its group, until the response is definite."""
         cluster, key = self._law.cluster, (self.id, key_type)
         while True:
             while key not in self._coordinators:
@@ -314,15 +314,15 @@ class Worker(Incarnation):
     def _is_superseded(self, coordinator: int) -> bool:
         """Return whether another broker leads the partition of the worker's group.
 
-        A coordinator that has lost ZooKeeper answers OffsetFetch from its cache, in Kafka too. The commit of a consumer
-        that read such an offset is refused by the next coordinator, because its generation is too old (KIP-447). The
-        worker has no generation, so it does not use the offset.
+        A coordinator that has lost ZooKeeper answers OffsetFetch from its cache, in Kafka too. If a consumer has read
+        such an offset, the next coordinator refuses the consumer's commit, because the consumer's generation is too old
+        (KIP-447). The worker has no generation, so it does not use the offset.
         """
         state = self._law.states.get(self._law.exchanges.group_partition(WORKER))
         return state is None or state.leader != coordinator
 
     def _commit_late(self) -> Generator[Any, Any, None]:
-        """Send the commit of a zombie of the previous epoch while this incarnation's commit is pending (rule 5)."""
+        """Send a zombie's commit, with the previous epoch, while this incarnation's commit is pending (rule 5)."""
         offset = (CommittedPartition(INPUT, 0),)
         request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
         if code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE:

@@ -4,11 +4,12 @@ Rule 1: requests and responses travel on one stream each way, and take effect on
         pending requests fail with CONNECTION_LOSS, though the server may have executed them. Later requests wait for
         the next connection, as in the client library. `loses` decides whether the connection breaks before a write's
         response.
-Rule 2: the server expires a session that sent no request or ping during its timeout, because the connection is cut, or
-        the process is paused or gone. The client closes a connection after two thirds of that time without a response,
-        and connects again as soon as possible (zookeeper.md).
-Rule 3: a paused process receives nothing until it resumes. Requests that it then sends, before it notices the closed
-        connection, are lost if its session has expired.
+Rule 2: the server expires a session when it has received no request or ping from the session during the session
+        timeout. The reason is that the connection is cut, or that the process is paused or has ended. The client closes
+        a connection after two thirds of the session timeout without a response, and connects again as soon as possible
+        (zookeeper.md).
+Rule 3: a paused process receives nothing until it resumes. If its session has expired, the requests that it sends
+        before it notices the closed connection are lost.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class ZooKeeperLink:
             self._scheduler.call_later(RECONNECTS, self._reconnect)
 
     def wire_changed(self) -> None:
-        """Adjust to a connection that was cut or restored, in one direction at least."""
+        """Adjust to a connection that was cut or restored in at least one direction."""
         if self._sink is None or self._paused:
             return
         if not self._is_cut():
@@ -139,7 +140,7 @@ class ZooKeeperLink:
             self._deaf = self._scheduler.call_later(self._timeout * GIVES_UP, lambda: self._give_up(left))
 
     def server_changed(self) -> None:
-        """Adjust to a server that stopped, which closes every connection, or started again."""
+        """Adjust to a server that has stopped or has started again; a stop closes every connection."""
         if self._session.connected:
             self._break(self._timeout)
         self.wire_changed()
@@ -212,7 +213,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=False)
 
     def _break(self, left: float) -> None:
-        """End the connection, and the session `left` seconds later; pending requests fail (rule 1)."""
+        """End the connection now and the session `left` seconds later. Pending requests fail (rule 1)."""
         self._quiet()
         self._connection += 1
         self._session.disconnect(left)

@@ -113,7 +113,7 @@ class DirectoryCheckpoints:
             marker.unlink(missing_ok=True)
 
     def forget(self, partition: Partition) -> None:
-        """Remove the log from the checkpoints, which are written later."""
+        """Remove the log from the checkpoints. The files are written later."""
         for points in self.points:
             points.forget(partition)
 

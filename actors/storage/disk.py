@@ -77,9 +77,9 @@ class DiskAdapter:
     def lock(self, path: str) -> bool:
         """Lock a file for this process, as Apache's brokers do. The file is created if missing.
 
-        The lock is released by `unlock` or with the process. It is the record lock that Java uses, so Apache's brokers
-        and this program exclude each other. Within this process a table of locked paths excludes a second lock, as in
-        Java.
+        The lock is released by `unlock` or when the process ends. Java uses the same kind of record lock, so Apache's
+        brokers and this program exclude each other. Within this process a table of locked paths excludes a second lock,
+        as in Java.
 
         Returns:
             False if another process, or another adapter of this process, holds the lock.

@@ -2,18 +2,18 @@
 
 The module checks the directories, finds the directory of each log, and chooses a directory for a new log.
 
-Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). It contains
-        only `<topic>-<partition>` directories, also in their renamed forms. Any other contents are taken for another
-        broker's data: the process refuses to start, as Apache's brokers do. A directory that cannot be read from disk
-        is offline, and the start continues. A `meta.properties` that is not text is damaged and is not overwritten. In
-        a readable file, missing lines are added, and this is logged.
+Rule 1: a log directory belongs to one process (`.lock`), one broker and one cluster (`meta.properties`). Its
+        subdirectories have the name `<topic>-<partition>` or the name of a renamed log. Any other subdirectory counts
+        as another broker's data: the process refuses to start, as Apache's brokers do. A log directory that cannot be
+        read from disk is offline, and the start continues. A `meta.properties` that is not text is damaged and is not
+        overwritten. If the file is text, missing lines are added, and this is logged.
 Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
 Rule 3: while a directory is offline, a partition that is not new and has no log in a live directory may have its log in
-        the offline one. No other log is created for it (broker.md 9.1 row 20).
+        the offline one. No other log is created for this partition (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free at once, and the removals
         are spread over time. Renamed logs that a stopped process left are removed after the next start (broker.md 2.2).
-Rule 5: logs are never moved between directories. An unfinished move by another program is logged and kept. It is not
-        served and never removed.
+Rule 5: logs are never moved between directories. If another program left a move unfinished, this is logged, and the
+        unfinished copy is kept. The copy is not served and never removed.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class LogDirectories:
         yield from ((path, partition, True) for path, partition in self.futures.items())
 
     def find(self, partition: tuple[str, int]) -> str | None:
-        """Return the path of the partition's log; None if it has none."""
+        """Return the path of the partition's log; None if the partition has no log."""
         directory = self.homes.get(partition)
         return None if directory is None else f"{directory}/{log_name(*partition)}"
 

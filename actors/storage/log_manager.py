@@ -4,26 +4,26 @@ Actors call it as `self.port("logs").append(...)`, with the path of a log's dire
 numbers, booleans, tuples of them, and bodies of batches, which are recorded by size and checksum. The only exception
 that a call raises is OSError; other errors are returned as error codes.
 
-Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs are kept. Of an empty log,
-        nothing but the configuration is kept in memory until the first append or read, because a broker may host
-        100,000 of them.
+Rule 1: a log is opened when its partition is first needed. The checkpoints of unopened logs are kept. For an empty log,
+        only the configuration is kept in memory until the first append or read, because a broker may host 100,000 empty
+        logs.
 Rule 2: checkpoints are written when they are due and something changed, not for each change (broker.md 5.1).
-Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. It is written if
-        every log of the directory was closed cleanly: in this run if the log was opened, otherwise in an earlier run,
-        as the old marker shows.
+Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. At the shutdown,
+        the marker is written if every log of the directory was closed cleanly. A log that was opened in this run must
+        be closed cleanly in this run. For other logs, the old marker shows that an earlier run closed them cleanly.
 Rule 4: files of dropped segments are removed at the next check for old segments.
-Rule 5: a flusher, which may use a thread, makes complete segments durable, because the disk takes a second for a large
+Rule 5: a flusher makes complete segments durable. It may use a thread, because the disk takes a second for a large
         segment. Without a thread, checkpoints waited 60 to 130 ms for the disk. The recovery point moves at the first
         checkpoint after the flush.
-Rule 6: a failed directory is not written any more: it gets no checkpoints and no clean shutdown marker. The disk errors
-        of a directory do not affect the others.
+Rule 6: nothing is written to a failed directory any more: it gets no checkpoints and no clean shutdown marker. The disk
+        errors of a directory do not affect the others.
 Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs
         are removed from the files before the deletion is answered, and at the latest before a log is created in their
-        directory. Lines of logs without a folder are dropped at the start. A log start offset that decreases is written
-        before the log is truncated.
-Rule 8: every call that may move the first unstable offset of a log returns it: the first offset of its earliest
-        unfinished transaction, -1 without one. A partition needs only this value and its high watermark to compute its
-        last stable offset.
+        directory. Lines of logs without a folder are dropped when the files are first read after a start. A log start
+        offset that decreases is written before the log is truncated.
+Rule 8: every call that may move the first unstable offset of a log returns this offset: the first offset of the log's
+        earliest unfinished transaction, -1 without one. A partition needs only this value and its high watermark to
+        compute its last stable offset.
 
 Kafka: `LogManager`.
 """

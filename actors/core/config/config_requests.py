@@ -1,12 +1,12 @@
 """Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
 
 Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
-        setting to the node's. A node does not store which settings server.properties contained, so a value that differs
-        from Kafka's default is reported as set in server.properties.
+        setting to the node's setting. A node does not store which settings server.properties contained, so a value that
+        differs from Kafka's default is reported as set in server.properties.
 Rule 2: A refused change raises Refused with Kafka's message and error code.
 Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
-        change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused by name,
-        because they would have no effect.
+        change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused, because
+        they would have no effect. The error names the setting.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def describe_topic(
 
 
 def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
-    """Return a node's value for a topic's setting; None if it has no such setting."""
+    """Return a node's value for a topic's setting; None if the node has no such setting."""
     if name in ("retention.ms", "segment.ms"):
         default = log_settings(node, "", ())
         return str(default.retention_ms if name == "retention.ms" else default.segment_ms)
@@ -201,7 +201,7 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -
 
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
-    """Return the new value of a list setting: the text with these items added or removed."""
+    """Return the new value of a list setting, with the items of `value` appended or removed."""
     if name not in CONFIGS or CONFIGS[name].type != "LIST":
         word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")

@@ -21,7 +21,7 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
-    """Return the log settings of `topic`. If a default time is set in several units, the finest unit applies."""
+    """Return the log settings of `topic`. If a default is set in several time units, the finest unit applies."""
     said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
 
     def number(name: str, default: int) -> int:

@@ -1,4 +1,4 @@
-"""Functions that return the defaults of broker settings, which the class NodeSettings declares."""
+"""Functions that return the defaults of broker settings. The class NodeSettings declares these defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def field_of(setting: str) -> str:
 
 
 def text_of(value: object) -> str | None:
-    """Return a setting's value as server.properties writes it; None if it has none."""
+    """Return a setting's value in the form used in server.properties; None if the setting has no value."""
     match value:
         case None:
             return None

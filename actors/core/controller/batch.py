@@ -3,14 +3,15 @@
 Rule 1: A batch is a local variable of the step that fills it. It cannot outlive its event, so a failed step leaves no
         requests behind for the next event (controller.md, trap T4).
 Rule 2: Brokers receive all LeaderAndIsr requests first, then all UpdateMetadata, then all StopReplica. Only live
-        brokers receive them, including those that are shutting down. Each request carries the broker epoch of its
+        brokers, including those that are shutting down, receive requests. Each request carries the broker epoch of its
         receiver.
 Rule 3: The last state of a replica replaces its earlier states, but `is_new` and `delete_partition` stay true once they
         are set.
 Rule 4: Each LeaderAndIsr state of a partition adds an UpdateMetadata state of that partition for all brokers.
-Rule 5: The state sent for a partition is one object for all brokers and batches until its leadership or assignment
-        changes (`ControllerContext.last_sent`). It is created, encoded and recorded once. Large requests are split into
-        parts (`messages.parts`); brokers with equal parts share them. A cached state costs 400 bytes per partition.
+Rule 5: The state sent for a partition is one object for all brokers and batches until the partition's leadership or
+        assignment changes (`ControllerContext.last_sent`). It is created, encoded and recorded once. Large requests are
+        split into parts (`messages.parts`); brokers with equal parts share them. A cached state costs 400 bytes per
+        partition.
 
 Kafka: `ControllerBrokerRequestBatch`.
 """
@@ -127,7 +128,7 @@ class _LeaderAndIsrPart(NamedTuple):
     def next_of(
         cls, before: Iterator[_LeaderAndIsrPart], entries: tuple[LeaderAndIsrPartitionState, ...]
     ) -> _LeaderAndIsrPart:
-        """Return the next part made for the previous broker if it has these entries, otherwise a new part."""
+        """Return the previous broker's next part if that part has these entries, otherwise a new part."""
         shared = next(before, None)
         return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
 
@@ -227,7 +228,7 @@ class RequestBatch:
         self._add_metadata(partitions)
 
     def _add_metadata(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add the partitions to those of UpdateMetadata."""
+        """Add these partitions to the UpdateMetadata requests."""
         for partition in partitions:
             self._metadata_partitions[partition.topic][partition] = None
 
@@ -256,7 +257,7 @@ class RequestBatch:
         """Send all requests in the order of rule 2. A batch is sent once.
 
         Args:
-            announced: Further partitions of UpdateMetadata, which are not in the batch.
+            announced: Further partitions for UpdateMetadata that are not in the batch.
         """
         context = self._context
         versions = request_versions(context.settings.inter_broker_protocol_version)
@@ -428,11 +429,11 @@ class RequestBatch:
 def announce(
     context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
 ) -> Flow[None]:
-    """Send UpdateMetadata with these partitions and all live brokers.
+    """Send an UpdateMetadata request that lists these partitions and all live brokers.
 
     Args:
         broker_ids: Receivers; None for all brokers.
-        partitions: Each partition once. It may be a generator, which is consumed while the request is built.
+        partitions: Partitions to send, each once. A generator is allowed and is consumed while the request is built.
     """
     batch = RequestBatch(context)
     batch.add_update_metadata(context.brokers if broker_ids is None else broker_ids, ())

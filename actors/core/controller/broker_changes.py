@@ -3,7 +3,7 @@
 Rule 1: Channels are changed first. New and bounced brokers have a channel before any request is sent; channels of dead
         brokers are closed.
 Rule 2: A broker has bounced if it registers again before the controller has seen that its old registration is gone.
-        Only its larger broker epoch (a czxid) shows this. It is treated as dead and then as new.
+        Only its larger broker epoch (a czxid) shows this. A bounced broker is treated as dead and then as new.
 Rule 3: If replicas go offline, leaders are elected before ISRs shrink, so a dead leader costs one leader epoch.
 Rule 4: An unreadable registration changes nothing: a live broker keeps its last registration, a new broker is not
         added. The registration is watched, and handled as soon as it can be read.
@@ -107,12 +107,12 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
     moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_kept)
     if context.queued:
         yield from deletion_steps.fail(context, lost)
-    if not moved and len(context.leaderless) == len(waiting):  # nothing has announced the live brokers yet
+    if not moved and len(context.leaderless) == len(waiting):  # no UpdateMetadata with the live brokers was sent yet
         yield from announce(context)
 
 
 def replicas_came_online(context: ControllerContext, broker_ids: Iterable[int]) -> Flow[ReplicasByBroker]:
-    """Move all replicas of these brokers to Online, which sends their roles in LeaderAndIsr; return these replicas."""
+    """Move all replicas of these brokers to Online, send their roles in LeaderAndIsr, and return these replicas."""
     hosted = context.replicas_on(broker_ids)
     yield from move_replicas(context, hosted, ReplicaState.ONLINE)
     if context.queued:

@@ -4,14 +4,15 @@ Rule 1: Tables that are looked up for one broker are indexed by broker id, so an
         partitions.
 Rule 2: Collections that are iterated are dicts in insertion order, never bare sets, whose order could differ between
         two runs. Sets are used for membership tests only.
-Rule 3: A removed topic leaves no entry behind, states included (controller.md, trap T12: Kafka keeps the states, which
-        a re-created topic then inherits).
+Rule 3: All entries of a removed topic are removed, including its states (controller.md, trap T12: Kafka keeps the
+        states, and a topic that is created again inherits them).
 Rule 4: The number of offline partitions is updated at each state change. Topics whose deletion has started are not
         counted.
 Rule 5: A partition is imbalanced if its leader is not the preferred replica. The imbalanced partitions, and their
-        number by topic, are updated whenever a leadership or an assignment changes. A gauge reads their number before
-        and after every event.
-Rule 6: The state sent for a partition is cached while its leadership and assignment stay the same (`batch`, rule 5).
+        number by topic, are updated whenever a leadership or an assignment changes. A gauge reads the number of
+        imbalanced partitions before and after every event.
+Rule 6: The state sent for a partition is cached while the partition's leadership and assignment stay the same (`batch`,
+        rule 5).
 Rule 7: Only the methods of the context change it, so that every change keeps these rules (`tests/layering.py`, rule 9).
 
 Kafka: `ControllerContext`.
@@ -118,9 +119,9 @@ class ControllerContext:
     `active` is whether this node considers itself the controller. A wrong value is safe, because each write checks the
     version of /controller_epoch.
 
-    `reset` keeps three attributes: `settings`; `holding_back`, whether this node lets other brokers be elected first,
-    because its last term failed to begin; `unclean_elections`, the number of unclean elections since the process
-    started.
+    `reset` keeps the attributes `settings`, `holding_back` and `unclean_elections`. `holding_back` is true if this node
+    lets other brokers be elected first because its last term failed to begin. `unclean_elections` is the number of
+    unclean elections since the process started.
     """
 
     def __init__(self, settings: NodeSettings) -> None:
@@ -211,7 +212,7 @@ class ControllerContext:
         self._brokers_changed()
 
     def set_offline_dirs(self, broker_id: int, offline: dict[TopicPartition, None]) -> None:
-        """Replace the partitions in failed log directories of a broker; a broker without any has no entry."""
+        """Replace a broker's partitions in failed log directories; if there are none, the broker has no entry."""
         if offline:
             self.offline_dirs[broker_id] = offline
         else:
@@ -310,7 +311,7 @@ class ControllerContext:
         self.topics.setdefault(topic, {})
 
     def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
-        """Store the assignments of partitions that are unknown here, or have an empty assignment.
+        """Store the assignments of partitions that are unknown here or whose stored assignment is empty.
 
         Return these partitions.
         """
@@ -349,7 +350,7 @@ class ControllerContext:
                 self._compare(partition, leadership)
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Remove the broker's replica from the assignments of these partitions, and its states (rule 3)."""
+        """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
         hosted, states = self.hosted.get(broker_id, {}), self.replica_states.get(broker_id, {})
         known: dict[tuple[tuple[int, ...], ...], ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
@@ -461,7 +462,7 @@ class ControllerContext:
         return part
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Update the imbalanced partitions for a partition's new leadership or assignment (rule 5)."""
+        """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 

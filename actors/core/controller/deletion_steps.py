@@ -1,8 +1,8 @@
 """Execute the steps that TopicDeletionActor plans for topic deletions (controller.md 6).
 
 Rule 1: The state tables are authoritative. The steps of a plan are executed in order. State changes that the tables or
-        ZooKeeper refuse are reported to TopicDeletionActor at the end, so it agrees with the tables between events
-        (`validation`).
+        ZooKeeper refuse are reported to TopicDeletionActor at the end, so that its state agrees with the tables between
+        events (`validation` checks this).
 Rule 2: If no topic is queued for deletion, TopicDeletionActor gets no request.
 """
 
@@ -171,9 +171,10 @@ def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbala
 
 
 def _take_new_offline(context: ControllerContext, replicas: Sequence[PartitionReplica]) -> Flow[None]:
-    """Move replicas in state NewReplica to Offline first: a reassignment added them to a broker that is not alive.
+    """Move replicas in state NewReplica to Offline, before they become ineligible for deletion.
 
-    Kafka 3.9.1 moves them from NewReplica to ReplicaDeletionIneligible, which its own state machine refuses.
+    A reassignment added these replicas to a broker that is not alive. Kafka 3.9.1 moves them from NewReplica to
+    ReplicaDeletionIneligible, a transition that its own state machine refuses.
     """
     new = yield from grouped(replicas, lambda r: _state(context, r) is ReplicaState.NEW)
     yield from move_replicas(context, new, ReplicaState.OFFLINE)
@@ -188,7 +189,7 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: di
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
-    """Stop the topics' watches, then delete their znodes: TopicChange thus reports topics that are created again."""
+    """Stop the topics' watches, then delete their znodes, so that TopicChange is the first to report a re-creation."""
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone = yield from replicas_of(context, _partitions(context, step.topics))
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)
@@ -208,7 +209,7 @@ _STEPS: dict[type, Callable[[ControllerContext, AnyMessage, dict[str, None]], Fl
 
 
 def forget_requests(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Remove deletion requests from ZooKeeper: the topics do not exist, or topic deletion is disabled."""
+    """Remove deletion requests from ZooKeeper, because the topics do not exist or topic deletion is disabled."""
     unwanted = tuple(topics)
     if unwanted:
         yield from ask(DeleteTopicDeletionRequests(unwanted, context.epoch_zk_version))

@@ -1,7 +1,7 @@
 """A table that maps each controller event to its handler (controller.md 1.4).
 
-The inactive controller ignores these events. Start, election, session expiry and stop are not in the table, because
-`failover` handles them also if the controller is inactive.
+A node that is not the active controller ignores these events. Start, election, session expiry and stop are not in the
+table, because `failover` handles them also if the controller is inactive.
 
 Kafka: `KafkaController.process`.
 """

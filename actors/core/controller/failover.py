@@ -1,16 +1,16 @@
 """Handle the election, the failover and the resignation of the controller (controller.md 7.1-7.3).
 
-Rule 1: The controller is active only after it won the election in ZooKeeper, until it resigns: this is its term. A
-        /controller with this node's id from an earlier term or process does not make it active.
+Rule 1: The controller is active from its election in ZooKeeper until it resigns. This period is its term. A /controller
+        with this node's id from an earlier term or process does not make this node active.
 Rule 2: A term begins without any state. All state is read from ZooKeeper, and each watch is set before its data is
         read.
 Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
-        write with an unknown outcome, a failed begin, or an unexpected error in an event (`failures`).
+        write with an unknown outcome, a failure to begin the term, or an unexpected error in an event (`failures`).
 Rule 4: /controller belongs to the ZooKeeper session that created it. An inactive node deletes a /controller of its own
-        session. So the end of a term leads to an election: at once, or, if ZooKeeper cannot be reached, at the next
-        read of /controller.
-Rule 5: A node that fails to begin a term backs off for one second. Kafka does not: if the cause persists, such as a
-        broker without the inter-broker listener, all candidates are elected in turn without a pause.
+        session. So the end of a term leads to an election. It takes place at once or, if ZooKeeper cannot be reached,
+        at the next read of /controller.
+Rule 5: A node that fails to begin a term backs off for one second. Kafka does not back off: if the cause persists, such
+        as a broker without the inter-broker listener, all candidates are elected in turn without a pause.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not Non
 
 
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
-    """Read /controller: resign if it is not of this term; join the election if it is absent and no back-off runs.
+    """Resign if /controller is not of this term; join the election if the znode is absent and no back-off runs.
 
     After a ControllerChange, Kafka resigns and does nothing else. Here the election is joined too: the elected
     controller's znode may be deleted again before it is read, and that deletion fires no watch.
@@ -122,7 +122,7 @@ def give_up(context: ControllerContext) -> Flow[None]:
 def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Resign and join the election at once, before other candidates.
 
-    The caller has already logged and counted the cause on this node.
+    The caller has already logged the unexpected error and counted it in a gauge of this node.
     """
     yield from resign(context)
     current = yield from _clear(context, (yield from ask(GetController())))

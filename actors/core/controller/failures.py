@@ -2,12 +2,13 @@
 
 Rule 1: Errors that Kafka logs and survives are listed here. The event is dropped, and data that could not be read or
         written stays unchanged.
-Rule 2: A write with an unknown outcome, or another controller, ends the term, because the context may be wrong. Kafka
-        waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads the state that
-        the event left half changed.
-Rule 3: An unexpected error makes the context inconsistent, and the znodes are authoritative: the term ends too. The
-        same node joins the election at once. If the event raises again after the reload, this node drops it and counts
-        it in a gauge. Otherwise a poisoned znode would make every node resign in turn.
+Rule 2: A write with an unknown outcome, or the election of another controller, ends the term, because the context may
+        be wrong. Kafka waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads
+        the state that the event left half changed.
+Rule 3: An unexpected error also ends the term, because it makes the context inconsistent and the znodes are
+        authoritative. The same node joins the election at once. If the event's handler fails again after the reload,
+        this node drops the event and counts the error in a gauge. Otherwise a znode whose data causes the error would
+        make every node resign in turn.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def passing(error: AskFailed) -> AskFailed:
 
 
 def name_of(event: AnyMessage) -> str:
-    """Return the event's class and the integers and strings among its fields, without `generation`.
+    """Return the event's name: its class, and the integers and strings among its fields, without `generation`.
 
     The name is the same if the event occurs again after a reload.
     """

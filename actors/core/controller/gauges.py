@@ -22,7 +22,7 @@ EVENT_QUEUE_TIME = "kafka_controller_controllereventmanager_eventqueuetimems"
 def samples(event: str, state: ControllerState, waited: float, took: float, requests: int) -> tuple[Sample, ...]:
     """Return the samples of a finished event.
 
-    `waited` and `took` are in seconds, the samples of times are milliseconds.
+    `waited` and `took` are in seconds. The samples of times are in milliseconds.
     """
     labels = (("event", event),)
     timer = () if state.timer is None else (Sample(TIMER.format(state.timer.lower()), took * 1000),)

@@ -1,7 +1,7 @@
 """The instructions that event handlers of the controller yield; `ControllerActor.perform` executes each immediately.
 
-Instructions are never sent between actors: ControllerActor executes one by sending messages, for example to a broker's
-channel.
+Instructions are never sent between actors: ControllerActor executes an instruction by sending messages, for example to
+a broker's channel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from messages.vocabulary import Message
 
 @attrs.frozen
 class OpenChannel(Instruction):
-    """An instruction to create the actor that sends requests to a broker, unless it exists."""
+    """An instruction to create the actor that sends requests to a broker, unless that actor exists."""
 
     broker_id: int
     endpoint: Endpoint

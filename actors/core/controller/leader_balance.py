@@ -1,14 +1,15 @@
 """Elect preferred leaders, when an admin tool requests it or when leaders are imbalanced (controller.md 7.6, 1.4, 1.5).
 
-Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. The znode is deleted after the
-        election, whatever its results, and read again, because its watch reports only its creation. A client of
-        ElectLeaders receives the result of each partition when this node's metadata has the leaders. The client can
-        also request an unclean election.
-Rule 2: Periodically, if a broker leads too few of the partitions for which it is preferred. Only partitions whose
-        preferred replica is in the cached ISR are moved. Elections also take place during ongoing reassignments, as in
-        3.9.1 (in 2.6 an endless reassignment prevents them for ever, KAFKA-10149). The next check is scheduled before
-        the current check starts, so a failed check does not end the checks.
-Rule 3: A partition that its preferred replica leads is skipped: an election would only cost a leader epoch
+Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. After the election the znode is
+        deleted, whatever the results, and read again, because the watch reports only the creation of the znode. A
+        client of ElectLeaders receives the result of each partition when this node's metadata contains the elected
+        leaders. The client can also request an unclean election.
+Rule 2: Periodically. Preferred leaders are elected if a broker leads too few of the partitions for which it is the
+        preferred replica. Only partitions whose preferred replica is in the cached ISR are moved. Elections also take
+        place during ongoing reassignments, as in 3.9.1 (in 2.6 an endless reassignment prevents them for ever,
+        KAFKA-10149). The next check is scheduled before the current check starts, so a failed check does not end the
+        checks.
+Rule 3: A partition whose preferred replica leads is skipped: an election would only cost a leader epoch
         (controller.md, trap T11). A partition that never had a leader is logged, and does not affect the others (trap
         T8).
 
@@ -156,7 +157,7 @@ def _checked(
 def _check(context: ControllerContext, partition: TopicPartition, wanted: ElectionType) -> None:
     """Check that a partition needs an election.
 
-    Kafka fails the whole request for a partition that has never had a leader (trap T8).
+    In Kafka, the whole request fails if one partition has never had a leader (trap T8).
 
     Raises:
         Refused: The partition does not exist, is being deleted, has never had a leader, or needs no election.

@@ -391,9 +391,10 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _rename(self, member_id: str, member: Member) -> None:
-        """Replace the member with the id `member_id` by `member`, a static member with a new id, in all tables.
+        """In all tables, replace the member whose id is `member_id` by `member`, a static member with a new id.
 
-        The order of members stays, and the new member leads if the old member did.
+        The order of the members does not change. If the old member was the group's leader, the new member becomes the
+        leader.
         """
         self.members = {member.id if id == member_id else id: each for id, each in self.members.items()}
         self.members[member.id] = member
@@ -407,7 +408,7 @@ class Membership:
         self._to_do.append(Disarm(_session(member_id)))
 
     def _replaced(self, done: Replacing, error_code: int) -> None:
-        """Handle the result of storing a replaced static member; on an error the former member is restored."""
+        """Handle the result of the append that replaces a static member; on an error, restore the former member."""
         member = self.members.get(done.member_id)
         if member is None or member.joining is None or self.state is not STABLE:
             return
@@ -499,7 +500,7 @@ class Membership:
     def _choose_protocol(self) -> str:
         """Return the protocol with the most votes (rule 4).
 
-        In a tie, the protocol that received its first vote earliest.
+        In a tie, this is the protocol that received its first vote earliest.
         """
         common = self._common_protocols()
         votes = Counter(
@@ -738,7 +739,7 @@ class Membership:
             self._refuse_join(waiting, code, member_id)
 
     def _answer_sync(self, member: Member, error_code: int) -> bool:
-        """Respond to the member's waiting SyncGroup with its assignment or the error; return whether it had one."""
+        """Respond to the member's waiting SyncGroup with the assignment or the error; return whether one waited."""
         waiting, member.syncing = member.syncing, None
         if waiting is not None:
             self._reply(waiting, self._part_of(member) if error_code == NONE else SyncGroupResponse(error_code))

@@ -4,17 +4,17 @@
 
 Rule 1: An offset counts as committed once its log record is below the high watermark. If a partition has several
         values, the value that is last in the log applies, in whatever order the appends complete.
-Rule 2: An offset of a transaction is pending until the transaction's marker. A commit marker makes it the committed
-        value, unless a later record of its partition is in the log; an abort marker drops it. A marker applies only to
-        records before it in the log. If the marker arrives before the result of an append, it is applied with that
-        result.
+Rule 2: An offset of a transaction is pending until the transaction's marker. A commit marker makes this offset the
+        committed value, unless the log has a later record of the same partition. An abort marker drops the offset. A
+        marker applies only to records before it in the log. If the marker arrives before the result of an append, the
+        marker is applied when the result arrives.
 Rule 3: A failed append leaves its producer's pending values unchanged (Kafka drops them).
 Rule 4: A deletion also deletes the values that are pending or being appended, and writes a tombstone for each
         partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
-Rule 5: An offset expires after the retention time. In a group that has become empty, the time starts when it did. In a
-        stable group of consumers, it starts at the commit, and only offsets of topics without a subscriber expire. In a
-        group that never had a member, it starts at the commit. A retention time from the client replaces the configured
-        one. An offset does not expire while a newer value is pending or being appended.
+Rule 5: An offset expires after the retention time. In a group that has become empty, the time starts when the group
+        became empty. In a stable group of consumers, it starts at the commit, and only offsets of topics without a
+        subscriber expire. In a group that never had a member, it starts at the commit. A retention time from the client
+        replaces the configured one. An offset does not expire while a newer value is pending or being appended.
 Rule 6: An OffsetFetch with require_stable returns UNSTABLE_OFFSET_COMMIT (88) for a partition with a value that is
         being appended or pending.
 """
@@ -51,7 +51,7 @@ NO_TRANSACTION = -1
 class Writing:
     """An offset commit that is being appended to the log.
 
-    `ends` are the ends of its producer's transactions that arrived before the result of the append.
+    `ends` contains each TransactionEnded of the commit's producer that arrived before the result of the append.
     """
 
     producer_id: int
@@ -157,7 +157,7 @@ class Offsets:
         return list(dict.fromkeys([*self.committed, *self.unstable()]))
 
     def unstable(self) -> dict[TopicPartition, None]:
-        """Return the partitions with a value that is pending or being appended, in order."""
+        """Return the partitions with a value that is pending or being appended; pending ones come first."""
         values = [*self.pending.values(), *(each.values for each in self.under_way.values())]
         return dict.fromkeys(partition for some in values for partition in some)
 

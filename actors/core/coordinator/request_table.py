@@ -1,4 +1,4 @@
-"""A RequestTable contains, for one kind of request, the reaction in each state."""
+"""A RequestTable contains the reaction to one kind of request in each state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Action = TypeVar("Action", bound=enum.Enum)
 
 
 class RequestTable(dict[State, int | Action], Generic[State, Action]):
-    """For one kind of request: a table that maps each state to an error code or an action.
+    """The table for one kind of request; it maps each state to an error code or an action.
 
     Each lookup is counted by `messages.probes`, so that the simulation's coverage shows which cells were used.
     """

@@ -1,13 +1,14 @@
 """Assign replicas of new partitions to brokers, as Kafka's AdminUtils does.
 
-Rule 1: The first replica of each partition is assigned to the brokers in turn, beginning at `start`.
+Rule 1: The first replicas of the partitions are assigned to the brokers in turn, beginning at `start`.
 Rule 2: The further replicas of a partition follow its first one at a distance. The distance begins at `shift` + 1 and
         grows by one each time the first replicas have gone once around all brokers, so that the sets of brokers vary.
-Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows, instead of by
-        one, by the number of racks. A broker is skipped if its rack has a replica while another rack has none, or if it
-        has a replica itself. If only some brokers have racks, the assignment is refused.
-Rule 4: The caller chooses `start` and `shift` (at random in Kafka). The assignment of partitions that are added to a
-        topic starts from the first replica of its partition 0.
+Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows by the number of
+        racks instead of by one. For each partition, a broker is skipped if its rack already has a replica while another
+        rack has none, or if the broker itself already has a replica. If only some brokers have racks, the assignment is
+        refused.
+Rule 4: The caller chooses `start` and `shift` (at random in Kafka). If partitions are added to a topic, their
+        assignment starts from the first replica of the topic's partition 0.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """Yield all brokers except brokers[first] in turn, endlessly.
+    """Yield the brokers without brokers[first], in turn and endlessly.
 
     `distance` determines which broker is yielded first (rule 2).
     """

@@ -1,4 +1,4 @@
-"""Validate new topics, new partitions and replica assignments (AdminZkClient).
+"""Validate new topics, new partitions and replica assignments, as Kafka's AdminZkClient does.
 
 Rule 1: A refused request raises Refused (InvalidTopic, InvalidAssignment, TopicRefused) with Kafka's message and error
         code.

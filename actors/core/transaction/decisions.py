@@ -1,12 +1,13 @@
 """Decide how to react to a request for one transactional id: by an error code, or by a state change.
 
-Rule 1 (order): The producer id is checked first (49), then the epoch (47), then whether a state change is pending (51),
-        then the tables of `transaction_states`. InitProducerId checks for a pending change first. The numbers are error
-        codes.
-Rule 2 (InitProducerId with a producer id and epoch): The id must be the current one, or the previous one with its last
-        epoch. The epoch must be the current one; a request with the previous epoch is a repetition, and gets the
-        response that it got before. An epoch older than both is refused also while a transaction is open; in this case,
-        Kafka aborts the transaction of the current producer.
+Rule 1 (order): A request is checked in this order: the producer id (49), the epoch (47), and whether a state change is
+        pending (51). Then the tables of `transaction_states` apply. For InitProducerId, the check for a pending change
+        comes first. The numbers are error codes.
+Rule 2 (InitProducerId with a producer id and epoch): The producer id must be the current one, or the previous one
+        together with the last epoch of that id. The epoch must be the current or the previous one. A request with the
+        previous epoch counts as a repetition, and gets the same response as the first time. An epoch older than both is
+        refused, even while a transaction is open. If a transaction is open, Kafka instead aborts this transaction of
+        the current producer.
 Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response has error
         code 51 (CONCURRENT_TRANSACTIONS).
 Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
@@ -210,8 +211,8 @@ def verify(
     """Return an error code for each partition; NONE if the partition is in the open transaction.
 
     Args:
-        version: Version of the verifying AddPartitionsToTxn; before ABORTABLE_SINCE, absent partitions are
-            INVALID_TXN_STATE.
+        version: Version of the AddPartitionsToTxn that verifies. Before ABORTABLE_SINCE, partitions that are not in the
+            transaction get INVALID_TXN_STATE.
     """
     code = NONE
     if txn is None or txn.producer_id != producer_id:
@@ -230,5 +231,5 @@ def verify(
 
 
 def is_timed_out(txn: Transaction, now: int) -> bool:
-    """Return whether the transaction has timed out, so that the coordinator aborts it."""
+    """Return whether the transaction has timed out and the coordinator must abort it."""
     return txn.state is ONGOING and txn.pending is None and txn.start_ms + txn.timeout_ms < now

@@ -2,7 +2,7 @@
 
 Rule 1: A request contains the queued markers of up to MARKERS_AT_ONCE transactions. Brokers keep one result per
         producer id, so a request has markers of at most one transaction of each producer.
-Rule 2: DONE codes of a partition: it has the marker or needs none. RETRIED codes: the marker is sent again to the
+Rule 2: DONE codes: the partition has the marker or needs none. RETRIED codes: the marker is sent again to the
         current leader. CANCELLING codes: a newer producer or coordinator exists, and all markers of the transaction are
         cancelled. Any other code ends the attempts for this partition.
 
@@ -54,8 +54,8 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 class Outcome(NamedTuple):
     """The result of sending a marker: the partitions that contain the marker, and the partitions to try again.
 
-    `cancelled` is the error code that shows a newer producer or coordinator, or NONE. `failed` are the partitions with
-    unexpected codes.
+    `cancelled` is the error code which shows that a newer producer or coordinator exists, else NONE. `failed` are the
+    partitions with unexpected codes.
     """
 
     marker: Marker

@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 def take_fitting(queue: deque[_T], most: int, fits: Callable[[_T], bool]) -> list[_T]:
-    """Remove from the queue, and return, up to `most` entries that fit into one request; the others keep their order.
+    """Remove and return up to `most` queue entries that fit into one request; the others keep their order.
 
     Args:
         fits: Function that returns whether an entry fits; it is called once per entry, in order.

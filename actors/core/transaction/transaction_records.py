@@ -1,8 +1,8 @@
 """Encode and decode the records of __transaction_state in Kafka's format.
 
 Rule 1: A key consists of the version (0) and the transactional id; other versions are skipped.
-Rule 2: Values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths and
-        tagged fields, which are skipped.
+Rule 2: Values are written in version 0, which every broker reads. Version 1 is read too: it has compact lengths, and
+        its tagged fields are skipped.
 Rule 3: A null value deletes the id.
 
 Kafka: `TransactionLog`, TransactionLogKey.json, TransactionLogValue.json.
@@ -85,7 +85,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
 
 
 class _Fields:
-    """Decodes the partitions in a transaction state record; its version 1 (`flexible`) encodes them differently."""
+    """Decodes the partitions in a transaction state record; `flexible` selects the encoding of version 1."""
 
     def __init__(self, reader: ValueReader, flexible: bool) -> None:
         self._reader = reader

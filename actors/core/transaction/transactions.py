@@ -4,12 +4,13 @@ No method waits, sends a message to another actor, or reads a clock: each takes 
 resulting steps in order.
 
 Rule 1: A change of state applies when its append succeeds. Until then, every other request for the id fails with
-        CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata; a fence keeps the raised epoch
-        in memory.
+        CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata. If the failed append was for a
+        fence, the raised epoch stays in memory.
 Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response and the transaction's markers are
-        sent. After the last partition has its marker, the completion is appended, repeatedly until the append succeeds.
+        sent. After the last partition has its marker, the completion is appended. A failed append of a completion is
+        repeated until it succeeds.
 Rule 3: Results of markers apply only to the producer id and epoch for which the markers were sent.
-Rule 4: A transaction that is loaded as decided is completed: its markers are sent again to all partitions.
+Rule 4: If a loaded transaction is already decided, it is completed: its markers are sent again to all partitions.
 Rule 5: The check for timeouts reads only ids with an open transaction.
 
 Kafka: `TransactionCoordinator`, `TransactionStateManager`.
@@ -153,7 +154,7 @@ class TransactionalIds:
 
     @property
     def has_open(self) -> bool:
-        """Whether some transaction is open, so that it can time out."""
+        """Whether any transaction is open; only an open transaction can time out."""
         return bool(self._open)
 
     @property
@@ -330,7 +331,7 @@ class TransactionalIds:
         self._move(finished(txn, now))
 
     def retry(self, now: int) -> None:
-        """Append again all completions whose append failed."""
+        """Repeat the failed appends of completions."""
         names, self._to_retry = list(self._to_retry), {}
         for name in names:
             self._finish(self._ids[name], now)
@@ -383,7 +384,7 @@ class TransactionalIds:
     # ------------------------------------------------------------------------------------------------ admin
 
     def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
-        """Return the error code of each requested partition, in order; NONE if it is in the open transaction."""
+        """Return the error codes of the requested partitions, in order; NONE for those in the open transaction."""
         txn = self._ids.get(asked.transactional_id)
         codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions, asked.version)
         return tuple([codes[each] for each in asked.partitions])

@@ -2,7 +2,7 @@
 
 Rule 1: A request contains up to VERIFICATIONS_AT_ONCE queued verifications. The response has one result per
         transactional id, so a request contains only one producer id and epoch per transactional id. Verifications for
-        another producer wait for the next request.
+        another producer with the same transactional id wait for the next request.
 
 Kafka: `AddPartitionsToTxnManager`.
 """

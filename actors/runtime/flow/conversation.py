@@ -1,8 +1,9 @@
 """Run event handlers that are generators: each yields requests to other actors and gets their results back.
 
-The code that runs a generator (its driver) passes each yielded value to its `perform`. The result of `perform` is sent
-into the generator, or the exception of `perform` is thrown into it. If `perform` returns WAITING, the generator stays
-suspended until the driver calls `advance` with the answer. There are three kinds of drivers:
+The code that runs a generator is called its driver. The driver passes each yielded value to its function `perform`. The
+result of `perform` is sent into the generator, or the exception of `perform` is thrown into it. If `perform` returns
+WAITING, the generator stays suspended until the driver calls `advance` with the answer. There are three kinds of
+drivers:
 
 * serial (one conversation at a time; other events are stashed): `actors.runtime.flow.flow`;
 * concurrent (many conversations at once, each with one request in flight): `zk_bridge.core`;
@@ -47,7 +48,7 @@ def advance(
         error: If given, thrown into the generator instead.
 
     Returns:
-        None if the generator waits.
+        None if the generator waits; otherwise its outcome, Returned or Raised.
     """
     while True:
         try:

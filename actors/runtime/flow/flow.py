@@ -21,14 +21,15 @@ Rule 1 (serial): while a flow waits for an answer or pauses, other events are st
 which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits. Rule 2 (no
 recursion): one loop runs flows, follow-ups and the stash; it pauses after MOST_AT_ONCE stashed events. Rule 3
 (failure): if a flow raises, the error is logged and stored in the delivery's record, and the event is dropped. The
-exception is not passed to the system, which could deliver the message again, and thus repeat every send of the first
-attempt. `event_failed` may return a flow, which runs before stashed events; if this flow raises too, the error is only
-logged. Rule 4 (preemption): a message for which `preempts` returns True is handled before all others: the suspended
-flow is closed, the stash is cleared, `preempted` gets the dropped events, and then the message is handled. Rule 5
-(answers): each question has an id that is unique in this actor. Answers to other ids are dropped. If a question has no
-answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin this time
-starts when the flow yields its Await. Rule 6 (event ids): messages of a flow have the event id that `event_id_of`
-returned when its event was delivered, also after the flow was stashed or suspended.
+exception is not passed to the system. Otherwise the system could deliver the message again, and every send of the first
+attempt would be repeated. `event_failed` may return a flow, which runs before stashed events; if this flow raises too,
+the error is only logged. Rule 4 (preemption): a message for which `preempts` returns True is handled before all others:
+the suspended flow is closed, the stash is cleared, `preempted` gets the dropped events, and then the message is
+handled. Rule 5 (answers): each question has an id that is unique in this actor. Answers to other ids are dropped. If a
+question has no answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin
+this time starts when the flow yields its Await. Rule 6 (event ids): the messages that a flow sends have the event id
+that `event_id_of` returned when the flow's event was delivered, even if the event was stashed or the flow was suspended
+since then.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ class FlowActor(Dispatcher):
         return result
 
     def _begun_answered(self, ticket: int, result: Any) -> None:
-        """Resume the flow with a result if it waits for this ticket; otherwise store the result until its Await."""
+        """If the flow waits for this ticket, resume it; otherwise store the result until the flow yields its Await."""
         self._begun[ticket] = result
         if ticket != self._awaited:
             return
@@ -344,7 +345,8 @@ class FlowActor(Dispatcher):
     def _lost(self, first: int) -> None:
         """Handle the deadline of open questions; `first` is the lowest id of these questions.
 
-        If they were answered, nothing happens: on Thespian's bases the deadline's timer cannot be cancelled.
+        If the questions were answered, nothing happens. The timer can expire even then, because on Thespian's bases it
+        cannot be cancelled.
         """
         if self._awaited == first:
             self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))

@@ -20,7 +20,7 @@ BODY = "record batches"
 
 
 class EffectDiverged(BaseException):
-    """An I/O call differs: the replay made the call `made`, the trace has the call `recorded`; None means no call."""
+    """The replay made the I/O call `made`, but the trace has a different call, `recorded`, or no call (None)."""
 
     def __init__(self, made: tuple[str, str, tuple[Any, ...]], recorded: AdapterCall | None) -> None:
         super().__init__(f"{made[0]}.{made[1]}{made[2]} where the record has {recorded}")

@@ -2,11 +2,12 @@
 
 A delivery is one message handled by one receiver. Deliveries are numbered from 1 in the order in which they happen. The
 *cause* of a delivery is the number of the delivery that sent its message or armed its timer. A message from outside has
-cause -k: it came after delivery k (0: before the first).
+cause -k if it came after delivery k, and cause 0 if it came before the first delivery.
 
-The *event id* of a delivery is the number of the delivery that began its event: a client's request or other message
-from outside, a timer, or an event of the controller. Messages inherit the event id of the handler that sends them. An
-actor that continues earlier work (a suspended flow, a queued request) sets the id of that work by `Kernel.serve`.
+The *event id* of a delivery is the number of the delivery that began its event. An event is a client's request or
+another message from outside, a timer, or an event of the controller. Messages inherit the event id of the handler that
+sends them. An actor that continues earlier work (a suspended flow, a queued request) calls `Kernel.serve` to use the
+event id of that work.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class AdapterCall(NamedTuple):
 
     Its arguments and its result contain only str, int, bool, None and tuples.
 
-    `error` is "" or "errno text" of the OSError that was raised.
+    `error` is "" if the call succeeded, else the number and the text of the raised OSError as "errno text".
     """
 
     port: str

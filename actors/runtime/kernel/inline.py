@@ -1,7 +1,7 @@
 """Run actors in the threads that call `tell`, `ask` and `listen`, as Thespian's simple system base does.
 
-Rule 1: one thread drives at a time (it holds `_turn`). Another thread waits for a message or for its turn, whichever is
-        first.
+Rule 1: only one thread at a time drives the kernel, that is, delivers its messages. This thread holds `_turn`. Each
+        other thread waits for a message or for its turn, whichever is first.
 Rule 2: ask and listen really wait: they end after their timeout, and a message injected by another thread wakes them. A
         waiting thread sleeps until a message, the next timer, its time limit, or a delivery in another thread's turn.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their endpoint.
@@ -34,8 +34,8 @@ class InlineDriver:
 
     It has an external endpoint, which receives the replies for these threads.
 
-    While `loop` is attached to an event loop, that loop runs the actors instead. `newPrimaryActor` is the system's
-    method (used by Thespian's `private()`).
+    While the LoopDriver `loop` is attached to an event loop, the event loop runs the actors instead. `newPrimaryActor`
+    is the method of the actor system; Thespian's `private()` uses it.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class InlineDriver:
         return self.listen(timeout)
 
     def listen(self, timeout: timedelta | float | None) -> Any:
-        """Return the next message for this endpoint; None after `timeout` (None: wait for ever).
+        """Return the next message for this endpoint, or None after `timeout`. Without a timeout, wait for ever.
 
         Raises:
-            RuntimeError: In a handler, or on the thread of the driving loop: the wait would never end.
+            RuntimeError: The caller is in a handler, or on the thread of the driving loop, so the wait would never end.
         """
         if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
             raise RuntimeError(
@@ -115,7 +115,7 @@ class InlineDriver:
         """Release the turn, which is the right to deliver messages; return the number of notifications so far.
 
         Args:
-            news: Whether waiting threads are notified. They are also notified if one of them wants the turn.
+            news: Whether to notify the waiting threads. If one of them wants the turn, they are notified in any case.
         """
         origin = self._origin
         with self._bell:
@@ -143,8 +143,8 @@ class InlineDriver:
         """Deliver at most `limit` messages, if no other thread holds the turn (the right to deliver).
 
         Returns:
-            The result of Kernel.run, or None if another thread holds the turn, and the number of notifications so far.
-            The caller can wait for a higher number; a turn without a delivery does not notify.
+            A tuple: the result of Kernel.run (None if another thread holds the turn), and the number of notifications
+            so far. The caller can wait for a higher number; a turn without a delivery does not notify.
         """
         kernel, origin = self._kernel, self._origin
         with self._bell:

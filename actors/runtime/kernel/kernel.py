@@ -2,26 +2,28 @@
 
 Rule 1 (order): one FIFO contains all messages. Before each delivery, due timers enter it in the order of their
 deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival. Rule 2
-(threads): handlers run on the driver's thread only. Any thread may `inject`; that wakes the driver once. Rule 3
-(failure): after an exception of a handler the error is stored in the delivery's record, and the message is dropped.
-Messages are never formatted for the log. Rule 4 (time): `now` is the clock's time when the running delivery was taken
-from the queue. Rule 5 (addresses): an address is identified by its text. An external endpoint is "outside:name".
+(threads): handlers run on the driver's thread only. Any thread may call `inject`; each call notifies the driver once.
+Rule 3 (failure): after an exception of a handler the error is stored in the delivery's record, and the message is
+dropped. Messages are never formatted for the log. Rule 4 (time): `now` is the clock's time when the running delivery
+was taken from the queue. Rule 5 (addresses): an address is identified by its text. An external endpoint is
+"outside:name".
 
 Replay. A new system without a driver replays a recorded run. The replayer calls `deliver(envelope, now, effects)` for
 each recorded delivery. The kind of the delivery determines the source of the envelope:
 
 * "outside": `outside(to, message, sender, cause)` creates it; the addresses come from `address_of(text)`, which also
   creates mute external endpoints (they ignore all messages);
-* "timer": `take_timer(receiver_text, armed_by)` takes the earliest timer of that receiver armed by that delivery;
+* "timer": `take_timer(receiver_text, armed_by)` takes the receiver's earliest timer that was armed during delivery
+  `armed_by`;
 * "sent": `take_sent()` takes the head of the internal queue. All sent messages are in one FIFO, so the head *is* the
   next recorded message if the actors behave as recorded. The replayer compares sender, receiver, cause and message.
 
 `take_overdue(queued_at)` finds a timer that should have been delivered before a message was queued. Cancelled timers
 need no record: the replayed actors cancel them as well.
 
-`deliver` returns the Delivery, whose error and effects the replayer compares. It raises EffectDiverged if an actor
-makes an adapter call that differs from the record. Top-level actors are created from outside before the first delivery,
-as in the recorded run.
+`deliver` returns the Delivery, and the replayer compares the Delivery's error and effects with the record. `deliver`
+raises EffectDiverged if an actor makes an adapter call that differs from the record. Top-level actors are created from
+outside before the first delivery, as in the recorded run.
 """
 
 from __future__ import annotations
@@ -54,9 +56,10 @@ SYSTEM = "/ActorSys"
 class Observer(Protocol):
     """The interface of an observer, which is called with each delivered message after its handler has returned.
 
-    An observer with `created(address, actor_class, n)` also receives actors created from outside, after delivery n. An
-    observer with `keep` and `look` is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a
-    plain tuple, and must not raise; `look()` is called after every LOOK deliveries, and before the driver returns.
+    If an observer has `created(address, actor_class, n)`, this is called for each actor that is created from outside; n
+    is the number of the last delivery before the creation. An observer with `keep` and `look` is called in the cheapest
+    way: `keep(fields)` takes the fields of each Delivery as a plain tuple, and must not raise; `look()` is called after
+    every LOOK deliveries, and before the driver returns.
     """
 
     def delivered(self, delivery: Delivery) -> None:
@@ -80,13 +83,13 @@ class Kernel(ABC):
 
     Attributes:
         n: The number of the running or last delivery.
-        now: Its time.
-        event_id: The current event id of its handler.
+        now: The time at which that delivery began.
+        event_id: The current event id of that delivery's handler.
         delivered_event_id: The event id under which the delivery is recorded.
         queued: The number of waiting messages.
         pending_timers: The number of armed timers.
         next_timer: The time of the next timer.
-        neighbours: Kernels of this process that got messages and have not been driven since.
+        neighbours: Other kernels of this process that got messages from this kernel and have not been driven since.
 
     Args:
         clock: The time source.
@@ -94,7 +97,7 @@ class Kernel(ABC):
         ports: The objects behind an actor's adapters.
     """
 
-    # what each delivery reads: in slots, because Python reads them faster than entries of a dict with more than 30
+    # each delivery reads these; Python reads a slot faster than an entry of a dict with more than 30 entries
     __slots__ = ("__dict__", "__weakref__", "_effects", "_error", "_keep", "event_id", "n", "now", "queue")
 
     system_messages: ClassVar[type]
@@ -223,8 +226,8 @@ class Kernel(ABC):
     def external_endpoint(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
         """Return the address "outside:name" of a new external endpoint.
 
-        `callback(message, sender)` is called on the driver's thread for each message to it. An existing endpoint of
-        this name, which an earlier call or `address_of` created, gets the new callback.
+        `callback(message, sender)` is called on the driver's thread for each message to it. If an earlier call or
+        `address_of` has created an endpoint of this name, that endpoint gets the new callback.
         """
         return self._external_endpoint(f"outside:{name}", callback)
 
@@ -236,8 +239,8 @@ class Kernel(ABC):
     def address_of(self, text: str) -> ActorRef:
         """Return the address with this text.
 
-        If it is unknown, a new address is returned: of an external endpoint that ignores messages, or of a removed
-        actor.
+        If there is no such address, return a new one. If the text begins with "outside:", it is the address of an
+        external endpoint that ignores messages, else the address of a removed actor.
         """
         ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
@@ -286,8 +289,8 @@ class Kernel(ABC):
     def run(self, limit: int | None = None, seconds: float = math.inf) -> float | None:
         """Deliver messages until none is due, or a limit is reached.
 
-        The limits are `limit` messages, and the first delivery that ends after `seconds`. Without a limit, the call
-        does not return while actors keep sending messages.
+        The call ends after `limit` messages, or with the first delivery that ends after `seconds`, whichever is first.
+        Without a limit, the call does not return while actors keep sending messages.
 
         Returns:
             The seconds until the next timer, None without a timer, 0.0 if a limit was reached and more messages wait.
@@ -352,7 +355,7 @@ class Kernel(ABC):
         return Envelope._make(self.queue.popleft()) if self.queue else None
 
     def take_timer(self, receiver: str, armed_by: int) -> Envelope | None:
-        """Take the earliest timer of the actor `receiver` armed during delivery `armed_by`, or None."""
+        """Take the earliest timer of `receiver` that was armed during delivery `armed_by`, or None."""
         timer = self.timers.take(receiver, armed_by)
         return None if timer is None else Envelope._make(_mail_of(timer))
 
@@ -397,7 +400,7 @@ class Kernel(ABC):
             self.queue.append((receiver, message, sender, self.n, self.now, SENT, self.event_id))
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
-        """Send `message` to the actor `seconds` after `now`.
+        """Arm a timer that sends `message` to the actor of `ref`; it is due `seconds` after `now`.
 
         If `name` is not "", the new timer replaces the armed timer of this name.
         """
@@ -410,7 +413,7 @@ class Kernel(ABC):
         self._withdraw(self.timers.cancel(ref, name))
 
     def note_error(self, error: BaseException) -> None:
-        """Store an error that the actor has handled itself in the record of the running delivery."""
+        """Set the error in the running delivery's record to an error that the actor has handled itself."""
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:

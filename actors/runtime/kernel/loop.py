@@ -4,8 +4,9 @@ Rule 1: all handlers run on the loop's thread. The first `inject` from any threa
         turn schedule nothing.
 Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECONDS. If more messages wait, the next turn
         is scheduled after the loop's other work. CPU time is used, so a busy machine does not shorten turns.
-Rule 3: one call_later serves the earliest timer. It schedules a turn as a message does. If it ran a turn itself, two
-        turns could be in the loop's queue at once, and from then on always, because each schedules the next.
+Rule 3: one call_later waits for the earliest timer. Its callback schedules a turn, as a message does. If the callback
+        ran a turn itself, two turns could be in the loop's queue at once. From then on there would always be two,
+        because each turn schedules the next.
 Rule 4: each turn is measured, and so is the loop thread's other work between two turns: sockets, decoding. `after_turn`
         is called after each turn.
 """
@@ -80,7 +81,7 @@ class LoopDriver:
             self._awake = True
             try:
                 if threading.get_ident() == self._thread:
-                    loop.call_soon(self._turn)  # no write is needed to wake the loop on its own thread
+                    loop.call_soon(self._turn)  # on its own thread the loop needs no write to its self-pipe
                 else:
                     loop.call_soon_threadsafe(self._turn)
             except RuntimeError:  # the asyncio loop is closed, so nothing drives the actors until `detach` is called

@@ -1,16 +1,17 @@
 """ActorRef is an object that holds the address of an actor and a reference to the actor system.
 
-Thespian gives every actor a `_myRef`, which executes the actor's calls to its system, and separately an ActorAddress,
+Thespian gives every actor two objects: a `_myRef`, which executes the actor's calls to its system, and an ActorAddress,
 to which other actors send. Here both are one object: sending needs no look-up of the receiver, and each actor needs
 only one such object.
 
-Rule 1: the text of an address is "ClassName.N" (N counts the actors of the base); that of an external endpoint is
-        "outside:name". The text is the same in every replay, and traces store it.
-Rule 2: an address is unhashable like Thespian's, because its text changes on other bases. Use broker ids or partitions
-        as keys.
+Rule 1: an actor's address has the text "ClassName.N" (N counts the actors of the base). An external endpoint's address
+        has the text "outside:name". The text is the same in every replay, and traces store it.
+Rule 2: an ActorRef is unhashable, as Thespian's addresses are, because on other bases the text of an address changes.
+        Use broker ids or partitions as keys.
 Rule 3: `actor` is None after the actor was removed; messages that still arrive are dead letters.
-Rule 4: an address has its parent and the number of its children; the base finds the children in its `register` of live
-        actors. 100,000 partitions have one parent, and a table of them would duplicate their parent fields.
+Rule 4: an ActorRef stores the parent and the number of children, but not a table of the children: the base finds them
+        in its `register` of live actors. 100,000 partitions have the same parent, and a table of these children would
+        duplicate their `parent` fields.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class System(Protocol):
         """Cancel the timer of this name."""
 
     def note_error(self, error: BaseException) -> None:
-        """Store an error that the actor has handled itself in the record of the running delivery."""
+        """Set the error in the running delivery's record to an error that the actor has handled itself."""
 
     def serve(self, event_id: int) -> None:
         """Set the event id of the running handler from now on."""

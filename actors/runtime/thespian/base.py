@@ -1,14 +1,14 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
-It combines a kernel (`actors.runtime.kernel`: order, threads, time, replay), its two drivers and the loading of actor
-source code into a system for Thespian's actors.
+It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), the kernel's two drivers, and the code
+that loads the sources of actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
 is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
-Rule 2 (exit): an actor that handled ActorExitRequest is removed. Its children get an exit request too (unless the
-actor's own request was non-recursive), CHILDREN_AT_ONCE at a time, and its parent receives ChildActorExited. Messages
-to removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
-letters. Timers of removed actors are dropped.
+Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request was recursive, the actor's children
+also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to removed
+actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of
+removed actors are dropped.
 
 Drivers: the threads that call tell/ask/listen (`actors.runtime.kernel.inline`); an asyncio loop after `attach(loop)`
 (`actors.runtime.kernel.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.
@@ -118,7 +118,7 @@ class LocalBase(Kernel):
         self.inline.drive()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the asyncio loop drive: some deliveries per turn, and a call_later for the next timer.
+        """Let the asyncio loop drive: each turn delivers some messages, and a call_later waits for the next timer.
 
         Raises:
             RuntimeError: A loop already drives the system.
@@ -176,7 +176,7 @@ class LocalBase(Kernel):
         return child
 
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
-        """Send dead letters to `ref`, or stop sending them; only the last actor that enabled them receives them."""
+        """Send dead letters to `ref`, or stop sending them. Only the last actor that enabled this receives them."""
         if enable:
             self._dead_letter_handler = ref
         elif self._dead_letter_handler is ref:
@@ -223,7 +223,7 @@ class LocalBase(Kernel):
 
         Its constructor is not called, so it has no attributes yet.
 
-        For a replay; call `restore_system` after all actors are added.
+        Use this method for a replay, and call `restore_system` after all actors are added.
         """
         actor: Any = object.__new__(actor_class)
         ref = actor._myRef = ActorRef(text, self, actor, self.address_of(parent), actor_class.__name__)
@@ -277,7 +277,7 @@ class LocalBase(Kernel):
     async def wind_down(self) -> None:
         """Shut down the system.
 
-        If a loop is attached, it continues its other work meanwhile, because stopping many actors can take long.
+        Stopping many actors can take long. If a loop is attached, the loop does its other work meanwhile.
         """
         if self.loop.runs_here():
             self._ask_all_to_go()
@@ -324,7 +324,7 @@ class LocalBase(Kernel):
     # --------------------------------------------------------------------------------------------- for the kernel
 
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """Return a new address: of an external endpoint, or of a removed actor."""
+        """Return a new address for an external endpoint or for a removed actor."""
         return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
 
     def find(self, text: str) -> ActorRef | None:
@@ -356,7 +356,7 @@ class LocalBase(Kernel):
             actor.receiveMessage(message, sender)
 
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
-        """Handle an exception of a handler: retry, or record, log and drop the message (rule 1)."""
+        """Retry a message whose handler raised; after the last attempt, record and log the error (rule 1)."""
         for _ in range(self.attempts - 1):
             try:
                 to.actor.receiveMessage(message, sender)
@@ -402,8 +402,9 @@ class LocalBase(Kernel):
     def _let_children_go(self, parent: ActorAddress) -> None:
         """Send exit requests to the next CHILDREN_AT_ONCE children of a removed actor, and schedule the rest.
 
-        The children are found by the text of their parent's address, not with `register.children`: in a system restored
-        from a snapshot, a removed actor's address can be another object.
+        The children are found by the text of their parent's address, not with `register.children`, which compares
+        objects. In a system restored from a snapshot, a removed actor's address and the `parent` of its children can be
+        different objects.
         """
         children = list(islice((ref for ref in self.register if ref.parent == parent), CHILDREN_AT_ONCE))
         for child in children:

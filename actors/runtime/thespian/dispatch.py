@@ -1,9 +1,9 @@
 """Dispatcher is an actor that handles each message in a method named after the message's class, `receiveMsg_<Class>`.
 
-It is like Thespian's ActorTypeDispatcher, with two differences. The handler of a message class is looked up once per
-actor class (4x faster, measured with 12 message classes), for the message's class and then the message's base classes.
-A handler calls the handler of the actor's base class by `super().receiveMsg_X`. A message without a handler is an
-error, recorded as a failed delivery, and not silently dropped.
+It is like Thespian's ActorTypeDispatcher, with these differences. The handler of a message class is looked up only once
+per actor class, first for the message's class and then for the message's base classes. This is 4x faster, measured with
+12 message classes. A handler calls the handler of the actor's base class by `super().receiveMsg_X`. A message without a
+handler is not silently dropped: it is an error, and the delivery is recorded as failed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         """Do nothing by default; the system removes the actor afterwards."""
 
     def send(self, to: ActorAddress, message: Any) -> None:
-        """Send a message, without Thespian's check of the address if it is an ActorRef."""
+        """Send a message. If `to` is an ActorRef, skip Thespian's check of the address."""
         if to.__class__ is ActorRef:
             self._myRef.actor_send(to, message)
         else:
@@ -100,13 +100,13 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.n if isinstance(ref, ActorRef) else 0
 
     def serve(self, event_id: int) -> None:
-        """Give messages sent from now on this event id, the id of the earlier work that the handler continues."""
+        """From now on, send messages with `event_id`, the id of the earlier work that the handler continues."""
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.base.serve(event_id)
 
     def note_error(self, error: Exception) -> None:
-        """Store, in the record of the running delivery, an error that the actor has handled itself."""
+        """Set the error in the running delivery's record to an error that the actor has handled itself."""
         if isinstance(self._myRef, ActorRef):
             self._myRef.base.note_error(error)
 

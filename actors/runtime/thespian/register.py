@@ -60,7 +60,7 @@ class ActorRegistry:
         return ref if ref is not None and ref.actorAddressString == text else None
 
     def children(self, parent: ActorRef) -> list[ActorRef]:
-        """Return the live children of an actor, oldest first; this searches all actors, unless it has no children."""
+        """Return the live children of an actor, oldest first. If the actor has any, this searches all live actors."""
         return [ref for ref in self if ref.parent is parent] if parent.children else []
 
 

@@ -2,7 +2,7 @@
 
 Rule 1: a base (`LocalBase`) is one actor system. Only its scheduler drives it, that is, lets it deliver due messages.
 Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
-base has any. Then the clock jumps to the next timer of any base, or the next call requested with `call_later`,
+base has due messages. Then the clock jumps to the next timer of any base, or the next call requested with `call_later`,
 whichever is first; at equal times calls come before timers. Runs that begin in the same state are identical. Rule 3
 (virtual time): a base without due messages costs no CPU time.
 """
@@ -138,7 +138,7 @@ class VirtualScheduler:
         base.on_wake = _nothing
 
     def hold(self, base: LocalBase, seconds: float) -> None:
-        """Stop driving this base for `seconds`, as if it were busy, from now or from the end of an earlier hold."""
+        """Stop driving this base, as if it were busy, for `seconds` from now or from the end of an earlier hold."""
         place, now = self._place(base), self.clock.now()
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))

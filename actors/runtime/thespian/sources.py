@@ -1,7 +1,8 @@
 """Load the source code of actors at run time, as Thespian's loadActorSource does.
 
-A source is a zip of Python modules, identified by its MD5. It can be used after the actor that registered as source
-authority replied to ValidateSource with ValidatedSource; subscribed actors receive LoadedSource, UnloadedSource.
+A source is a zip of Python modules, identified by its MD5. One actor registers as source authority. A source can be
+used after this actor has replied to ValidateSource with ValidatedSource. Subscribed actors receive LoadedSource and
+UnloadedSource.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ log = logging.getLogger(__name__)
 class Sources:
     """The actor source code (zip files) that an actor system has loaded.
 
-    It also stores the actor that approves the code (Thespian's source authority), and the subscribers to changes.
+    This object also stores the actor that approves the code (Thespian's source authority), and the subscribers to
+    changes.
     """
 
     def __init__(self, send: Callable[[ActorRef, Any], None]) -> None:
@@ -36,7 +38,7 @@ class Sources:
         self.authority: ActorRef | None = None
 
     def actor_class(self, name: str, source_hash: str | None) -> type[Actor]:
-        """Return the class with this name ("module.Class") from a loaded source; without a hash, from the process."""
+        """Return the class `name` ("module.Class") from a loaded source; without a hash, import it as usual."""
         loader = partial(loadModuleFromHashSource, source_hash, self._zips) if source_hash else None
         found: type[Actor] = actualActorClass(name, loader)
         return found

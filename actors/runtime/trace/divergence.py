@@ -32,7 +32,7 @@ class Diverged(Exception):
 def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> None:
     """Compare a sent message or a timer of the replayed actors with the record. Raises Diverged.
 
-    `content` is whether the record has a payload. A record without a payload has the message's class name as its type.
+    `content` is True if the record has a payload. A record without a payload has the message's class name as its type.
     """
     type_, payload = encoded(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
     way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)
@@ -102,7 +102,7 @@ def first_difference(recorded: Any, replayed: Any, place: str = "") -> tuple[str
 
 
 def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
-    """Return the first difference of the actors of `base` from a snapshot. Raises Damaged, OSError."""
+    """Return the first difference between a snapshot and the state of `base`. Raises Damaged, OSError."""
     n, codec = snapshot.after, MessageDecoder()
     names = ["the system", *(str(ref) for ref in base.living())]
     for name, recorded, replayed in zip(names, snapshot.lines(), system_lines(base), strict=False):

@@ -1,9 +1,9 @@
-"""Restore by replay the message contents that a trace with trace.detail=inputs lacks, and write a complete trace.
+"""Replay a trace with trace.detail=inputs to restore the omitted message contents, and write a complete trace.
 
 Rule 1: a replay sends all messages again, and compares the recorded data. The written trace equals a full recording. At
-        the first difference the written run ends without an end record, like that of a killed node.
-Rule 2: the run keeps its name, so it is written to another folder. It begins where the replay began: at the beginning,
-        or at a snapshot.
+        the first difference the written run ends without an end record, like the run of a killed node.
+Rule 2: the written run has the name of the recorded run, so it is written to another folder. The written run begins
+        where the replay began: at the beginning, or at a snapshot.
 """
 
 from __future__ import annotations

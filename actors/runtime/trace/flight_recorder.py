@@ -7,8 +7,8 @@ Rule 1: the kept messages begin with a snapshot of the whole system (or at the n
         as all actors are at rest. Messages before the second-last snapshot are discarded.
 Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
         user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
-Rule 3: a dump is a run of its own with full detail, whose end record has the reason. With an event loop, a forked child
-        process writes the dump from its copy of the memory.
+Rule 3: a dump is a separate run with full detail. The run's end record has the reason for the dump. With an event loop,
+        a forked child process writes the dump from its copy of the memory.
 Rule 4: a failure of the flight recorder does not affect the node. A dump that cannot be written is logged, and `reason`
         describes the error.
 """
@@ -115,7 +115,7 @@ class FlightRecorder(DeliveryKeeper):
             self._take_snapshot()
 
     def _reason(self, latest: Iterable[Any]) -> str:
-        """Return the reason that these deliveries, the latest first, give for a dump; "" if none."""
+        """Return the reason for a dump if these deliveries (latest first) give one, else ""."""
         slow, found = self._slow, ""
         for taken in latest:
             if taken.__class__ is TraceRecord:
@@ -170,7 +170,7 @@ class FlightRecorder(DeliveryKeeper):
     def _bound(self, n: int) -> None:
         """Discard old deliveries if no snapshot can be taken.
 
-        If the only remaining segment must be shortened, its snapshot is discarded, and a dump has none.
+        If the only remaining segment must be shortened, its snapshot is discarded, and a dump then has no snapshot.
         """
         stretches = self._stretches
         while n - stretches[0].begins > 4 * self._deliveries:

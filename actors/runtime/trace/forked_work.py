@@ -1,7 +1,7 @@
 """Run work in a forked child process, on a copy of the memory, while the event loop continues.
 
-Rule 1: a fork has a consistent copy of the memory. It costs the node 2 to 6 ms for each 100 MB, independent of the
-        work. The child sends its output in pieces through a pipe.
+Rule 1: the child has a consistent copy of the memory. The fork takes 2 to 6 ms of the node's time for each 100 MB,
+        independent of the work. The child sends its output in pieces through a pipe.
 Rule 2: the child uses no shared resources: it closes every file except its pipe, redirects its standard streams to
         /dev/null, and exits without cleanup.
 """
@@ -107,7 +107,7 @@ def _live(work: Callable[[Tell], None], pipe: int) -> None:
             signal.signal(number, signal.SIG_IGN if number == signal.SIGUSR1 else signal.SIG_DFL)
         os.nice(10)
         null = os.open(os.devnull, os.O_RDWR)
-        for stream in range(_STANDARD):  # otherwise an opened file could get the number of stderr
+        for stream in range(_STANDARD):  # if stderr were closed, a file opened later could get its number
             os.dup2(null, stream)
         os.closerange(_STANDARD, pipe)
         os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))

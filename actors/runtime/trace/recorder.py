@@ -1,16 +1,16 @@
-"""The recorder writes to a node's trace each message that the node's actors handle.
+"""The recorder writes each message that a node's actors handle to the node's trace.
 
 Rule 1: during a delivery the recorder only keeps a reference; messages are frozen, so they can be encoded later.
         Waiting messages are encoded in slices of SLICE_SECONDS on the loop; if no loop is attached, they are encoded at
         once. If messages between actors wait for delivery, a slice is postponed, but only once.
-Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), when it is large enough, and at the end. A kill only loses
-        messages that are in no frame yet; the earlier trace stays readable.
+Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), or earlier if it is large enough, and at the end. A kill only
+        loses messages that are in no frame yet; the earlier trace stays readable.
 Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
         line; `failed` is set, and `reason` has the cause and the remedy. If possible, the trace's last record has the
         cause. A message that cannot be encoded is recorded with the reason in place of its payload.
 Rule 4: a snapshot of the whole system is written every `snapshot_segments` segments, so that a run can be replayed
-        after its first segments were removed. It is taken between two deliveries while no event handler is suspended. A
-        clean stop also writes a snapshot; a replay compares its final state with this snapshot.
+        after its first segments were removed. A snapshot is taken between two deliveries while no event handler is
+        suspended. A clean stop also writes a snapshot; a replay compares its final state with this snapshot.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def header_of(
 ) -> Header:
     """Return the header of a run that begins now, or at the time `started` of a simulation."""
     started = time.time() if started is None else started
-    clock_offset = started - now()  # right after `started`: finding the code version below takes tenths of a second
+    clock_offset = started - now()  # computed first, because code_version() below takes tenths of a second
     return Header(
         schema_version=SCHEMA_VERSION,
         run=run_name(node, started, os.getpid() if process is None else process),
@@ -152,7 +152,7 @@ class DeliveryKeeper:
 
     @property
     def failed(self) -> bool:
-        """Whether the trace, or the last dump, could not be written."""
+        """Whether the trace or the last dump failed to be written."""
         return bool(self.reason)
 
     def delivered(self, delivery: Delivery) -> None:
@@ -163,7 +163,7 @@ class DeliveryKeeper:
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """Record a top-level actor created after delivery `n`.
 
-        Snapshots are taken of the actor system of this actor.
+        The recorder takes snapshots of this actor's actor system.
         """
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
@@ -315,7 +315,7 @@ class Recorder(DeliveryKeeper):
         self._close()
 
     def _work(self, until: float) -> bool:
-        """Encode waiting messages, and write frames, until the time `until`; return whether no work is left."""
+        """Encode waiting messages and write frames until the time `until`; return True if no work is left."""
         with self._guarded():
             while self._writer is not None:
                 text = self._text
@@ -350,7 +350,7 @@ class Recorder(DeliveryKeeper):
     # -------------------------------------------------------------------------------------------- snapshots
 
     def _snapshot_if_due(self) -> None:
-        """Start a snapshot if one is due and all actors are at rest, after all earlier messages are encoded."""
+        """If a snapshot is due and all actors are at rest, write all waiting messages, and start the snapshot."""
         base, writer = self._base, self._writer
         if base is None or writer is None or self._aside is not None or not self._snapshot_segments:
             return

@@ -34,7 +34,7 @@ class Divergence:
 
 @dataclass(frozen=True)
 class RunReplay:
-    """The result of replaying one run: `problem` if it could not be replayed, `divergence` if the replay differed.
+    """The result of a replay. `problem` is set if the run could not be replayed, `divergence` if the replay differed.
 
     Attributes:
         run: The name of the run.

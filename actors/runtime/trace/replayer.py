@@ -9,11 +9,11 @@ Rule 2: the actors' behaviour is compared with the record: every message (sender
         must have entered the queue after the messages delivered before it, and before those delivered after it.
 Rule 3: the first difference ends the replay of that run, because later differences only follow from it. The report has
         the recorded and the replayed value, and the chain of causes.
-Rule 4: a run without an end record (the node was killed, or the disk full) ends without a difference, even if sent
-        messages were not delivered. `RunReplay.ending` reports that it broke off.
+Rule 4: the replay of a run without an end record (the node was killed, or the disk was full) ends without a difference,
+        even if sent messages were not delivered. `RunReplay.ending` reports that the run is incomplete.
 Rule 5: a trace of another code version is replayed with a warning; a trace of another schema version is rejected. A
         damaged run is reported as not replayable. A run without its beginning is replayed from its first snapshot on.
-Rule 6: at each snapshot in the record, the state of all replayed actors is compared with it.
+Rule 6: at each snapshot in the record, the state of all replayed actors is compared with the snapshot.
 Rule 7: a trace cannot run arbitrary code: top-level actors, which the node's start-up code created, are only created
         from a given list of classes. Other actors are created by actors, or are restored from a snapshot if their
         classes belong to this project.
@@ -133,7 +133,7 @@ class ReplayListener(Protocol):
         """Receive each record after its comparison, with its payload restored if the trace omits it."""
 
     def holds(self, base: LocalBase) -> None:
-        """Receive the actor system at each snapshot in the trace that equals its state."""
+        """Receive the actor system at each snapshot in the trace, if the system's state equals the snapshot."""
 
 
 class Replay:
@@ -150,7 +150,7 @@ class Replay:
 
     Attributes:
         base: The actor system.
-        stopped_at: The record of the next delivery after a stop; None if the run ended before.
+        stopped_at: The record of the next delivery after a stop; None if the run ended without a stop.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Replay:
         )
 
     def go_to(self, n: int) -> bool:
-        """Continue the replay until delivery `n` is handled; return False if the run ends before.
+        """Continue the replay until delivery `n` is handled; return False if the run ends earlier.
 
         Raises:
             NotReplayable: The replay differs from the record, or the run cannot be replayed.
@@ -320,12 +320,13 @@ class Replay:
                 yield
 
     def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
-        """Replay records from `start` on that are plain: messages between actors, if the handler only sends messages.
+        """Replay the plain records from `start` on.
 
         Return the index of the first record that was not replayed.
 
-        Nearly all records are plain, and this loop is fast. `_live` replays the other records, and describes a
-        difference if there is one.
+        A record is plain if its message was sent by an actor, and the handler of the message only sent messages. Nearly
+        all records are plain, and this loop is fast. `_live` replays the other records, and describes a difference if
+        there is one.
         """
         base, marks, times, encoded_last = self.base, self._marks, self._times, self._encoded_last
         queue, heap, hand_out, encode_it = base.queue, base.timers.heap, base.hand_out, encoded_last.encode
@@ -479,7 +480,7 @@ class Replay:
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
         """Check that this message entered the queue after the previous one, as in a FIFO.
 
-        `moment` is (number of a delivery, 0 during it or 1 after it).
+        `moment` is (n, 0) if the message entered the queue during delivery n, or (n, 1) if it entered after delivery n.
         """
         if moment < self._entered:
             raise Diverged(
@@ -492,7 +493,7 @@ class Replay:
         self._forget_times()
 
     def _forget_times(self) -> None:
-        """Discard the times of deliveries in which no later message was queued, once they fill half of the list."""
+        """Discard the times that are not needed for later records, once these times fill half of the list."""
         gone = min(self._entered[0] - self._times_from, len(self._times) - 1)
         if gone > len(self._times) // 2:
             del self._times[:gone]
@@ -521,7 +522,7 @@ class Replay:
     # ----------------------------------------------------------------------------------------------- causes
 
     def _chain(self, n: int) -> Iterator[str]:
-        """Yield delivery `n` and its causes as text, back to the external input, by a second pass over the trace."""
+        """Read the trace again, and yield delivery `n` and its causes, back to the external input, as text."""
         causes: dict[int, int] = {}
         with contextlib.suppress(Damaged):
             for record in RunRecords(self._run):

@@ -1,10 +1,11 @@
 """Convert the state of an actor to a value that a trace can store, and back.
 
 Rule 1: the state of an actor is all of its attributes and the values reachable from them, so actors declare nothing. A
-        value that cannot be stored is an error that names its path. Supported values: values that traces encode,
-        Python's containers, NamedTuples, objects and enumerations of this project, addresses, and the actor's own
-        methods and adapters.
-Rule 2: sharing is kept: two references to one list are two references to one list in the restored actor.
+        value that cannot be stored causes an error that names the value's path. Supported values: values that traces
+        encode, Python's containers, NamedTuples, objects and enumerations of this project, addresses, and the actor's
+        own methods and adapters.
+Rule 2: shared values stay shared: if two attributes refer to the same list, they also refer to the same list in the
+        restored actor.
 Rule 3: a suspended event handler is stored as its name. An actor with a suspended handler cannot be restored.
 Rule 4: no code of actors runs while restoring. Names are only looked up in the modules of this project.
 """

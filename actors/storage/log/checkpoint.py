@@ -1,7 +1,7 @@
 """Read and write Kafka's checkpoint files: a version, the number of entries, and a line for each entry (broker.md 5.1).
 
 A temporary file is written and renamed over the old one. So a crash leaves the old or the new file, never a partial
-file. An invalid file raises DamagedCheckpoint, with the line.
+file. Reading an invalid file raises DamagedCheckpoint, whose message names the line.
 
 Kafka: `CheckpointFile`.
 """
@@ -31,7 +31,7 @@ class Checkpoint:
         self._width = names + numbers
 
     def read(self) -> list[tuple[str | int, ...]]:
-        """Return the entries; empty without a file. Raises DamagedCheckpoint, OSError."""
+        """Return the entries. The list is empty if the file does not exist. Raises DamagedCheckpoint, OSError."""
         try:
             text = opening(Path(self.path).read_bytes).decode(errors="replace")
         except FileNotFoundError:
@@ -49,7 +49,7 @@ class Checkpoint:
         self.write_lines([self.line(entry) for entry in entries], durable)
 
     def write_lines(self, lines: Collection[str], durable: bool = True) -> None:
-        """Replace the file by one with these lines of entries. Raises OSError."""
+        """Replace the entries in the file with these lines, one per entry. Raises OSError."""
         replace_file(self.path, f"{VERSION}\n{len(lines)}\n{''.join(lines)}".encode(), durable)
 
     @staticmethod
@@ -68,9 +68,10 @@ class Checkpoint:
 
 
 def replace_file(path: str, data: bytes, durable: bool = True) -> None:
-    """Write a small file so that a kill leaves the old or the new file; if `durable`, so does a crash of the machine.
+    """Replace a small file. A kill of the process leaves the old or the new file, never a partial file.
 
-    A link at the temporary path is never followed. Raises OSError.
+    If `durable`, this also holds for a crash of the machine. A link at the temporary path is never followed. Raises
+    OSError.
     """
     draft = f"{path}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -1,7 +1,7 @@
 """The leader epochs of a log with their start offsets, which a follower needs to truncate its log (broker.md 4.6).
 
-Rule 1: epochs and start offsets only increase. Assigning an epoch removes entries with a later epoch or with the same
-        or a later start offset.
+Rule 1: epochs and start offsets only increase. Assigning an epoch removes the entries that have a later epoch, and the
+        entries that have the same or a later start offset.
 Rule 2: an epoch is written to the file before its first record is appended. Other changes are not saved at once;
         entries that are missing after a crash are rebuilt from the batches, which contain their epochs.
 

@@ -1,7 +1,8 @@
 """The open files of all logs of a process; at the limit, the least recently used file is closed.
 
 Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
-        file is closed here. No further fetch may hold a file while `limit` files are open here or held by fetches.
+        file is closed here. While a total of `limit` files are open here or held by fetches, no further fetch may hold
+        a file.
 Rule 2: a lack of free file descriptors does not count as a disk failure (`NO_DESCRIPTORS`). The files here are closed,
         fewer are kept open from then on, and the failed open is repeated once (`opening`).
 """
@@ -92,7 +93,7 @@ class Handles:
         return file
 
     def close(self, path: str) -> None:
-        """Close the file, if it is open, before it is renamed or removed, or after its last use."""
+        """Close the file if it is open. Needed before the file is renamed or removed, and after its last use."""
         self._open.pop(path, None)
 
     def close_below(self, folder: str) -> None:

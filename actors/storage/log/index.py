@@ -2,8 +2,8 @@
 
 Rule 1: offsets are relative to the segment's base offset. Entries ascend: by offset and position in the offset index,
         by time and offset in the time index.
-Rule 2: closed files are exactly as long as their entries. Java's brokers preallocate them with zeros, so an entry of
-        zeros after the first marks the end of the file.
+Rule 2: closed files are exactly as long as their entries. Java's brokers preallocate index files with zeros, so an
+        entry of zeros after the first entry marks the end of the index.
 Rule 3: an index can be rebuilt: missing or damaged entries are made anew from the log (`segment.recover`).
 
 Kafka: `OffsetIndex`, `TimeIndex`.
@@ -77,7 +77,7 @@ class OffsetIndex:
 
 
 class TimeEntry(NamedTuple):
-    """An entry of a time index: the largest timestamp (ms) so far, and the relative offset of the record with it."""
+    """An entry of a time index: the largest timestamp (ms) so far, and the relative offset of its record."""
 
     timestamp: int
     offset: int

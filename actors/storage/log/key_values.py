@@ -15,7 +15,7 @@ megabyte."""
 
 
 def key_values(data: bytes | memoryview, offset: int) -> tuple[int, tuple[Row, ...]]:
-    """Return the records with a key, from `offset` on, in these batches.
+    """Return the records of these batches that have a key and are at `offset` or later.
 
     Unreadable batches are left out.
 

@@ -1,16 +1,17 @@
 """The class Log stores the records of one partition on disk, in segments (broker.md 5).
 
 Rule 1: `start` is the first offset that is served, and `end` is the offset of the next record. Both only increase,
-        except that a truncation or a restart lowers `end`, and may lower `start`. No other module changes either of
-        them.
+        except that a truncation, or the method `restart`, lowers `end` and may lower `start`. No other module changes
+        either of them.
 Rule 2: a leader's append assigns offsets and the leader epoch. A follower appends the leader's bytes unchanged. A batch
         is appended completely or not at all. Client batches that arrive together are written together if none has a
-        producer id: batches with one must be checked one by one.
-Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or its index is full.
+        producer id. Batches with a producer id must be checked one by one.
+Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or if an index of the
+        active segment is full.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
         Their files are renamed at once and removed later.
-Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment with offsets from the recovery
-        point on is recovered, and everything after a damaged batch is dropped.
+Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment that has an offset at or after
+        the recovery point is recovered, and everything after a damaged batch is dropped.
 Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So no offset
         is used twice, even after a failure that follows the write. Readers never see a state between these three steps.
 
@@ -210,7 +211,8 @@ class Log:
     def flush_complete(self, flusher: Flusher) -> bool:
         """Flush the segments before the active one. The recovery point then moves to the active segment.
 
-        If the flusher is asynchronous, a later call takes the result, and raises the disk's error.
+        If the flusher is asynchronous, a later call of this method takes the result of the flush: it moves the recovery
+        point, or raises the disk's error.
 
         Returns:
             Whether no flush is in progress.
@@ -300,7 +302,7 @@ class Log:
             segment.lacks_aborted = False
 
     def _note_producer(self, segment: Segment, place: BatchPosition) -> None:
-        """Add a stored batch to its producer's state. If it aborts a transaction, add that to the index (rule 6)."""
+        """Add a stored batch to its producer's state. Add an aborted transaction to the index (rule 6)."""
         header = place.header
         if not header.is_control:
             self.producers.add(header)
@@ -337,7 +339,7 @@ class Log:
         append_time: bool = False,
         from_client: bool = True,
     ) -> Sequence[Appended | Refusal]:
-        """Append batches, already checked for format, of clients or of a coordinator (rule 2).
+        """Append batches of clients or of a coordinator (rule 2). The caller has already checked their format.
 
         Args:
             batches: The batches, one per element.
@@ -439,7 +441,7 @@ class Log:
             self._write((data[position : position + header.size],), (header,))
 
     def _write(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
-        """Write batches into the active segment, with their headers as stored."""
+        """Write batches into the active segment; `headers` are their headers as stored."""
         self.epochs.save()
         active = self.active
         active.append(pieces, headers)
@@ -485,7 +487,7 @@ class Log:
             max_bytes: Maximum number of bytes.
             limit: Offset to stop before.
             at_least_one: Whether the first batch is returned completely even if it exceeds `max_bytes`.
-            region_from: Minimum number of bytes that are returned as a region of the file; None means never.
+            region_from: A read of at least this many bytes returns a region of the file; None means that no read does.
 
         Raises:
             OffsetOutOfRange: `offset` is not in the log.
@@ -597,8 +599,8 @@ class Log:
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots are removed first: if they were removed last, a process that starts after a crash in between would
-        take one of them as the state at its offset.
+        The snapshots are removed first: if they were removed last and the process crashed before that, the next process
+        would load one of them as the state at the snapshot's offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)
@@ -625,7 +627,7 @@ class Log:
         )
 
     def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
-        """Remove old segments by time, size and start (rule 4), and expire inactive producers.
+        """Remove segments by retention time, size and log start offset (rule 4), and expire inactive producers.
 
         Return the number of removed segments.
         """
@@ -657,9 +659,9 @@ class Log:
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Rename the files of segments, newest first, so that a crash leaves a log without a gap.
 
-        Expired segments are dropped one by one.
+        Expired segments are dropped one by one, oldest first.
 
-        `remove_deleted` removes them.
+        `remove_deleted` removes the renamed files.
         """
         for segment in reversed(segments):
             segment.close()

@@ -2,7 +2,7 @@
 
 A log with such messages causes an error and is never truncated.
 
-Such a message begins like a batch, with offset and length. Then follow a CRC-32 of the remaining bytes and, after it,
+Such a message begins like a batch, with offset and length. The next two fields are a CRC-32 of the remaining bytes, and
 the format (broker.md 5.6.6).
 """
 
@@ -34,8 +34,8 @@ class UnsupportedFormat(OSError):
 def refuse_old_format(path: str, read: Callable[[int, int], bytes], position: int, size: int) -> None:
     """Raise UnsupportedFormat if a message of format 0 or 1 begins at `position` of a segment of `size` bytes.
 
-    A message with a wrong checksum counts as old format if an intact message of such a format follows it: then the
-    message is damaged, and the log is old.
+    A message with a wrong checksum also counts as format 0 or 1 if an intact message of format 0 or 1 follows. In this
+    case the log has an old format, and the first message is damaged.
     """
     first = None
     while position + _OVERHEAD + _SHORTEST <= size:

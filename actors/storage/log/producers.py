@@ -1,26 +1,27 @@
 """The producer state of a log, which detects duplicate and out-of-order batches (ProducerStateManager; broker.md 5.3).
 
 Rule 1: the epoch and the last five batches of each producer id are kept.
-Rule 2: a batch is a duplicate if a kept batch of the same epoch has its first and last sequence. It is not appended,
-        and the response has the offsets of the kept batch.
+Rule 2: a batch is a duplicate if a kept batch of the same epoch has the same first and last sequence. The duplicate is
+        not appended, and the response has the offsets of the kept batch.
 Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
         and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
         known.
 Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. If no
         producer of a log has expired, the check of that log is one comparison.
-Rule 5: a snapshot holds the state before its offset. It can be rebuilt: if it is missing or damaged, the log is read.
+Rule 5: a snapshot holds the state before its offset. The state can be rebuilt: if a snapshot is missing or damaged, the
+        log is read.
 Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
         snapshots have only the last batch of each producer; in our snapshots, Apache's brokers use only each producer's
         last entry. If a producer retries several batches after a restart of its leader, Apache's broker refuses them
-        (45, fatal in librdkafka), but this log accepts them as duplicates. Of a transactional producer, a snapshot has
-        the batches of the open transaction, and in any case the producer's last batch: a client never retries batches
-        of an ended transaction.
-Rule 7: the first transactional batch of a producer opens its transaction, and a marker, also of a newer epoch, ends it.
-        Until then a non-transactional batch (48) and a batch of a newer epoch (47) are refused: a coordinator assigns a
-        newer epoch only after the marker is written. Kafka accepts the newer epoch, and its coordinator then waits
-        forever (transactions.md 3.2).
-Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. Of a
-        coordinator's batch, only the epoch is checked. Replicated batches are not checked.
+        (45, fatal in librdkafka), but this log accepts them as duplicates. For a transactional producer, a snapshot has
+        the batches of the open transaction; if there are none, it has only the producer's last batch. A client never
+        retries batches of an ended transaction.
+Rule 7: the first transactional batch of a producer opens its transaction. A marker ends the transaction, even if the
+        marker has a newer epoch. Until then, non-transactional batches (48) and batches of a newer epoch (47) are
+        refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts the newer epoch,
+        and its coordinator then waits forever (transactions.md 3.2).
+Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. For
+        other batches of a coordinator, only the producer epoch is checked. Replicated batches are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """
@@ -230,7 +231,7 @@ class Producers:
         return None
 
     def check_coordinators(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
-        """Check a batch of a coordinator, or its `marker` (rule 8).
+        """Check a batch of a coordinator (rule 8). `marker` is the marker in the batch; None without one.
 
         Raises InvalidProducerEpoch, TransactionCoordinatorFenced.
         """
@@ -361,7 +362,7 @@ class Producers:
         replace_file(self._path(offset), _HEAD.pack(_VERSION, checksums.crc32c(rest)) + rest)
 
     def _repeatable(self, producer_id: int, known: _Producer) -> list[Batch]:
-        """Return the batches of a producer that a snapshot contains (rule 6)."""
+        """Return those batches of a producer that are written to a snapshot (rule 6)."""
         if known.coordinator_epoch < 0:
             return list(known.batches) or [_NOTHING]
         first = self.first_of_transaction(producer_id)

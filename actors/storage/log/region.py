@@ -1,8 +1,8 @@
 """A region of a log file, which `os.sendfile` sends to a socket without reading the bytes into memory.
 
 Rule 1: the file stays open until its last region is freed, even if the log has closed or removed it.
-Rule 2: truncating the file invalidates its regions permanently, even if it grows again, because the bytes differ.
-        Sending such a region fails: the peer has an incomplete response.
+Rule 2: truncating the file invalidates its regions permanently, even if the file grows again, because the new bytes
+        differ. Sending such a region fails, so the peer receives an incomplete response.
 Rule 3: an error of the disk contains the file name; an error of the connection does not.
 
 Kafka: `FileRecords`.
@@ -55,7 +55,7 @@ class FileRegion(Region):
         """Send as much as the socket accepts, and return the number of bytes.
 
         Raises:
-            OSError: The connection's error, or the disk's with a file name (rule 3).
+            OSError: An error of the connection, or an error of the disk, which contains the file name (rule 3).
         """
         try:
             sent = os.sendfile(socket, self._file.descriptor, self._position, self._size) if self._uncut.holds else 0

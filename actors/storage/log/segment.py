@@ -4,9 +4,9 @@ Rule 1: batches are contiguous, in the order of appends. The segment's size is t
         it belong to an unfinished write, and the next write replaces them.
 Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an
         entry. The bytes of this batch count for the next index entry.
-Rule 3: an index only gives the position to begin a search. If no batch, or a batch after the searched offset, is at
-        this position, the search begins at the segment's start. A segment whose end is not found from the last entry is
-        recovered.
+Rule 3: an index only gives the position to begin a search. If there is no batch at this position, or if the batch there
+        is after the searched offset, the search begins at the segment's start. If the batches from the last entry on do
+        not end at the file's end, the segment is recovered.
 Rule 4: recovery reads batch by batch and checks each checksum. The first incomplete or damaged batch ends the segment,
         and the indexes are rebuilt.
 Rule 5: a segment with messages of format 0 or 1 is not opened, and is never truncated.
@@ -84,7 +84,7 @@ class Segment:
     def durable_files(self) -> tuple[str, ...]:
         """The paths of the files that a flush makes durable.
 
-        The segment's indexes are rebuilt if they do not match the batches.
+        The offset index and the time index are not among them: they are rebuilt if they do not match the batches.
         """
         return (self.path, self.aborted.path) if len(self.aborted) else (self.path,)
 
@@ -96,7 +96,7 @@ class Segment:
     # ------------------------------------------------------------------------------------------------ writing
 
     def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
-        """Append batches in one write, with their headers as stored. Undo an incomplete write and raise OSError."""
+        """Append batches in one write; `headers` are as stored. Undo an incomplete write and raise OSError."""
         file = self._handles.get(self.path, create=True)
         written = os.pwritev(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):
@@ -204,7 +204,7 @@ class Segment:
         return None
 
     def _before(self, offset: int) -> int:
-        """Return the position of a batch that begins at or before `offset`, by the index if it is valid (rule 3)."""
+        """Return the position of a batch that begins at or before `offset`. Use the index if it is valid (rule 3)."""
         position = self.offsets.position_before(offset - self.base_offset)
         place = next(self.batches(position), None)
         return position if place is not None and self.base_offset <= place.header.base_offset <= offset else 0
@@ -220,7 +220,7 @@ class Segment:
         return None
 
     def upper_bound(self, position: int) -> int | None:
-        """Return, by the index, an offset that is greater than those of all batches before `position`.
+        """Return an offset from the index that is greater than all offsets of the batches before `position`.
 
         None if the index has no later entry.
         """
@@ -273,7 +273,7 @@ class Segment:
     def recover(self) -> Iterator[BatchHeader]:
         """Recover the segment (rule 4).
 
-        Yield the header of each valid batch; the file is then truncated after the last one.
+        Yield the header of each valid batch. At the end, truncate the file after the last valid batch.
 
         Raises:
             UnsupportedFormat: See rule 5.

@@ -2,7 +2,7 @@
 
 Rule 1: the first unstable offset is the first offset of the earliest of these transactions. Consumers with isolation
         level read_committed read up to it.
-Rule 2: an ended transaction remains one of these until the high watermark has passed its marker.
+Rule 2: an ended transaction still counts as one of these transactions until the high watermark has passed its marker.
 
 Kafka: `ProducerStateManager.ongoingTxns`, `unreplicatedTxns`.
 """
