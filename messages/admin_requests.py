@@ -3,7 +3,7 @@
 The rules: broker.md 6.2, 6.4; controller.md 1.5, 7.7.
 
 As in `messages.requests`, one class covers all versions. Every response about topics has one result per topic in
-`topics`: its name, its error code, and Kafka's error message.
+`topics`: the topic's name, the error code, and Kafka's error message.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CreateTopicsRequest(Message):
 
 @message
 class CreatedConfig(Message):
-    """A config of a newly created topic, and its source, numbered as in DescribeConfigs."""
+    """A config of a newly created topic. The numbers of config sources are those of DescribeConfigs."""
 
     name: str
     value: str | None
@@ -118,7 +118,8 @@ class WantedReplicas(Message):
 class GrowingTopic(Message):
     """A topic that gets more partitions.
 
-    It has the new total number of partitions, and the brokers of the added partitions (None: assigned automatically).
+    `count` is the new total number of partitions. `assignments` has the brokers of the added partitions; if it is None,
+    the brokers are assigned automatically.
     """
 
     name: str
@@ -207,7 +208,7 @@ class AlterPartitionReassignmentsResponse(Message):
 
 @message
 class ListPartitionReassignmentsTopics(Message):
-    """The partitions of one topic for which a client asks whether they are being reassigned."""
+    """The partitions of one topic that a client wants to check for ongoing reassignments."""
 
     name: str
     partition_indexes: tuple[int, ...]
@@ -217,7 +218,7 @@ class ListPartitionReassignmentsTopics(Message):
 class ListPartitionReassignmentsRequest(Message):
     """A client's request to the controller to list the reassignments in progress (API key 46).
 
-    It lists all partitions or some.
+    The request is for all partitions (`topics` is None) or for some.
     """
 
     version: int

@@ -186,13 +186,13 @@ class Api(NamedTuple):
         request: The message class of requests.
         response: The message class of responses.
         answerer: The name of the actor that handles the requests.
-        refusal: Makes the response that rejects a request.
+        refusal: The function that returns the response for a rejected request.
         elsewhere: The error code if the handler is not on this node. NONE: the connection is closed without a response.
         advertised: Whether ApiVersions lists the API. The broker-to-broker APIs are never listed: the configured
             inter.broker.protocol.version fixes their versions (broker.md 4.1).
         control: Whether only controllers and brokers may send the request.
-        carries_records: Whether the request or response consists mostly of record batches. The trace keeps only their
-            headers.
+        carries_records: Whether the request or response consists mostly of record batches. If so, the trace keeps only
+            the headers of the batches.
     """
 
     key: int
@@ -221,7 +221,7 @@ def _refuse_leader_and_isr(request: LeaderAndIsrRequest, code: int) -> LeaderAnd
 def _refuse_stop_replica(request: StopReplicaRequest, code: int) -> StopReplicaResponse:
     """Return the response that rejects a request.
 
-    Without partitions if `code` means a stale epoch, otherwise with all partitions.
+    The response has no partitions if `code` means a stale epoch; otherwise it has all partitions of the request.
     """
     bare = code in (STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH)
     return StopReplicaResponse(code, () if bare else _each(request, code))
@@ -255,7 +255,7 @@ def _refuse_delete_topics(request: DeleteTopicsRequest, code: int) -> DeleteTopi
 def _refuse_elect_leaders(request: ElectLeadersRequest, code: int) -> ElectLeadersResponse:
     """Return a response with the error code for each partition and at top level.
 
-    If the request names partitions, NOT_CONTROLLER is not at top level.
+    If the request names partitions, the error code NOT_CONTROLLER is returned only for the partitions.
     """
     topics = (
         ElectedTopic(topic.name, tuple([ElectedPartition(number, code) for number in topic.partitions]))

@@ -12,7 +12,7 @@ R_co = TypeVar("R_co", covariant=True)
 class Question(Message, Generic[R_co]):
     """The base class of requests that one actor sends to another; R is the type of the answer.
 
-    `asks` names the receiver among the actor's peers; "" if the address is given with the request (`ask_all`).
+    `asks` is the receiver's name among the sender's peers; "" if the address is given with the request (`ask_all`).
     """
 
     __slots__ = ()
@@ -34,8 +34,8 @@ class Ask(Message):
 class Answer(Message):
     """The answer to the `Ask` with the same id: the result, or a Failure.
 
-    `generation` is that of the ZooKeeper session when the request was issued (0 without ZooKeeper). `requests` is the
-    number of requests to ZooKeeper that were needed.
+    `generation` is the number of the ZooKeeper session in which the request was issued (0 without ZooKeeper).
+    `requests` is the number of requests to ZooKeeper that were needed.
     """
 
     id: int

@@ -64,8 +64,9 @@ class InternalTopicLeadership(Message):
     """A notification from the replica manager to the two coordinators: which of their partitions this broker leads.
 
     The coordinators are those of groups and of transactions. `led` has the partitions that this broker leads from now
-    on, `lost` those that are now followed or deleted, or whose disk failed (broker.md 1.6). The message is sent before
-    the response to the controller's request. A new leader epoch of the same leader is not sent.
+    on. `lost` has the partitions that it now follows, that were deleted, or whose disk failed (broker.md 1.6). The
+    message is sent before the response to the controller's request. A partition that keeps its leader and only gets a
+    new leader epoch is not in the message.
     """
 
     led: tuple[LedPartition, ...]
@@ -136,8 +137,9 @@ class BrokerConfigured(Message):
 class PartitionContext(Message):
     """The constant values for a new PartitionActor: its broker, its log settings and the addresses of other actors.
 
-    `log_config` is the partition's log configuration. `manager` receives its health flags, `isr_keeper` its ISR
-    changes. `verifier` verifies transactions; if it is None, batches are appended without verification.
+    `log_config` is the partition's log configuration. `manager` receives the partition's health flags, and `isr_keeper`
+    receives its ISR changes. `verifier` verifies transactions; if it is None, batches are appended without
+    verification.
     """
 
     broker_id: int
@@ -163,8 +165,8 @@ log_place: Callable[[tuple[str, bool]], LogPlace] = partial(tuple.__new__, LogPl
 class BecomeLeader(Question["RoleTaken"]):
     """A request to a partition's actor to become leader; the reply is RoleTaken.
 
-    `log` is None if no log directory can take the partition (broker.md 9.1 row 20): error 56. `host` is set only in the
-    first request to an actor.
+    `log` is None if no log directory can take the partition (broker.md 9.1 row 20); the reply then has error 56. `host`
+    is set only in the first request to an actor.
     """
 
     state: LeaderAndIsrPartitionState
@@ -179,7 +181,7 @@ become_leader = maker(BecomeLeader)
 class BecomeFollower(Question["RoleTaken"]):
     """A request to a partition's actor to follow the leader that the controller names; the reply is RoleTaken.
 
-    `leader_alive` is False if the leader is not among the metadata cache's live brokers: only the log is created
+    `leader_alive` is False if the leader is not among the metadata cache's live brokers; then only the log is created
     (broker.md 1.4).
     """
 
@@ -289,7 +291,8 @@ class RemoveDeletedLogs(Message):
 class StageMetadata(Question[Done]):
     """A request to the metadata cache to store a part of an UpdateMetadata request until MergeMetadata arrives.
 
-    The reply is Done. `begins`: this is the first part of the request; parts stored before are discarded.
+    The reply is Done. `begins` is True for the first part of a request; parts that are still stored from an earlier
+    request are then discarded.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -301,7 +304,7 @@ class StageMetadata(Question[Done]):
 class MergeMetadata(Question["MetadataMerged"]):
     """A request to the metadata cache to apply an UpdateMetadata request; the reply is MetadataMerged.
 
-    `begins`: the request has no earlier parts.
+    `begins` is True if no part of the request was sent before this message.
     """
 
     asks: ClassVar[str] = METADATA_CACHE
@@ -313,7 +316,7 @@ class MergeMetadata(Question["MetadataMerged"]):
 class MetadataMerged(Message):
     """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it removed from the cache.
 
-    `old` is the number of topics of the previous snapshot that DropOldTopics has to free.
+    `old` is the number of topics of the previous snapshot that are still in memory; DropOldTopics frees them.
     """
 
     deleted: tuple[TopicPartition, ...] = ()

@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 
 def partition_named(text: str) -> TopicPartition | None:
-    """Return the partition that a text such as orders-0 names; None if it is not such a name."""
+    """Return the partition with the name `text`, such as orders-0; None if `text` is not a partition's name."""
     topic, _, number = text.rpartition("-")
     return TopicPartition(topic, int(number)) if topic and number.isdecimal() else None
 
@@ -81,7 +81,7 @@ class Broker(Message):
 
 @message
 class ReplicaAssignment(Message):
-    """The replicas of a partition, preferred replica first, with those being added and removed (controller.md 7.7)."""
+    """A partition's replicas, preferred replica first, and which are being added or removed (controller.md 7.7)."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -92,8 +92,8 @@ class ReplicaAssignment(Message):
 class LeaderIsrAndControllerEpoch(Message):
     """The leader, ISR and epochs of a partition, as its state znode contains them.
 
-    `zk_version` is the znode's version, -1 if unknown. `controller_epoch` is that of the controller that made the
-    decision, not the newest.
+    `zk_version` is the znode's version, -1 if unknown. `controller_epoch` is the epoch of the controller that made the
+    decision. It may be older than the current controller epoch.
     """
 
     leader: int

@@ -33,7 +33,7 @@ class DescribeConfigsResource(Message):
 
 @message
 class DescribeConfigsRequest(Message):
-    """A client's request to describe configs (API key 32); only a broker itself can describe its own configs."""
+    """A client's request to describe configs (API key 32); a broker's configs are described only by that broker."""
 
     version: int
     resources: tuple[DescribeConfigsResource, ...]

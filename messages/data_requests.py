@@ -122,7 +122,7 @@ class FetchRequest(Message):
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch of a fetch session's next request: `epoch` + 1, and 1 after the largest (KIP-227)."""
+    """Return the epoch of a fetch session's next request: `epoch` + 1, or 1 if `epoch` is the largest (KIP-227)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1
 
 
@@ -198,7 +198,7 @@ class ListOffsetsRequest(Message):
 class ListedOffset(Message):
     """The result of ListOffsets for one partition.
 
-    It has the offset, and the time and leader epoch of its record (-1: none).
+    It has the offset, and the time and leader epoch of the record at this offset (-1: none).
     """
 
     partition: TopicPartition
@@ -238,7 +238,7 @@ class OffsetForLeaderEpochRequest(Message):
 class EpochEnd(Message):
     """The result of OffsetForLeaderEpoch for one partition.
 
-    It has the largest epoch up to the requested epoch, and its end offset.
+    It has the largest epoch that is not greater than the requested epoch, and the end offset of this largest epoch.
     """
 
     partition: TopicPartition

@@ -1,8 +1,8 @@
 """The events of the controller, named as in Kafka (controller.md 1).
 
-An event's class declares the watch that fires it, whether that watch ends with the controller's term, and the value of
-the gauge ControllerState during its handling. The bridge's watch table (`zk_bridge.watches`), the watches of a term
-(`actors.core.controller.failover`) and the event names in traces are derived from these classes.
+An event's class declares the watch that fires the event, whether that watch ends with the controller's term, and the
+value of the gauge ControllerState while the event is handled. The bridge's watch table (`zk_bridge.watches`), the
+watches of a term (`actors.core.controller.failover`) and the event names in traces are derived from these classes.
 `actors.core.controller.events` maps each event to its handler.
 
 Events of ZooKeeper watches contain the generation of their session.
@@ -66,9 +66,10 @@ class ControllerState(enum.IntEnum):
 class Watch(NamedTuple):
     """A ZooKeeper watch: the path of a znode, and the kinds of changes for which it fires.
 
-    Each `*` in `path` is a key, such as a topic. The event's fields get the keys in order, converted to their annotated
-    types. `changes` are constants of `messages.store`. CHILDREN_CHANGED watches the znode's children, and cannot be
-    combined with the other changes. `of_term`: the watch begins and ends with a controller's term.
+    Each `*` in `path` is a key, such as a topic. The event's fields get the keys in order. Each key is converted to the
+    annotated type of its field. `changes` are constants of `messages.store`. CHILDREN_CHANGED watches the znode's
+    children, and cannot be combined with the other changes. `of_term`: the watch begins and ends with a controller's
+    term.
     """
 
     path: str
@@ -133,7 +134,7 @@ class SessionExpired(Event):
 class SessionEstablished(Message):
     """Event (Kafka's RegisterBrokerAndReelect): a new ZooKeeper session has begun; `generation` is its number.
 
-    The node handles it: the controller receives a Reelect when the broker is registered.
+    The node handles this event. The controller receives a Reelect when the broker is registered.
     """
 
     generation: int = 0

@@ -28,7 +28,7 @@ class CommittedOffset(Message):
     """A committed offset; `expires_at_ms` is the expiry time that the client requested, or NO_TIME.
 
     `log_offset` is the base offset of the batch that contains the commit, or NO_OFFSET before the append. Records do
-    not contain it.
+    not contain `log_offset`.
     """
 
     offset: int

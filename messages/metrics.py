@@ -15,7 +15,7 @@ to ZooKeeper.
 
 
 class Gauge(NamedTuple):
-    """The value of a gauge. Its name is jmx_exporter's name of the same Kafka metric.
+    """The value of a gauge. Its name is the name that jmx_exporter gives to the same metric of Kafka.
 
     Labels are (name, value) pairs.
     """

@@ -1,6 +1,7 @@
 """The messages between actors and the two gateways that own sockets: network (outgoing) and listeners (incoming).
 
-The gateways are external endpoints: their messages to actors are recorded as input, the messages to them are effects.
+The gateways are external endpoints. Their messages to actors are recorded as input. Messages from actors to the
+gateways are effects.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from messages.vocabulary import AnyMessage, Message, maker, message
 class Transmit(Question["Received | TransmitFailed"]):
     """A message to the network gateway: send `request` on the connection `channel`.
 
-    The gateway keeps one connection per channel name, and connects it if it is closed or its endpoint changed. The
-    reply is `Received` or `TransmitFailed` with the same channel and correlation id. After a failure the connection is
-    closed; the next Transmit reconnects. The caller may have one request in flight per channel. An event handler can
-    yield a Transmit as a question: the reply is then wrapped in Answer.
+    The gateway keeps one connection per channel name. It connects again if the connection is closed or if the endpoint
+    has changed. The reply is `Received` or `TransmitFailed` with the same channel and correlation id. After a failure
+    the connection is closed; the next Transmit reconnects. The caller may have one request in flight per channel. An
+    event handler can yield a Transmit as a question: the reply is then wrapped in Answer.
 
     If `again` is set, the gateway repeats an idle poll of a fetch session after each empty response, with the session's
     next epoch and the next correlation id. The caller gets the first response with content, or the next response after
-    it sends `Interrupt`. The correlation id of that response shows the number of polls.
+    the caller sends `Interrupt`. The correlation id of that response shows the number of polls.
 
     Attributes:
         timeout: Maximum seconds from the time when the connection is established until the response.
-        connect_timeout: Maximum seconds to connect; 0: `timeout`.
+        connect_timeout: Maximum seconds to connect. If it is 0, `timeout` is the maximum.
     """
 
     asks: ClassVar[str] = "network"
@@ -118,9 +119,9 @@ class ClientResponse(Message):
     If `response` is None (for example, for a produce request with acks=0), nothing is sent, and the next request
     begins.
 
-    If `rest` is not 0, the response makes its fetch session idle until `FetchSessionWoken`. `rest` is the epoch of the
-    session's next poll. When the maximum wait of an idle poll has passed, the listener answers it itself, without a
-    message to an actor (`gateway.idle_polls`).
+    If `rest` is not 0, it is the epoch of the next poll of the response's fetch session, and the response makes this
+    session idle until `FetchSessionWoken`. The listener holds each poll of an idle session for the poll's maximum wait.
+    Then the listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
     """
 
     connection: int
@@ -144,8 +145,8 @@ class ClientResponses(Message):
 class WakeFetchSession(Message):
     """A message to a listener: this fetch session is not idle any more; forward its requests instead of answering them.
 
-    The reply is FetchSessionWoken. The listener sends none if the session's next request is already on its way to the
-    actor.
+    The reply is FetchSessionWoken. The listener sends no reply if the session's next request is already on its way to
+    the actor.
     """
 
     session_id: int
@@ -155,8 +156,8 @@ class WakeFetchSession(Message):
 class FetchSessionWoken(Message):
     """A message from a listener: a fetch session is no longer idle; `epoch` is the epoch of its next request.
 
-    `used_at` is the time of the last poll. A poll that the listener held follows as a ClientRequest with its remaining
-    wait.
+    `used_at` is the time of the last poll. If the listener holds a poll of the session, the listener sends this poll
+    next, as a ClientRequest with the remaining wait.
     """
 
     session_id: int

@@ -120,8 +120,8 @@ class StartNode(Message):
     """The first message to NodeActor: the settings and adapters that it needs to start a node.
 
     The addresses are external endpoints: `store` is the ZooKeeper client, `network` the outgoing connections,
-    `listener` the incoming ones, `metrics` the metrics gateway. `process` is the process, which receives NodeReady,
-    NodeFailed and NodeStopped.
+    `listener` the incoming ones, `metrics` the metrics gateway. `process` is the program that runs the node. It
+    receives NodeReady, NodeFailed and NodeStopped.
     """
 
     settings: NodeSettings
@@ -271,7 +271,7 @@ class StartDynamicConfig(Message):
 class Advertise(Message):
     """A message to NodeActor: the new value of this broker's dynamic config `advertised.listeners`.
 
-    It is None if the config was removed.
+    `listeners` is None if the config was removed.
     """
 
     listeners: str | None
@@ -370,8 +370,8 @@ class ShuttingDown(Message):
 class StartBridge(Message):
     """The first message to ZkBridgeActor, with the actor address of the ZooKeeper client.
 
-    Session changes are sent to `subscriber`: SessionEstablished (first connection and after an expiry) and
-    SessionExpired. SessionExpired is sent also to each actor with armed watches.
+    `subscriber` receives the changes of the session: SessionEstablished when the first session begins and when a new
+    session begins after an expiry, and SessionExpired. Each actor with armed watches also receives SessionExpired.
     """
 
     store: ActorAddress

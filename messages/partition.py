@@ -37,7 +37,8 @@ ISR_KEEPER = "isr_keeper"
 class LogSettings(Message):
     """The log settings of a topic, with defaults applied; sizes are in bytes, times in ms, and -1 is unlimited.
 
-    `append_time`: records get the time of their append. `lag` is `replica.lag.time.max.ms` in seconds.
+    If `append_time` is set, the timestamp of a record is the time of its append. `lag` is `replica.lag.time.max.ms` in
+    seconds.
     """
 
     segment_bytes: int = 1 << 30
@@ -57,7 +58,7 @@ class LogSettings(Message):
 
 
 class Hosting(NamedTuple):
-    """A partition and its actor, which is None if the partition is offline or no longer hosted (`gone` is True)."""
+    """A partition and its actor; the actor is None if the partition is offline, or not hosted any more (`gone`)."""
 
     partition: TopicPartition
     actor: ActorAddress | None
@@ -201,7 +202,8 @@ def last_stable_offset(first_unstable: int, start: int, high_watermark: int) -> 
     """Return the last stable offset: the start of the earliest unfinished transaction (transactions.md 3.1).
 
     Args:
-        first_unstable: The first offset of that transaction, -1 if all are finished. The log may begin after it.
+        first_unstable: The first offset of that transaction, or -1 if all transactions are finished. This offset may be
+            below `start`.
         start: The log start offset.
         high_watermark: The high watermark, which is the result if no unfinished transaction begins below it.
     """
@@ -213,13 +215,16 @@ class ReadLog(Message):
     """A request to a partition's actor to read records; the reply is LogRead.
 
     Attributes:
-        replica_id: The follower's broker id; -1 for a consumer; this broker's own id for its actors that load a log.
+        replica_id: The follower's broker id; -1 for a consumer; this broker's own id if the reader is an actor of this
+            broker that loads a log.
         max_bytes: Maximum bytes of records.
         at_least_one: Whether the first batch is returned whole even if it is larger than `max_bytes`.
         alive: Whether the follower is a live broker, which may join the ISR.
-        idle_until: The time until which the follower's polls found no new data; -1: none.
+        idle_until: The time until which the follower's polls found no new data, or -1 if this request reports no such
+            time.
         near: The live brokers in a consumer's rack, if the consumer may read from a replica there.
-        throttled: Whether the replication throttle applies now: a follower that is out of sync then gets no records.
+        throttled: Whether the replication throttle applies now. If it does, a follower that is out of sync gets no
+            records.
     """
 
     request: int
@@ -239,8 +244,9 @@ class ReadLog(Message):
 class LogRead(Message):
     """The reply to ReadLog: the records and the state of the log.
 
-    The reader receives LogMoved once for each later change. `in_sync` is False if the reader is a follower outside of
-    the ISR, or in an ISR that is not yet written to ZooKeeper. `adding`: a reassignment adds the follower.
+    The reader receives LogMoved once for each later change. `in_sync` is False for a follower that is not in the ISR,
+    and for every follower while an ISR write to ZooKeeper is in flight. `adding` is True if a reassignment adds the
+    follower.
     """
 
     request: int
@@ -264,7 +270,7 @@ class LogMoved(Message):
 
 @message
 class QueryIdleFollowers(Message):
-    """A request to PartitionRequestsActor for the times when a leader's followers last polled and found no data.
+    """A request to PartitionRequestsActor for the time of each follower's last poll that found no data.
 
     The reply is CaughtUp.
     """
@@ -520,9 +526,9 @@ class Replicate(Message):
 class TruncateToEpochEnd(Message):
     """A request to a follower's actor: truncate the log to the offset where an epoch ends on the leader.
 
-    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high watermark that
-    the follower had when it started to follow. The log is truncated to this offset if it has no epochs, or if the
-    leader knows none of its epochs.
+    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high watermark that the
+    follower had when it started to follow. The log is truncated to `otherwise` if the log has no epochs, or if the
+    leader knows none of the log's epochs.
     """
 
     leader_epoch: int
@@ -579,7 +585,7 @@ class StartFetcher(Message):
 class FollowedPartition(NamedTuple):
     """A partition to fetch: its actor, its log end offset and its latest leader epoch (-1: none).
 
-    `adding`: a reassignment adds the replica.
+    `adding` is True if a reassignment adds the local replica.
     """
 
     partition: TopicPartition

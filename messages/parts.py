@@ -113,10 +113,11 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The message class and API version for which the entries of a message part have been encoded.
+    """The message class and the API version for which the entries of a part are encoded.
 
-    Rows that a part got from the wire are cached as they are. For a part without cached rows, the entries are encoded
-    in `version`, in which Kafka 2.6's controller sends them. If it is None, such entries are not encoded.
+    Rows are encoded entries. A part that came from the wire keeps its rows unchanged. If a part has no cached rows, its
+    entries are encoded in `version`, which is the version that Kafka 2.6's controller sends. If `version` is None, the
+    entries of such a part are not encoded.
     """
 
     message: type
@@ -143,7 +144,7 @@ def cut(whole: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
 def cut_entries(
     part: Callable[[tuple[E, ...]], Part], entries: tuple[E, ...]
 ) -> tuple[tuple[Part, ...], tuple[E, ...]]:
-    """Split entries into parts of the class `part` and the rest for their message, each with at most SLICE entries."""
+    """Split entries into parts (made by `part`) and a rest for the message, each of at most SLICE entries."""
     if len(entries) <= SLICE:
         return (), entries
     *ahead, rest = slices(entries)

@@ -1,7 +1,8 @@
 """Parse and compare the values of `inter.broker.protocol.version`.
 
-A release has two numbers (`2.6`), or three before 1.0 (`0.10.2`); further numbers (`2.6.1`) are ignored. A suffix
-`-IV1` is one of the steps in which the release changed its protocol. A release without a suffix means its last step.
+A release has two numbers (`2.6`), or three before 1.0 (`0.10.2`); further numbers (`2.6.1`) are ignored. A suffix such
+as `-IV1` names one of the steps in which the release changed its protocol. A version without a suffix means the last
+step of the release.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def release_of(version: str) -> Release:
 def at_least(version: str, since: str) -> bool:
     """Return whether the protocol `version` includes a feature of version `since`.
 
-    `since` without a step is the first step of its release. Raises ValueError if a text is not a version.
+    If `since` has no suffix, it means the first step of its release. If `version` has no suffix, it means the last
+    step. Raises ValueError if a text is not a version.
     """
     release, step = _parts(version)
     since_release, since_step = _parts(since)

@@ -58,7 +58,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch: `length` and LOG_OVERHEAD."""
+        """The size of the whole batch in bytes: `length` plus LOG_OVERHEAD."""
         return self.length + LOG_OVERHEAD
 
     @property
@@ -120,7 +120,7 @@ class Region(ABC):
 
 
 class _Bytes:
-    """The base class of Body; it has the attribute that holds the bytes, which comparisons and traces ignore."""
+    """The base class of Body. Its attribute holds the bytes; comparisons and traces ignore this attribute."""
 
     __slots__ = ("_data",)
     _data: bytes | memoryview | Region
@@ -142,8 +142,8 @@ class Body(_Bytes):
     """The bytes of one or more record batches, received from a socket or read from a file.
 
     Bodies are equal if their sizes and checksums are equal. In a replay they have no `data`: the trace stores only size
-    and checksum. The checksum covers all bytes. Exception: the bytes of a Region are not read, so its checksum is the
-    checksum of its first batch.
+    and checksum. The checksum covers all bytes. Exception: the bytes of a Region are not read, so the checksum of a
+    body with a Region is the checksum of the first batch.
     """
 
     size: int
@@ -183,8 +183,10 @@ class Records(NamedTuple):
     The listener computes the other fields from the bytes, so that actors can validate records without the bytes.
 
     Attributes:
-        error_code: 87 if no batch has format 2, 2 if a checksum is wrong, else 0.
-        fault: The error in the records of the batch, or None.
+        error_code: 87 if a batch has an invalid header or a format other than 2; 2 if a batch is incomplete or its
+            checksum is wrong; else 0.
+        fault: The error that the check of the records found, or None. The records are checked only if there is exactly
+            one batch and `error_code` is 0.
         keyless: Ranges of records without a key: (first index, last index, first index, last index, ...). The tuple is
             flat, so that the trace need not convert its elements.
     """

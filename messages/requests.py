@@ -175,7 +175,7 @@ class ApiVersionRange(Message):
 class ApiVersionsRequest(Message):
     """A client's request for the APIs that a broker supports (API key 18).
 
-    The broker may not support this `version`.
+    `version` can be a version that the broker does not support.
     """
 
     version: int

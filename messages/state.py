@@ -30,7 +30,7 @@ class ActorState(Message):
 class StateItems(Message):
     """A tuple, list, deque, set or frozenset, as a snapshot stores it; the items of sets are sorted.
 
-    `kind` is the name of the class. For a deque with a maximum length it contains the length: "deque 64".
+    `kind` is the name of the class. For a deque with a maximum length, `kind` also contains that length: "deque 64".
 
     `number` identifies a mutable object in the snapshot; it is 0 for tuples and frozensets.
     """
@@ -82,7 +82,8 @@ class StateName(Message):
 class StateRuntimeReference(Message):
     """A reference, in a saved actor state, to a method or an I/O adapter of the actor itself.
 
-    Examples of `name` are `send` and `port:disk`. A restore replaces the reference by that attribute of the new actor.
+    Examples of `name` are `send` and `port:disk`. A restore replaces the reference by the same method or adapter of the
+    new actor.
     """
 
     name: str

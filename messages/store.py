@@ -7,7 +7,7 @@ Rule 3: the bridge receives replies, watch events and session states in one orde
 Rule 4: if a connection is lost or a session expires, the client first replies to every request in flight
         (CONNECTION_LOSS, SESSION_EXPIRED), and then sends the `SessionState`.
 
-Codes are ZooKeeper's (`KeeperException.Code`), so any other code of a server is passed on unchanged.
+Codes are ZooKeeper's (`KeeperException.Code`), so a server's code that has no constant here is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -125,11 +125,12 @@ class StoreWrite(Message):
 class StoreArm(Message):
     """A request to the ZooKeeper client to set one-shot watches without reading the znodes.
 
-    The StoreReply has `present` for the paths in `exists`.
+    In the StoreReply, `present` has one entry for each path in `exists`: whether the znode exists.
 
     `data` and `children` are znodes that should exist; the watch of an absent znode fires "deleted" at once. A znode in
-    `exists` may be absent. If `since` is a zxid, the watches are set again after an interruption. A watch then fires at
-    once if its znode was changed after `since`, or if its znode is in `exists` and exists now. `present` is then empty.
+    `exists` may be absent. If the request sets the watches again after an interruption, `since` is a zxid. A watch then
+    fires at once if its znode was changed after `since`, or if its znode is in `exists` and exists now. For a request
+    with `since`, `present` is empty.
     """
 
     id: int
@@ -144,7 +145,7 @@ class StoreReply(Message):
     """The reply of the ZooKeeper client to the request with this id.
 
     `code` is OK or the error of the whole request: CONNECTION_LOSS (a write may have been applied), SESSION_EXPIRED, or
-    TOO_LARGE. For a rejected transaction it is the code of the first failing operation, whose index is `culprit`.
+    TOO_LARGE. For a rejected transaction, `code` is that of the first failing operation, whose index is `culprit`.
     `zxid` is the newest transaction that the session has seen. All watches for changes up to that transaction fired
     before this reply.
     """
@@ -189,8 +190,8 @@ EXPIRED = "expired"
 class SessionState(Message):
     """The state of the ZooKeeper session changed; `session_id` is 0 unless the state is `connected`.
 
-    `suspended`: the connection is lost and the watches are gone, but the session may still exist. `expired`: its
-    ephemeral znodes are gone too; the client creates a new session.
+    `suspended`: the connection is lost and the watches are gone, but the session may still exist. `expired`: the
+    session's ephemeral znodes are gone too, and the client creates a new session.
     """
 
     state: str

@@ -1,9 +1,9 @@
-"""The requests of the controller to TopicDeletionActor, and the plans that it returns.
+"""The requests of the controller to TopicDeletionActor, and the plans that this actor returns.
 
 Rule 1: only the controller sends requests, and only while its event handler runs. TopicDeletionActor never sends
         requests to the controller.
-Rule 2: a reply is a DeletionPlan, a list of steps in order. A DeletionSets step replaces the sets of queued, started
-        and ineligible topics from that step on.
+Rule 2: a reply is a DeletionPlan, a list of steps in order. At a DeletionSets step, the controller replaces its sets of
+        queued, started and ineligible topics.
 Rule 3: the controller's state machines decide whether a transition is legal. If the states of queued topics differ from
         a plan or change outside of a plan, the controller sends these states in CorrectDeletions.
 
@@ -52,7 +52,7 @@ class ResetDeletions(Question["DeletionPlan"]):
 
 @message
 class CorrectDeletions(Question["DeletionPlan"]):
-    """A request to TopicDeletionActor: replace its states of these queued topics by the controller's states.
+    """A request to TopicDeletionActor to replace its states of these queued topics by the controller's states.
 
     The reply is a DeletionPlan with one DeletionSets.
     """
@@ -65,7 +65,7 @@ class CorrectDeletions(Question["DeletionPlan"]):
 class QueueDeletions(Question["DeletionPlan"]):
     """A request to TopicDeletionActor to queue topics for deletion; the reply is a DeletionPlan.
 
-    Topics that are queued already stay as they are.
+    Topics that are already queued are not changed.
     """
 
     asks: ClassVar[str] = DELETION
@@ -140,8 +140,9 @@ class DeletionPlan(Message):
 class DeletionSets(Message):
     """Topics that are queued for deletion, being deleted, or ineligible for deletion, and two counts for metrics.
 
-    Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas of queued topics
-    that are not deleted yet; `replicas_ineligible` is the number of those that must wait.
+    Topics are in the order in which they were queued. `replicas_to_delete` is the number of replicas that are not
+    deleted yet. `replicas_ineligible` is the number of replicas that are ineligible for deletion. Both numbers count
+    only replicas of queued topics.
     """
 
     queued: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""Requests about transactions to coordinators and partition leaders, including requests of Kafka's transactions tool.
+"""Requests to coordinators and partition leaders about transactions, including those of Kafka's transactions tool.
 
-As in `messages.requests`, one class covers all versions and partitions are flat. InitProducerId is in
-`messages.data_requests`.
+As in `messages.requests`, each class covers all versions of its API, and partitions are one flat list. InitProducerId
+is in `messages.data_requests`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class AddPartitionsToTxnTransaction(Message):
 class AddPartitionsToTxnRequest(Message):
     """A request to the coordinator to add partitions to a transaction, or to verify them (API key 24).
 
-    A producer sends it; the first such request begins the transaction. Since version 4 brokers send it, with
-    `transactions` in place of the other fields.
+    Before version 4, a producer sends the request, and the first such request begins the transaction. From version 4
+    on, brokers send it, with `transactions` in place of the other fields.
     """
 
     version: int
@@ -249,7 +249,8 @@ class DescribeTransactionsResponse(Message):
 class ListTransactionsRequest(Message):
     """A client's request for the transactions that a broker coordinates (API key 66).
 
-    An empty filter selects all. `duration_filter` selects transactions that have been open for longer than this (ms).
+    An empty filter selects all transactions. `duration_filter` is in ms: it selects transactions that have been open
+    for longer.
     """
 
     version: int
@@ -269,7 +270,7 @@ class ListedTransaction(Message):
 
 @message
 class ListTransactionsResponse(Message):
-    """The response to ListTransactions: the broker's transactions, and the requested states that are unknown."""
+    """The response to ListTransactions: the broker's transactions, and the requested states that do not exist."""
 
     error_code: int
     unknown_state_filters: tuple[str, ...] = ()

@@ -68,7 +68,7 @@ class StartTransactions(Message):
 class TransactionsLoaded(Message):
     """A message to the coordinator: a partition of __transaction_state is loaded, or cannot be loaded.
 
-    If it is loaded, the message has the number of its transactional ids.
+    If the partition is loaded, `ids` is the number of its transactional ids.
     """
 
     partition: int
@@ -114,7 +114,7 @@ class PartitionTransactions(Message):
 class UnloadTransactions(Message):
     """The last message to a TransactionsActor.
 
-    Another broker now coordinates its ids, so all its pending requests fail.
+    Another broker now coordinates the actor's transactional ids, so all pending requests of the actor fail.
     """
 
 
@@ -139,8 +139,8 @@ class RetryCompletions(Message):
 class Marker(NamedTuple):
     """A marker that ends a transaction, with the partitions that it must be written to.
 
-    `owner` receives the results. `state_partition` is the partition of __transaction_state, and `coordinator_epoch` its
-    leader epoch.
+    `owner` receives the results. `state_partition` is the partition of __transaction_state that has the transactional
+    id, and `coordinator_epoch` is the leader epoch of that partition.
     """
 
     transactional_id: str
@@ -172,9 +172,9 @@ class RetryMarkers(Message):
 
 @message
 class DropMarkers(Message):
-    """A message to the actors that send markers: drop those of a partition of __transaction_state.
+    """A message to the actors that send markers: drop the markers of one partition of __transaction_state.
 
-    Drop the markers of all transactions that this __transaction_state partition coordinates.
+    These are the markers of all transactions that the partition coordinates.
     """
 
     state_partition: int
@@ -240,7 +240,7 @@ class StartRequestSender(Message):
 
 
 class PartitionLeader(NamedTuple):
-    """The leader of a partition, if the partition exists: broker id (-1: none), and endpoint if it is alive."""
+    """Whether a partition exists, its leader (-1: none), and the leader's endpoint if the leader is alive."""
 
     exists: bool
     leader: int
@@ -264,7 +264,7 @@ class LeadersFound(Message):
 
 @message
 class RetryDue(Message):
-    """A timer message to TransactionMarkersActor: find the leaders for waiting markers again."""
+    """A timer message to TransactionMarkersActor: find again the leaders for the waiting markers."""
 
 
 # ---------------------------------------------------------------------------------------------------- verification
@@ -300,7 +300,7 @@ class VerificationRequest(NamedTuple):
 
 @message
 class Verify(Message):
-    """A message to transaction-verifying actors: check whether partitions are in the open transactions of producers.
+    """A request to check whether partitions are in the open transactions of producers.
 
     It goes to TransactionVerifierActor and VerificationSenderActor. The actor that requested a verification receives
     TransactionVerified.
@@ -311,7 +311,7 @@ class Verify(Message):
 
 @message
 class TransactionVerified(Message):
-    """The reply to VerifyTransaction.
+    """The reply to Verify, for one VerificationRequest.
 
     It has the number of the verification request, the producer, and the error code for the producer's batches (NONE if
     verified).

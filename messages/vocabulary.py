@@ -2,9 +2,10 @@
 
 Rule 1: a message is a value. It has no behaviour and no mutable content.
 Rule 2: its name is unique: actors dispatch on the bare class name, and traces identify types by it.
-Rule 3: its fields have concrete types, because `messages.trace` encodes and decodes by the annotations alone: numbers,
-        str, bytes, tuples, NamedTuples, other messages, `X | None`, ActorAddress. A mapping is a tuple of entries. A
-        field for any message is annotated `Message`, for any storable value `object`.
+Rule 3: its fields have concrete types: numbers, str, bytes, tuples, NamedTuples, other messages, `X | None`,
+        ActorAddress. The reason is that `messages.trace` encodes and decodes by the annotations alone. A mapping is a
+        tuple of entries. A field that can hold any message is annotated `Message`. A field that can hold any storable
+        value is annotated `object`.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ _M = TypeVar("_M")
 def maker(kind: Callable[_P, _M]) -> Callable[_P, _M]:
     """Return a function that creates values of a frozen, slotted attrs class in a third of the constructor's time.
 
-    The constructor of a frozen class calls `object.__setattr__` for each field. The function sets the fields of a
-    mutable twin class of the same layout, and then changes the object's class. Use it where hundreds of thousands of
-    values are created.
+    The constructor of a frozen class calls `object.__setattr__` for each field. The returned function is faster: it
+    creates an object of a mutable twin class with the same layout, sets the fields, and then changes the object's class
+    to the frozen one. Use it where hundreds of thousands of values are created.
 
     Raises:
         TypeError: The constructor of the class does more than set its fields.

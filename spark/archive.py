@@ -78,7 +78,7 @@ def _lay_out(laid_out: Path) -> None:
 
 
 def _smallest(folder: Path) -> None:
-    """Write packed traces, as `spark.pack` does, in which a broker dies and another broker then leads its partition."""
+    """Write traces in the format of `spark.pack`: a broker dies, and another broker then leads its partition."""
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]

@@ -87,7 +87,7 @@ def _die_with_the_parent(lifeline: Connection) -> None:
 
 
 def _kill(child: int) -> None:
-    """Kill the child's process group and wait for the child; signals are blocked until then."""
+    """Kill the child's process group and wait until the child has ended; signals are blocked in the meantime."""
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     with suppress(ProcessLookupError, PermissionError):  # the process group does not exist yet, or has ended
         os.killpg(child, signal.SIGKILL)

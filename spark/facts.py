@@ -33,7 +33,7 @@ class Facts:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """Each run: node, run, deliveries (the last one's number), first_at, last_at (of all rows), ending, detail."""
+        """Each run: node, run, deliveries (number of the last), first_at and last_at (of all rows), ending, detail."""
         seen = self.records.where(self.records.kind != MALFORMED)
         grouped = seen.groupBy("node", "run").agg(
             f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")
@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """The comparison of times (`comparison.compared`): with the earlier folder if it is given, else with itself."""
+        """The comparison (`comparison.compared`) with the earlier folder; without one, with the same folder."""
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:

@@ -2,12 +2,12 @@
 
     KEPT/part-*.parquet      rows of `spark.columns`
     KEPT/_spark_metadata     Spark's list of the complete files
-    KEPT/_checkpoint         Spark's offsets: the read part of the traces (`spark.trace_stream`)
+    KEPT/_checkpoint         Spark's offsets: how much of the traces has been read (`spark.trace_stream`)
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
-    KEPT/_follower           locked by the process that follows the traces, so that there is only one
+    KEPT/_follower           locked by the process that follows the traces, so that only one process does
 
-Rule: only storing is incremental: it continues where it stopped. Every section is computed from all stored records.
-        Each figure therefore has one definition, and is exact while the traces grow.
+Rule: only the storing of records is incremental, and continues where it stopped. Every section is computed from all
+        stored records. Each figure therefore has one definition, and is exact while the traces grow.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
         broker that left an ISR, or a controller that was replaced though its broker was not gone.
-Rule 2: "now" is the end of the traces. The stop of a whole cluster at the end of the traces is one incident. Partitions
-        without a leader and replicas out of the ISR that this stop causes do not count as open.
+Rule 2: "now" is the end of the traces. The stop of a whole cluster at the end of the traces is one incident. This stop
+        also leaves partitions without a leader and replicas out of the ISR; they do not count as open.
 """
 
 from __future__ import annotations

@@ -4,15 +4,15 @@ HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has com
 310 and 350). Another JVM with the same class path maps it instead of loading, verifying and linking the classes. This
 halves the time to start a session and compute its first sections.
 
-HOME/jars and others are links to Spark's files without mllib, because with mllib in the class path each session
-registers mllib's functions by reflection, which takes more than half a second.
+HOME/jars and others are links to Spark's files, except mllib. With mllib in the class path, each session registers
+mllib's functions by reflection, which takes more than half a second.
 
 HOME/bin/spark-submit runs a stored Java command; without it, Spark's scripts start another JVM for each session to
 compute this command.
 
 HOME is in the Python environment. Its name contains a hash of the Java installation, the jars and the options for which
-the archive is valid. Without HOME Spark starts as usual. This module does not import PySpark, because that takes longer
-than to start Java.
+the archive is valid. Without HOME, Spark starts as usual. This module does not import PySpark, because that takes
+longer than to start Java.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def archive(home: Path) -> Path:
 
 
 def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str], None]) -> None:
-    """Call `lay_out(home)`, which creates the archive, unless the archive exists.
+    """Unless the archive exists, call `lay_out(home)` to create it.
 
     Only one process at a time makes this call.
 
@@ -132,9 +132,9 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Store, as bin/spark-submit in `home`, the command of the JVM `pid`, which writes the archive.
+    """Store the command of the JVM `pid` as bin/spark-submit in `home`. This JVM writes the archive.
 
-    Without /proc, Spark's scripts remain there and compute the command for each session.
+    Without /proc, HOME/bin remains a link to Spark's scripts, which compute the command for each session.
 
     Raises:
         OSError: The command cannot be written.

@@ -86,7 +86,7 @@ _STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "ar
 
 
 def _one_state(**fields: Take) -> Take:
-    """Return an extractor of the partition state in a line (an array of one struct); missing fields are null."""
+    """Return an extractor of a line's partition state, as an array of one struct; missing fields are null."""
 
     def take(pattern: str) -> Column:
         extracted = {name: field(pattern) for name, field in fields.items()}
@@ -219,7 +219,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
 
     `zone` is the time zone of the logs.
 
-    `run` identifies a broker's process: the folder of its logs, and its start.
+    `run` identifies a broker's process by the folder of its logs and the time of its start.
     """
     lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
     lines = lines.text(folder.resolve().as_uri())
@@ -311,7 +311,8 @@ class LogFacts(Facts):
     def outages(self) -> DataFrame:
         """The partitions that had no leader, as `failovers.outages` returns them, without those of deleted topics.
 
-        In traces, the leader -2 marks a deletion. Brokers do not log it, so the deleted topics are removed here.
+        In traces, the leader -2 marks a deletion. Brokers do not log this leader, so the deleted topics are removed
+        here.
         """
         lines = self.records.where((f.col("type") == "StoreWrite") & f.col("topics").isNotNull())
         deleted = lines.select(f.explode("topics").alias("deleted"), f.col("at").alias("deleted_at"))

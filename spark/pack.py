@@ -78,7 +78,7 @@ class Packing:
             self._rest = ()
 
     def finish(self) -> int:
-        """Return the number of rows written now, without those of existing slices."""
+        """Wait for the end; return the number of rows written, without those of slices that existed already."""
         rows = sum(pack_slice(each, self.target) for each in self._rest)
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
@@ -133,7 +133,7 @@ def manifest(folder: Path) -> Manifest:
 
 
 def _gap(file: Path) -> str:
-    """Return the error in a Parquet file (unreadable, missing or different columns); "" if it has none."""
+    """Return why a Parquet file is invalid (unreadable, or columns missing or different); "" if it is valid."""
     try:
         schema = pq.read_schema(file)
     except FileNotFoundError:  # replaced meanwhile, because its run was packed again

@@ -113,7 +113,7 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the longest leaderless time (s) by partition, or by topic if these are more than MOST partitions."""
+    """Draw the longest time without a leader (s) by partition, or by topic for more than MOST partitions."""
     end, seconds = _end(summary), {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None
@@ -149,7 +149,7 @@ def queues(summary: Summary) -> Chart:
 
 
 def latencies(summary: Summary) -> Chart:
-    """Draw the durations by kind, in columns of doubling width; heights are logarithmic."""
+    """Draw a histogram of durations for each kind. Column limits are powers of two; heights are logarithmic."""
     rows = list(summary["latencies"])
     uptos = sorted({row.upto_ms for row in rows})
     most = math.log1p(max(row.count for row in rows))
@@ -182,7 +182,7 @@ STEPS = {
 
 
 def critical(summary: Summary) -> Chart:
-    """Draw, for each controller event, the steps of the request that ended last; the slowest events first."""
+    """For each controller event, draw the steps of the request that ended last. The slowest events come first."""
     last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
     rows = [
         (
@@ -208,7 +208,7 @@ def network(summary: Summary) -> Chart:
 
 
 def deletions(summary: Summary) -> Chart:
-    """Draw deleted topics: until the last replica was ordered to stop, then until the znode was removed."""
+    """Draw each topic deletion: the time until the last order to stop a replica, then until the znode's removal."""
     end, rows = _end(summary), []
     for row in list(summary["deletions"])[:MOST]:
         stopped, gone = row.stopped_at or row.gone_at or end, row.gone_at or end

@@ -1,9 +1,10 @@
 """Start a ZooKeeper server from the jars that PySpark contains; only Java must be installed.
 
 Rule 1: the server is a separate process with its own log file. It ends when this process ends (`guardian`).
-Rule 2: `start` returns when the server handles requests, or raises ZooKeeperStartFailed with the reason: Java is
-        missing, the port is in use, or the last lines of the server's log. It waits as long as the log grows, because a
-        server with much data, or on a busy machine, starts slowly.
+Rule 2: `start` returns when the server handles requests. Otherwise it raises ZooKeeperStartFailed. The message says,
+        for example, that Java is missing or that the port is in use, or it has the last lines of the server's log.
+        `start` waits as long as the log grows, because a server starts slowly if it has much data or if the machine is
+        busy.
 Rule 3: the data directory and the port stay the same after `stop` and another `start`, so clients can reconnect.
 Rule 4: the server runs in its data directory and uses relative file names. Java's properties files have their own
         escapes and encoding, so they never contain the directory's path.
@@ -109,7 +110,7 @@ class EmbeddedZooKeeper:
         data_dir: Directory of the server's data; it is created if missing.
         port: 0 means a free port, chosen at the first start.
         tick_time_ms: ZooKeeper's tickTime. The session timeout is limited to 2 to 600 ticks.
-        force_sync: False disables fsync: faster, but data may be lost at a power failure (for tests).
+        force_sync: False disables fsync (for tests). The server is then faster, but a power failure may lose data.
         heap: Java's -Xmx.
         guard: How the server's process is tied to this process, "signal" or "pipe" (`guardian`).
     """
@@ -140,7 +141,7 @@ class EmbeddedZooKeeper:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server while it runs (in pipe mode, of its guardian); else None."""
+        """Process id of the server, or in pipe mode of its guardian; None if the server does not run."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def __enter__(self) -> EmbeddedZooKeeper:
@@ -238,7 +239,7 @@ class EmbeddedZooKeeper:
         (self.data_dir / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _launch(self, command: list[str]) -> None:
-        """Start the process from a thread that waits for its end: Linux kills the process when this thread ends."""
+        """Start the process in a thread that waits for it to end. Linux kills the process if the thread ends."""
         started = threading.Event()
         failed: list[OSError] = []
 
@@ -252,7 +253,7 @@ class EmbeddedZooKeeper:
                         stderr=subprocess.STDOUT,
                         cwd=self.data_dir,
                         env={**os.environ, "LC_ALL": "C.UTF-8"},  # Java derives its arguments' encoding from LC_ALL
-                        start_new_session=True,  # this process handles Ctrl-C at the terminal
+                        start_new_session=True,  # Ctrl-C at the terminal reaches only this Python process
                     )
             except OSError as error:
                 failed.append(error)

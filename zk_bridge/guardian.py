@@ -5,11 +5,12 @@ Run it as a script by its path. It needs only the standard library:
     python guardian.py signal PARENT_PID PROGRAM ARGUMENT...     (Linux)
     python guardian.py pipe   PARENT_PID PROGRAM ARGUMENT...     (everywhere)
 
-`signal` requests that the kernel kills this process when the thread that started it ends, and then becomes PROGRAM. The
-setting survives exec.
+With `signal`, this process sets PR_SET_PDEATHSIG, so that the kernel kills it when the thread that started it ends.
+Then it replaces itself by PROGRAM. The setting survives exec.
 
-`pipe` runs PROGRAM as its child and kills it at the end of standard input. The parent owns the other end of that pipe,
-so the pipe closes however the parent ends. SIGTERM is forwarded to PROGRAM, and PROGRAM's exit code is returned.
+With `pipe`, this process runs PROGRAM as its child, and kills PROGRAM when standard input ends. Standard input is a
+pipe. The parent owns the other end of the pipe, so the pipe closes however the parent ends. SIGTERM is forwarded to
+PROGRAM, and PROGRAM's exit code is returned.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def under_signal(parent: int, command: list[str]) -> None:
-    """Replace this process by `command`, which the kernel kills when the thread that started it ends.
+    """Replace this process by `command`. The kernel kills it when the thread that started this process ends.
 
     `parent` is the expected pid of that thread's process.
     """

@@ -137,7 +137,7 @@ class SingleData:
         return [Znode(OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
 
     def refused(self, code: int) -> Any:
-        """Return the result for a node whose read the server refused with the error `code`."""
+        """Return the result of a read that the server refused with the error `code`."""
         return [Znode(code)], []
 
 
@@ -171,7 +171,7 @@ class WatchExists(SingleData):
 class SetWatches:
     """A ZooKeeper request that sets many watches at once.
 
-    With `since`, a watch on a node that a later transaction has changed fires at once. A watch of `exists` also fires
+    With `since`, a watch fires at once if a later transaction has changed its node. A watch of `exists` also fires
     at once if the node exists.
 
     Args:

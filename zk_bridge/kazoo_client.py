@@ -9,8 +9,8 @@ Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) en
         received for the session timeout: the session is then over, and servers refuse a client with a later zxid than
         theirs.
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
-        servers. A server may be unreachable, or accept the connection and not respond, which a starting server may do
-        forever. kazoo would wait for the whole session timeout, and the session would expire.
+        servers. A server may be unreachable, or it may accept the connection and not respond. A starting server may do
+        the latter forever. kazoo would wait for the whole session timeout, and the session would expire.
 Rule 4: each log line about connection attempts is written at most once in LINE_SECONDS, because a server may be down
         for hours.
 Rule 5: if the thread that reads the socket ends unexpectedly, StoreFailed is sent. Otherwise the node would keep
@@ -197,7 +197,7 @@ class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
 
 @contextlib.contextmanager
 def _sense_expected() -> Iterator[None]:
-    """Turn errors that an invalid response causes into ConnectionDropped, after which kazoo reconnects (rule 2).
+    """Raise ConnectionDropped for errors that an invalid response causes, so that kazoo reconnects (rule 2).
 
     Errors of kazoo and of the network are raised unchanged.
     """

@@ -1,9 +1,10 @@
 """The bridge's client for a real ZooKeeper; it is based on kazoo.
 
-Rule 1: operations are batched. Reads are MultiReads, watches SetWatches, writes multi (`jute`).
-Rule 2: sizes are bounded. A MultiRead has at most READ_OPS operations and READ_BYTES, which count the request and the
-        expected response. At most IN_FLIGHT MultiReads are in flight. A transaction above WRITE_LIMIT is refused before
-        it is sent, because a server would close the connection without giving a reason (jute.maxbuffer).
+Rule 1: operations are batched. Reads are sent as MultiRead requests, watches as SetWatches requests, and writes as
+        multi requests (`jute`).
+Rule 2: sizes are bounded. A MultiRead has at most READ_OPS operations. Its request and its expected response together
+        have at most READ_BYTES. At most IN_FLIGHT MultiReads are in flight. A transaction above WRITE_LIMIT is refused
+        before it is sent, because a server would close the connection without giving a reason (jute.maxbuffer).
 Rule 3: servers older than 3.6 do not support MultiRead. They respond UNIMPLEMENTED and close the connection. From then
         on reads are pipelined single requests.
 """
@@ -112,7 +113,7 @@ class KazooStore:
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
-        """Close the session; see Store.stop. A second caller waits for the first, because kazoo supports only one."""
+        """Close the session; see Store.stop. A second call waits for the first: kazoo supports only one call."""
         self._sink = None
         with self._stopping:
             if self._stopped or not self._started:
@@ -181,7 +182,7 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipeline SetWatches for nodes known to exist or known not to, and an `exists` request for each other node.
+        """Pipeline SetWatches for nodes known to exist or to be absent, and an `exists` request for each other node.
 
         The StoreReply is sent after the last response.
 
@@ -227,7 +228,8 @@ class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
     The submitting thread starts it, and kazoo's connection thread continues it. Both hold the client's gate. A separate
-    lock would be acquired in the opposite order when a connection is lost.
+    lock could cause a deadlock: when a connection is lost, the gate and this lock would be acquired in the opposite
+    order.
     """
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:

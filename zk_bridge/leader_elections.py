@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 def get_preferred_elections(question: GetPreferredElections) -> Conversation:
     """Return the partitions for which a preferred leader election is requested.
 
-    An unreadable request has no partitions.
+    An unreadable request counts as a request without partitions.
     """
     yield Arm(exists=(paths.PREFERRED_ELECTION,))
     (node,) = yield from data_of((paths.PREFERRED_ELECTION,))

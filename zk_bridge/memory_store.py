@@ -69,7 +69,7 @@ class _Node:
     def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
         self.data = data
         self.version = 0
-        self.czxid = self.mzxid = self.pzxid = czxid  # transactions: created, changed, child created or deleted
+        self.czxid = self.mzxid = self.pzxid = czxid  # zxids: creation, change, creation or deletion of a child
         self.owner = owner
         self.children: dict[str, None] = {}
         self.created = 0  # number of children ever created: the next sequence number
@@ -84,7 +84,7 @@ class _Node:
 class _Refused(Exception):
     """ZooKeeper rejected a transaction (multi).
 
-    `culprit` is the index of the operation that failed, `code` its error.
+    `culprit` is the index of the operation that failed, and `code` is its error code.
     """
 
     def __init__(self, code: int, culprit: int) -> None:
@@ -361,7 +361,7 @@ class MemoryStore:
     # ------------------------------------------------------------------------------------------ what happens to it
 
     def changed(self, change: WatchEvent) -> None:
-        """Fire the watches that were set for this change, once."""
+        """If watches are set for this change, remove them and send one event."""
         heard = change.path in self._data_watches if change.kind != CHILDREN_CHANGED else False
         if change.kind in (CHILDREN_CHANGED, NODE_DELETED) and change.path in self._child_watches:
             heard = True
@@ -377,9 +377,9 @@ class MemoryStore:
         """Disconnect. The session and its ephemerals stay; its watches are dropped.
 
         Args:
-            left: Seconds until the session expires; None means its timeout. A smaller value means that the server has
-                received nothing from the session for a while. It also applies to a session that is already
-                disconnected.
+            left: Seconds until the session expires; None means its timeout. A value below the timeout means that the
+                server has received nothing from the session for a while before the disconnect. A value other than None
+                also applies to a session that is already disconnected.
         """
         if not self.connected:
             if left is not None and self._expiry is not None:
@@ -420,7 +420,7 @@ class MemoryStore:
             self.reconnect()
 
     def _set_expiry(self, cut: bool, left: float | None = None) -> None:
-        """Start the timer that ends a session whose connection is cut. If it is not `cut`, stop the timer.
+        """Start the timer that ends a session whose connection is cut. If `cut` is False, stop the timer.
 
         The timer ends after `left` seconds, or after the session timeout if `left` is None.
         """
@@ -431,7 +431,7 @@ class MemoryStore:
             self._expiry = self.server.call_later(self._session_timeout if left is None else left, self._end)
 
     def _end(self) -> None:
-        """End the session at the server. While the server is down, wait for another timeout."""
+        """End the session at the server. If the server is down, try again after another session timeout."""
         self._expiry = None
         if not self.server.up:
             self._set_expiry(True)

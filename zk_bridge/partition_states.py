@@ -10,8 +10,8 @@ Rule 2: after a refused or lost transaction, *one* read of all its entries decid
         The other entries are sent again in one transaction. If each attempt left out only one failed entry instead, the
         work would grow with the square of the number of entries.
 Rule 3: a znode with the requested state was written by this controller, because the controller epoch and the leader
-        epoch in it are unique to this controller. (Kafka reports that a create failed if its answer was lost, and the
-        partition stays New: controller.md trap T7.)
+        epoch in it are unique to this controller. (If the answer to a create is lost, Kafka reports a failed create,
+        and the partition stays New: controller.md trap T7.)
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def create_partition_states(question: CreatePartitionStates) -> Conversation:
 
 
 def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:
-    """Return the partitions/ and partitions/P nodes, parents first, that are not known to exist for the entries."""
+    """Return the entries' partitions/ and partitions/P nodes that are not known to exist, parents first."""
     wanted = dict.fromkeys(each for (tp, _) in entries for each in (paths.partitions(tp.topic), paths.partition(tp)))
     return [path for path in wanted if path not in present]
 

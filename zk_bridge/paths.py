@@ -79,7 +79,7 @@ def topic_config(name: str) -> str:
 
 
 def broker_config(name: str) -> str:
-    """Return the path of the overrides of a broker id, or of the defaults of all brokers."""
+    """Return the path of a broker's configuration overrides, or of the defaults of all brokers."""
     return f"{BROKER_CONFIGS}/{name}"
 
 
@@ -104,7 +104,7 @@ def log_dir_event(name: str) -> str:
 
 
 def our_node(node_id: int) -> str:
-    """Return the path of the registration of one of our nodes, which contains its metrics address."""
+    """Return the path of the registration of a kafka-actors node. The registration has the node's metrics address."""
     return f"{OUR_NODES}/{node_id}"
 
 
@@ -117,8 +117,8 @@ def ancestors(path: str) -> tuple[str, ...]:
 def expected_bytes(path: str) -> int:
     """Return the estimated response size in bytes for reading `path`: data and stat.
 
-    The estimate depends on the kind of node. It keeps a batch of reads well below jute.maxbuffer. Pulsar's batches
-    counted only the bytes of requests and lost their session again and again (zookeeper.md 4).
+    The estimate depends on the kind of node. It keeps a batch of reads well below jute.maxbuffer. Pulsar counted only
+    the bytes of the requests in a batch, and lost its session again and again (zookeeper.md 4).
     """
     if path.endswith("/state"):
         return 256

@@ -65,9 +65,9 @@ def forget_topic_deletions(question: DeleteTopicDeletionRequests) -> Conversatio
 def delete_topics(question: DeleteTopics) -> Conversation:
     """Delete all nodes of the topics, children before parents, the deletion request last.
 
-    The first attempt assumes that each partition has only its state: 85 to 89 requests instead of 147 for 10,000
-    partitions. If that is wrong, or if a node came or went meanwhile, or if an answer was lost, the next attempts read
-    the nodes level by level.
+    The first attempt assumes that each partition's node has only the child `state`. It takes 85 to 89 requests instead
+    of 147 for 10,000 partitions. If this assumption is wrong, if a node was created or deleted meanwhile, or if an
+    answer was lost, the next attempts read the nodes level by level.
     """
     check = fence(question.epoch_zk_version)
     for usual in chain((True,), repeat(False)):
@@ -83,7 +83,8 @@ def delete_topics(question: DeleteTopics) -> Conversation:
 def _everything_of(names: tuple[str, ...], usual: bool) -> Conversation:
     """Return the paths of all nodes of these topics, in an order in which they can be deleted.
 
-    If `usual`, the children of partitions are not read: each is assumed to have only its state.
+    If `usual`, the children of the partitions' nodes are not read: each of these nodes is assumed to have only the
+    child `state`.
     """
     levels: list[list[str]] = []
     level = tuple(paths.topic(name) for name in names)

@@ -10,8 +10,9 @@ Rule 3: after an interruption every watch is set again, and reports only what ha
         topics would cause 10,000 events at a reconnect. Exception: watches that are independent of a controller's term
         behave as if they had fired. A candidate that could not read /controller because ZooKeeper was unavailable then
         reads it again.
-Rule 4: a node that existed before an interruption and has other data after it may have been deleted and created again.
-        The server then reports only a data change, so the bridge notifies the watchers of the creation, too.
+Rule 4: if a node existed before an interruption and its data is different afterwards, the node may have been deleted
+        and created again. The server then reports only a data change, so the bridge notifies the watchers of the
+        creation, too.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class WatchRow(NamedTuple):
         return tuple(of(text) for of, text in zip(self.keys, texts, strict=True))
 
     def path_of(self, key: str) -> str:
-        """Return the path in which the `*` are replaced by the parts of `key`, which are joined by "/"."""
+        """Split `key` at "/", and return the row's path with each `*` replaced by one of the parts, in order."""
         texts = iter(key.split("/"))
         return "/".join(next(texts, "") if part == ANY else part for part in self.path.split("/"))
 
@@ -83,8 +84,8 @@ WATCHES = rows(EVENTS)
 class _Watch:
     """A watched path: its row in the watch table, the names that the `*` in the row matched, and the watching actors.
 
-    `notified` has for each watcher whether it was notified. `present` is whether the znode existed at the last read;
-    None if unknown.
+    `notified` has one boolean for each watcher: whether the watcher was notified. `present` is whether the znode
+    existed at the last read; None if unknown.
     """
 
     __slots__ = ("arms", "key", "present", "row", "notified", "watchers")
@@ -168,7 +169,7 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
-        """Return the watches to set again after an interruption, to be notified of the changes since.
+        """Return the watches that are set again after an interruption and report what has changed meanwhile.
 
         A node in `exists` that existed at the last read gets a data watch. A node in `exists` that was not read yet is
         left out, because the request that sets its watch is still in progress.

@@ -66,7 +66,7 @@ class NodeFault:
         if self.to is not None and (self.kind != MUTE or self.to == self.broker):
             raise FaultError(
                 f"a {self.kind} fault of broker {self.broker} cannot be limited to the messages for broker {self.to};"
-                " only a mute fault can be limited to the messages for one broker"
+                " only a mute fault can be limited, to the messages for one other broker"
             )
 
     def __str__(self) -> str:

@@ -115,8 +115,8 @@ class LogManager:
 
     Args:
         wall_ms: Returns the time in ms.
-        region_from: Reads of at least this many bytes return a region of the file instead of the bytes; None: no read
-            does.
+        region_from: Minimum number of bytes that a read returns as a region of the file instead of the bytes; None
+            means never.
         flusher: Makes complete segments durable; None means at once.
         open_files: Maximum number of open files.
         producer_expiration_ms: Time in ms without a batch after which a producer expires.
@@ -213,7 +213,7 @@ class LogManager:
     def close(self, path: str, forget: bool) -> None:
         """Close the log without a flush, before its directory is renamed or after it failed.
 
-        `forget` removes its checkpoints.
+        `forget` also removes the log from the checkpoints.
         """
         directory, partition = self._places.pop(path) if path in self._places else self._find_place(path)
         log = self._logs.pop(path, None)
@@ -349,7 +349,7 @@ class LogManager:
         commit: bool,
         coordinator_epoch: int,
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append a marker that ends a producer's transaction; its time is the current time.
+        """Append a marker that ends a producer's transaction. The marker has the current time.
 
         The result is as for `append`.
         """
@@ -373,7 +373,7 @@ class LogManager:
     def read(
         self, path: str, offset: int, max_bytes: int, limit: int, at_least_one: bool, to_be_sent: bool = True
     ) -> tuple[int, Body]:
-        """Read batches from the batch with `offset` on, below the offset `limit`.
+        """Read batches, from the batch that contains `offset` up to the offset `limit` (exclusive).
 
         Args:
             path: Folder of the log.
@@ -381,7 +381,7 @@ class LogManager:
             max_bytes: Maximum number of bytes.
             limit: Offset to stop before.
             at_least_one: Whether the first batch is returned completely even if it exceeds `max_bytes`.
-            to_be_sent: Whether the batches are only sent, so that they may be regions of files.
+            to_be_sent: Whether the caller only sends the batches. Then they may be returned as regions of files.
 
         Returns:
             (error code, the batches)
@@ -425,8 +425,8 @@ class LogManager:
         number of the search, which the next call passes as `search`.
 
         Returns:
-            (0 or the search, time, offset, leader epoch). The last three are -1 if no record is found. For a batch that
-            cannot be decompressed, its first timestamp and offset are used.
+            (0 or the number of the search, time, offset, leader epoch). The last three are -1 if no record is found.
+            For a batch that cannot be decompressed, its first timestamp and offset are used.
         """
         steps = self._searches.pop(search, None) or self._searching(self._log(path), timestamp, limit)
         try:
@@ -464,7 +464,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # all records of this batch with that time are before the log's start
+            start = header.next_offset  # this batch's records at or after `timestamp` are before the log's start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
@@ -488,7 +488,7 @@ class LogManager:
         self._lower_start(path, offset)
         log.truncate_to(offset)
         # The truncation has read the log's transaction markers again. Markers below the high watermark are replicated
-        # already; nothing else handles them unless the high watermark moves.
+        # already, so `replicated` removes their transactions. Otherwise these stay until the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 
@@ -524,8 +524,8 @@ class LogManager:
 
         An item is ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)).
 
-        Empty logs are left out, and, as in Kafka, logs in failed directories. The trace does not record this call: it
-        comes from outside the actors, possibly from another thread.
+        Empty logs are left out. Logs in failed directories are left out too, as in Kafka. The trace does not record
+        this call, because the call comes from outside the actors, possibly from another thread.
         """
         for path, log in list(self._logs.items()):
             if isinstance(log, Log) and path.rpartition("/")[0] not in self._lost:
@@ -669,10 +669,11 @@ def _said_of(became: Appended | Exception) -> tuple[int, int, int, int]:
 
 
 def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:
-    """Recover the logs in directories without a clean shutdown, and close them cleanly.
+    """Recover the logs in each directory that has no clean shutdown marker, and close these logs cleanly.
 
-    A process calls it before it serves clients, as Kafka's brokers recover before they register: a gigabyte takes
-    seconds. A directory that does not exist, is in use, or cannot be read is skipped.
+    A process calls this function before it serves clients, because the recovery of a gigabyte takes seconds. Kafka's
+    brokers also recover their logs before they register. A directory that does not exist, is in use, or cannot be read
+    is skipped.
     """
     disk, logs = DiskAdapter(), LogManager(wall_ms, open_files=open_files)
     locks = []
@@ -695,7 +696,7 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
 
 
 def number_of_logs(directories: Iterable[str]) -> int:
-    """Return the number of partitions in these directories; those that cannot be read count as empty."""
+    """Return the number of partitions in these directories. A directory that cannot be read counts as empty."""
     count = 0
     for directory in directories:
         with contextlib.suppress(OSError):

@@ -60,7 +60,7 @@ def last_change(run: Run, path: StatePath, until: int, kept: Collection[Snapshot
 
 
 def resting_snapshots(run: Run, until: int, kept: Collection[Snapshot]) -> set[int]:
-    """Return the deliveries before `until` after which a replay can begin."""
+    """Return the numbers (less than `until`) of the deliveries after which a replay can begin."""
     first = first_delivery(run)
     return {each.after for each in (*snapshots(run), *kept) if each.end.resting and first <= each.after < until}
 

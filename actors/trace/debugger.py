@@ -1,11 +1,12 @@
 """Walk a recorded run forwards and backwards, by replay.
 
-Rule 1: the first walk stores snapshots of its own in a cache folder, each at the first delivery that leaves the actors
-        idle, at least EVERY deliveries after the previous one. A walk backwards begins at the last recorded or stored
+Rule 1: the first walk stores its own snapshots in a cache folder, about one per EVERY deliveries. A snapshot is stored
+        only after a delivery that leaves the actors idle. A walk backwards begins at the last recorded or stored
         snapshot before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores its own. A file that
         cannot be read is ignored.
-Rule 3: the next deliveries are read from the trace; the state is that of the replayed actors.
+Rule 3: the deliveries after the position are read from the trace. The state at the position is that of the replayed
+        actors.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Debugger:
 
     Attributes:
         run: The run.
-        n: The delivery after which the position is; 0 before the first.
+        n: The number of the last delivery before the position; 0 before the first delivery.
         last: The last delivery of the run.
         notes: Sentences about steps that failed without ending the walk.
     """
@@ -123,7 +124,7 @@ class Debugger:
         return self._replay.base
 
     def go(self, n: int) -> bool:
-        """Go to the moment after delivery `n`; return False if the run ends before.
+        """Go to the moment after delivery `n`; return False if the run ends before this delivery.
 
         Raises:
             NotReplayable: The replay differs from the record, or the run cannot be replayed.

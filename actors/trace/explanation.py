@@ -1,4 +1,4 @@
-"""The classes of facts that `kafka_actors.trace` returns, and of explanations that `why` returns."""
+"""The classes for facts, which `kafka_actors.trace` returns, and for explanations, which `why` returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from messages.trace.files.runs import Run
 class TraceFact(NamedTuple):
     """Something that happened, and the delivery that shows it.
 
-    `at` is in seconds since 1970, `kind` the class of the fact, `fields` its values by name.
+    `at` is the time in seconds since 1970, `kind` is the class of the fact, and `fields` has the fact's values by name.
     """
 
     at: float
@@ -102,7 +102,7 @@ def explain(
         about: The kind of the subject, such as "topic".
         name: Its name; None for controller and cluster.
         until: Time of the last deliveries to read, in seconds since 1970.
-        clock: Returns a time as the text for the verdict; UTC by default.
+        clock: Formats a time for the text of the verdict. None means that times are in UTC.
 
     Raises:
         ValueError: The subject is malformed.

@@ -1,7 +1,8 @@
 """Format explanations as lines of text and as JSON; both have the same content.
 
 Rule 1: the verdict is the first line, the chain follows, then the questions with their lines.
-Rule 2: a line ends with the time, the node, and the options with which `kafka-actors replay DIR` stops at its delivery.
+Rule 2: a line ends with the time and the node of the delivery that proves it, and with the options that make
+        `kafka-actors replay DIR` stop at this delivery.
 """
 
 from __future__ import annotations

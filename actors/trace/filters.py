@@ -38,9 +38,9 @@ A PartitionActor first receives an Ask to become leader or follower.
 class DeliveryFilters(NamedTuple):
     """The filters that select deliveries. A filter that is None, or an infinite `start` or `end`, is not applied.
 
-    `actor` is a class or an address, of the receiver or sender. `start` <= time < `end`, in seconds since 1970. `event`
-    is the class of a controller's event; it selects these events and everything that they caused. `causes_of` and
-    `effects_of` are numbers of deliveries of the run `origin`.
+    `actor` is the class or the address of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
+    `event` is a class of controller events. It selects the events of this class and everything that they caused.
+    `causes_of` and `effects_of` are numbers of deliveries of the run `origin`.
     """
 
     actor: str | None = None
@@ -131,10 +131,10 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
 def effects(
     trace: Trace, places: Collection[DeliveryId] = (), event: str | None = None, polls: bool = True
 ) -> Iterator[TraceDelivery]:
-    """Yield the deliveries `places`, those of a controller's event, and all effects of both, in the order of time.
+    """Yield the deliveries `places`, the controller events of class `event`, and all effects of both, by time.
 
-    An event is followed to the end of the requests that it caused, but not into timers and the polls of followers.
-    Without `polls`, the deliveries `places` are not followed into followers' polls either.
+    The effects of an event reach to the end of the requests that the event caused. With `event`, or without `polls`, no
+    effects are followed into timers or the polls of followers.
     """
     return (each for each, _ in linked_effects(trace, places, event, polls))
 
@@ -144,8 +144,8 @@ def linked_effects(
 ) -> Iterator[tuple[TraceDelivery, Link | None]]:
     """Yield the deliveries that `effects` yields, each with the link to its cause.
 
-    A delivery belongs to a controller's event if it has the event's id. This id exists only on the controller's node;
-    links lead to deliveries on other nodes.
+    A delivery belongs to a controller's event if it has the event's id. This id exists only on the controller's node.
+    Deliveries on other nodes are found by their links.
     """
     links, led_to, events = CauseFinder(trace.runs), set[int](), set[int]()
     begin = {_packed(place) for place in places}

@@ -1,12 +1,12 @@
 """Find for each delivery the delivery that caused it, even if the cause is on another node.
 
 Rule 1: the cause of a message or timer is the delivery during which it was sent or armed.
-Rule 2: the cause of a message from outside is the delivery of the request that it answers: a StoreReply by its id, the
-        network's responses by channel and correlation id.
+Rule 2: the cause of a message from outside is the delivery of the request that it answers. The request is found by the
+        id of a StoreReply, or by the channel and correlation id of a response from the network.
 Rule 3: the cause of a ClientRequest is another node's Transmit with the same client id, correlation id and API, sent to
-        this node. The cause of the response to a Transmit is, if recorded, the ClientResponse of the node that received
-        the ClientRequest. Followers' fetches that the network gateway repeats by itself belong to the Transmit that
-        began them.
+        this node. The cause of the response to a Transmit is the ClientResponse of the node that received the
+        ClientRequest, or the Transmit if no such ClientResponse is recorded. Followers' fetches that the network
+        gateway repeats by itself belong to the Transmit that began them.
 Rule 4: the cause of a WatchEvent is the last recorded write of that znode since the watch was set. If none is recorded,
         for example after a session ended, the WatchEvent has no cause.
 Rule 5: deliveries are processed in the order of time. The finder stores the requests without a response, and
@@ -53,7 +53,7 @@ class DeliveryId(NamedTuple):
 class Link(NamedTuple):
     """A delivery that caused another delivery, and how the cause was found.
 
-    `shared`: a request or write that other deliveries may have as their cause, too.
+    `shared` is True if other deliveries may have the same request or write as their cause.
     """
 
     cause: DeliveryId
@@ -102,7 +102,7 @@ class CauseFinder:
         """The last time at which each run set a watch on a znode, as the number of deliveries until then."""
 
     def link(self, delivery: TraceDelivery) -> Link | None:
-        """Return the link from a delivery to its cause, None without a cause; call it for all deliveries in order."""
+        """Return the link from a delivery to its cause, or None. Must be called for all deliveries in order."""
         record, run = delivery.record, self.index[id(delivery.run)]
         name = record.type
         self._taken += 1
@@ -153,7 +153,7 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Remove a channel's request, and return a link to its Transmit; `shared` if a recorded node received it."""
+        """Remove a channel's Transmit. Return a link to it, which is `shared` if a recorded node received it."""
         for polls in self._polls.values():
             polls.pop(channel, None)
         cause, key = self._channels.pop(channel, (None, None))

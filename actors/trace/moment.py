@@ -18,7 +18,7 @@ ACTORS = (NodeActor,)
 
 
 class ActorNotFound(TraceError):
-    """The name of an actor matches no actor, or several, at the chosen moment of a run."""
+    """The given name matches no actor, or several actors, at the chosen moment of a run."""
 
 
 class StateNotShown(TraceError):
@@ -51,7 +51,7 @@ class Moment:
         return tuple(str(ref) for ref in self._base.living())
 
     def state(self, actor: str) -> dict[str, Any]:
-        """Return what an actor holds, by attribute, as plain JSON values.
+        """Return an actor's attributes by name, with their values as plain JSON values.
 
         Args:
             actor: An address such as `ControllerActor.17`, a class name if the node has one actor of that class, or a

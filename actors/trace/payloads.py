@@ -1,4 +1,4 @@
-"""Decode, of recorded messages, only the few fields that identify requests, responses, writes and watches."""
+"""Decode only the few fields of recorded messages that identify requests, responses, writes and watches."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """Export a trace in Perfetto's protobuf format, for ui.perfetto.dev.
 
-Rule 1: a node is a process, an actor or external endpoint a thread, the handling of a delivery a slice.
+Rule 1: a node is shown as a process, an actor or external endpoint as a thread, and the handling of a delivery as a
+        slice.
 Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow has
         the id of the delivery to the receiver; the flow of an answer from outside has the id of the request.
-Rule 3: a slice is written when all messages that its handler sent have been read: the queue is a FIFO, so these come
-        before any message that was sent later. Timers, watch events and repeated polls may have a much earlier cause.
-        Their flow begins at an instant event in the slice of the cause.
-Rule 4: a counter of the node shows, whenever a message is taken from its queue, how many messages wait there. The time
-        when a message entered the queue is known from its cause; timers are not counted. Facts are instants of a thread
-        "facts".
+Rule 3: a slice is written when all messages that its handler sent have been read. This is the case at the first message
+        that a later handler sent, because the queue is a FIFO. Timers, watch events and repeated polls may have a much
+        earlier cause. Their flow begins at an instant event in the slice of the cause.
+Rule 4: a counter shows how many messages wait in the node's queue, each time a message is taken from the queue. The
+        time when a message entered the queue is known from its cause; timers are not counted. Facts are instant events
+        of a thread with the name "facts".
 Rule 5: names are interned: written once.
 
 Field numbers are those of Perfetto's trace_packet.proto, track_event.proto and track_descriptor.proto.

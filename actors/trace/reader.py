@@ -2,7 +2,7 @@
 
 Rule 1: deliveries are read while they are used; memory does not grow with the trace.
 Rule 2: all times are seconds or `datetime`s in UTC; times within a run are those of the node's own clock.
-Rule 3: of a damaged run, the deliveries before the damage are read; then TraceError is raised.
+Rule 3: if a run is damaged, its deliveries before the damage are read; then TraceError is raised.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class TraceDelivery:
 
     @property
     def cause(self) -> int | None:
-        """The delivery during which the message was sent or the timer armed; None if it came from outside."""
+        """The delivery during which the message was sent or the timer was armed; None for a message from outside."""
         return None if self.record.kind == OUTSIDE else self.record.cause
 
     @property
@@ -163,7 +163,7 @@ class TraceRun:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """Damage that the names and first frames of the files show."""
+        """Damage that is visible in the names and first frames of the files."""
         return self.run.faults
 
     def deliveries(self) -> Iterator[TraceDelivery]:
@@ -200,7 +200,7 @@ class TraceRun:
         raise TraceError(f"run {self.name} has no delivery {seq}")
 
     def at(self, seq: int) -> Moment:
-        """Go to the moment after a delivery; its states are computed by replay when they are asked for.
+        """Go to the moment after a delivery. A replay computes the states of the actors when they are first used.
 
         Args:
             seq: The number of the delivery, from 0 (before the first).
@@ -299,8 +299,8 @@ class Trace:
         Args:
             about: "partition", "topic", "broker", "controller", "transaction", "consumer-group", "producer" or
                 "cluster".
-            name: "TOPIC-NUMBER", the topic, the broker's id, the transactional id, the group, or the client id of a
-                producer. None for controller and cluster.
+            name: "TOPIC-NUMBER" for a partition; otherwise the topic, the broker's id, the transactional id, the group,
+                or the client id of a producer. None for controller and cluster.
             at: Read the trace up to this time, in seconds since 1970.
 
         Returns:
@@ -331,7 +331,7 @@ class Trace:
 
 
 def time_of(delivery: TraceDelivery) -> tuple[float, int]:
-    """Return the sort key of deliveries of several nodes: when the message was taken from its queue, and the node."""
+    """Return the key that sorts deliveries of several nodes: (time when the message left its queue, node)."""
     return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
 
 
@@ -343,7 +343,7 @@ def open_trace(folder: str | Path) -> Trace:
     """Open all traces below a folder.
 
     Args:
-        folder: A node's `trace.dir`, or a folder above several.
+        folder: A node's `trace.dir`, or a folder that contains the `trace.dir` of several nodes.
 
     Raises:
         NotATrace: The folder does not exist, is a file, or contains no recorded run.

@@ -1,7 +1,7 @@
 """A part of an actor's state, named as in `ControllerActor:_context.partitions[orders-0].leader`.
 
-Rule 1: a path has attributes and keys as `replay --state` prints them: `.name` of an object, `[key]` of a dictionary by
-        the key's text, or of a list by its index.
+Rule 1: a path has attributes and keys as `replay --state` prints them: `.name` is an attribute of an object, and
+        `[key]` is the value of a dictionary for the key with this text, or the item of a list with this index.
 Rule 2: only the part is converted to plain values, so that reading it after each delivery costs little.
 """
 
@@ -73,7 +73,7 @@ def addresses_of(base: LocalBase, actor: str) -> list[str]:
 
 
 def addresses_for(base: LocalBase, actor: str) -> list[str]:
-    """Return the addresses of the living actors of a class for one subject, given as `PartitionActor:pay-0`."""
+    """Return the addresses of the existing actors with this class and subject, given as `PartitionActor:pay-0`."""
     name, _, subject = actor.partition(":")
     path = SUBJECTS.get(name)
     if path is None:

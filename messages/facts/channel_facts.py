@@ -1,4 +1,4 @@
-"""Read facts from the messages of a controller's channels: LeaderAndIsr requests, their responses, failed deletions.
+"""Read facts from a controller's channel messages: LeaderAndIsr requests, their responses, failed replica deletions.
 
 Rule: a channel has one request in flight, and sends its requests in the order in which they were queued.
 """
@@ -50,7 +50,7 @@ class ChannelFacts:
         """Channels by actor address."""
 
     def answered(self, place: TracePosition, record: TraceRecord) -> None:
-        """Note the response that a channel or another actor received."""
+        """Note the position of a response, if its receiver is a controller's channel."""
         channel = self._channels.get(record.receiver)
         if channel is not None:
             channel.answered = place

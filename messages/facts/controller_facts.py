@@ -4,7 +4,7 @@ Rule 1: a controller handles one event at a time. Deliveries with an event's id 
         message with metrics ends an event. Events that were queued before this event and have no `Samples` ended
         without a write or request.
 Rule 2: an expired session ends all events that are queued.
-Rule 3: a write becomes a fact when the answer confirms that ZooKeeper stored it. The fact's place is that of the
+Rule 3: a write becomes a fact when the answer confirms that ZooKeeper stored it. The fact's place is the place of the
         question that requested the write.
 """
 
@@ -101,7 +101,7 @@ Emit = Callable[[Fact], None]
 
 
 class _QueuedEvent(NamedTuple):
-    """A controller event in the queue, with its session and whether the controller was active when it was queued."""
+    """A queued controller event, with its session, and whether the controller was active when the event was queued."""
 
     event: ControllerEvent
     generation: int
@@ -171,7 +171,7 @@ class ControllerFacts:
                 self._responded(place, record, message)
 
     def end(self, last: TracePosition, ending: str) -> None:
-        """Emit the pending events, and the end of a killed controller's term, at the end of the run."""
+        """At the end of the run, emit the pending events and, if the controller was killed, the end of its term."""
         for controller in self._controllers.values():
             if not controller.open:
                 self._idle(controller, len(controller.queue))
@@ -372,7 +372,7 @@ def _assignments(
 
 
 def _refusals(place: TracePosition, request: Message, response: Message) -> Iterator[RequestRefused]:
-    """Yield the rejected items in the response to one of REFUSABLE, with error code and reason."""
+    """Yield the rejected items in the response to a request of a REFUSABLE class, with error code and reason."""
     api = type(request).__name__.removesuffix("Request")
     match request, response:
         case ControlledShutdownRequest(), ControlledShutdownResponse(code, left):

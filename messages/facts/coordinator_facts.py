@@ -1,10 +1,10 @@
 """Read facts from the messages of transaction coordinators.
 
-Rule 1: a trace does not contain the records of `__transaction_state`. A response shows that the log has a change; sent
-        markers show that it has a decision.
-Rule 2: a response and markers that have the same cause belong together: the request made the decision. A decision that
-        follows an append, but no response, comes from the transaction timeout; a decision without an append comes from
-        a coordinator that loads its partition.
+Rule 1: a trace does not contain the records of `__transaction_state`. A response shows that the log of this topic
+        contains a change. Sent markers show that the log contains a decision to commit or to abort.
+Rule 2: a response and markers that have the same cause belong together: the request made the decision. A decision
+        without such a response comes from the transaction timeout if it follows an append of its coordinator. A
+        decision that does not follow an append comes from a coordinator that loads its partition.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CoordinatorFacts:
             self._requests[record.cause, request.transactional_id] = request
 
     def _decided(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
-        """Read a message that sends markers."""
+        """Read a request to send markers; each marker shows a decision."""
         for marker in sent.markers:
             request = self._requests.pop((record.cause, marker.transactional_id), None)
             first = self._first_appends.get(record.sender)

@@ -1,7 +1,7 @@
 """Classes of the facts that are read from a trace, such as the election of a controller or a refused request.
 
-A fact has the run, the number and the time of the delivery that shows it: `replay --run RUN --until DELIVERY` stops
-there.
+A fact has the run, the number and the time of the delivery that shows the fact: `replay --run RUN --until DELIVERY`
+stops at this delivery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from messages.trace.schema import STOPPED
 class TracePosition(NamedTuple):
     """The position of a fact in a trace: its time in seconds since 1970, its run, and the number of the delivery.
 
-    `event_id` is the number of the delivery that began the event of this delivery (`messages.trace.schema`).
+    `event_id` is the number of the delivery that began the event to which this delivery belongs
+    (`messages.trace.schema`).
     """
 
     at: float
@@ -31,8 +32,9 @@ class TracePosition(NamedTuple):
 class ControllerEvent(NamedTuple):
     """An event that a controller received, with its position in the trace and the broker or topic that it concerns.
 
-    Its number in the run is its event id: `place.n == place.event_id`. `waited` and `took` are in milliseconds, None if
-    the end of the event is not recorded. `client` is the client id if the event is a client's request.
+    The number of the event's delivery is also the event id: `place.n == place.event_id`. `waited` and `took` are in
+    milliseconds, None if the end of the event is not recorded. `client` is the client id if the event is a client's
+    request.
     """
 
     place: TracePosition
@@ -61,7 +63,7 @@ class ControllerEvent(NamedTuple):
 
 
 class ControllerEventHandled(NamedTuple):
-    """A controller handled an event; the times are of queueing, and of the handler's start and end."""
+    """A controller handled an event; `event` says how long it waited in the queue and how long the handler took."""
 
     place: TracePosition
     event: ControllerEvent
@@ -70,8 +72,8 @@ class ControllerEventHandled(NamedTuple):
 class StateWrite(NamedTuple):
     """A write of a partition's state to its znode, with the controller and the controller event that caused the write.
 
-    `version` is that of its znode, -1 if unknown. `read`: the controller `by` read the state, but did not write it. In
-    that case the write is not recorded: its writer was killed before ZooKeeper's answer, or has no trace.
+    `version` is the version of the znode, -1 if unknown. `read` is True if the controller `by` only read the state. The
+    write is then not recorded, because the writer was killed before ZooKeeper's answer, or has no trace.
     """
 
     place: TracePosition
@@ -89,7 +91,8 @@ class StateWrite(NamedTuple):
 class ReplicasAssigned(NamedTuple):
     """A new assignment of a partition: all its replicas, and which of them are being added or removed.
 
-    `written`: this delivery wrote the assignment to ZooKeeper; otherwise a controller read it there.
+    `written` is True if this delivery wrote the assignment to ZooKeeper, and False if a controller read the assignment
+    from ZooKeeper.
     """
 
     place: TracePosition
@@ -149,8 +152,8 @@ class TopicDeletionStep(NamedTuple):
 class LeaderAndIsrSent(NamedTuple):
     """A LeaderAndIsr request to a broker: when it was `sent` and `answered`, and the answer's error code (`outcome`).
 
-    `sent` or `answered` is 0 if that did not happen; `outcome` is None without an answer. `why` then has the error of
-    the channel's last attempt to send.
+    `sent` is 0 if the request was not sent; `answered` is 0 if it was not answered. Without an answer, `outcome` is
+    None, and `why` has the error of the channel's last attempt to send.
     """
 
     place: TracePosition
@@ -182,7 +185,7 @@ class BrokerResponse(NamedTuple):
 class RequestRefused(NamedTuple):
     """A request that a controller rejected, and the topic, partition or broker that it concerned.
 
-    `left` are, for a rejected controlled shutdown, the partitions that the broker still leads.
+    If a controlled shutdown was rejected, `left` has the partitions that the broker still leads.
     """
 
     place: TracePosition
@@ -205,7 +208,8 @@ class ReplicaDeletionFailed(NamedTuple):
 class ErrorAnswered(NamedTuple):
     """An error code in the response to a client or broker, and how many `times` the response contains it.
 
-    `client_id`, `group` and `batch` are those of the request, as far as it is recorded and has them.
+    `client_id`, `group` and `batch` come from the request. They are empty or None if the request is not recorded or
+    does not have them.
     """
 
     place: TracePosition
@@ -253,8 +257,9 @@ class NodeFaultChange(NamedTuple):
 class FollowerLagged(NamedTuple):
     """A leader removes a follower from the ISR, because the follower has lagged for more than `lag` seconds.
 
-    `end` and `leader_end` are the log end offsets of the follower (-1 before its first fetch) and of the leader;
-    `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up, -1 for never.
+    `end` and `leader_end` are the log end offsets of the follower (-1 before its first fetch) and of the leader.
+    `fetched_ago` and `caught_up_ago` are the seconds since the follower's last fetch and since the follower was last
+    caught up; -1 means never.
     """
 
     place: TracePosition
@@ -277,7 +282,7 @@ class FetchFailed(NamedTuple):
 
 
 class MinInsyncReplicas(NamedTuple):
-    """The `min.insync.replicas` of a leader's partition; not stated if a new leader has the default, 1."""
+    """The `min.insync.replicas` of a leader's partition; there is no such fact if a new leader has the default, 1."""
 
     place: TracePosition
     partition: TopicPartition
@@ -331,7 +336,7 @@ class StopRequested(NamedTuple):
 class RecordingGap(NamedTuple):
     """A node recorded nothing for some seconds, then lost its ZooKeeper connection; the gap ends at `place`.
 
-    If the node's session had ended when the connection was lost, the node did not run during the gap.
+    If the node's session had already ended when the node lost the connection, the node did not run during the gap.
     """
 
     place: TracePosition
@@ -389,8 +394,8 @@ class TransactionRequest(NamedTuple):
 class TransactionDecision(NamedTuple):
     """A coordinator decided to commit or to abort a transaction, and sends markers to these partitions.
 
-    `api` is the request that caused it, "" for the transaction timeout. `loaded`: an earlier coordinator made the
-    decision, and the new one found it when it loaded the transactional id.
+    `api` is the request that caused the decision, "" for the transaction timeout. `loaded`: an earlier coordinator made
+    the decision, and the new coordinator found the decision when it loaded the transactional id.
     """
 
     place: TracePosition
@@ -449,8 +454,7 @@ JOINED, LEFT, EXPIRED, NOT_JOINED, NOT_SYNCED = "joined", "left", "expired", "no
 class NodeRun(NamedTuple):
     """A run of a node from its start to its end, with its registrations in ZooKeeper and the reason why it ended.
 
-    `registered` are the broker epochs that ZooKeeper gave it, each with its time. A process whose registration was
-    refused has none.
+    `registered` has the broker epoch and the time of each registration. It is empty if the registration was refused.
     """
 
     place: TracePosition

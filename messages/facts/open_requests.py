@@ -44,7 +44,7 @@ class OpenClientRequests:
         """Epoch and next sequence number by partition and producer id, as they are recorded."""
 
     def begin(self, record: TraceRecord) -> None:
-        """Read a request, or a batch on its way to its partition."""
+        """Read a request, or a message with batches for a partition."""
         if record.type == BATCHES:
             for partition, producer, *numbers in _BATCH.findall(record.payload):
                 self._append((partition, producer), *map(int, numbers))
@@ -55,7 +55,7 @@ class OpenClientRequests:
                 del self._open[next(iter(self._open))]
 
     def _append(self, key: tuple[bytes, bytes], epoch: int, sequence: int, count: int) -> None:
-        """Update the next sequence number of a producer (rule 2); `key` is (partition, producer id) as encoded."""
+        """Update the next sequence number of a producer (rule 2); `key` is (partition, producer id), as recorded."""
         known = self._next.get(key)
         if known is None or (epoch, sequence) == known or (epoch > known[0] and sequence == 0):
             self._next[key] = epoch, (sequence + count) % 2**31
@@ -79,7 +79,7 @@ class OpenClientRequests:
         return next((each for each in together if (each.connection, each.correlation_id) == ids), None)
 
     def batch(self, request: ProduceRequest, subject: str) -> ProducerBatch | None:
-        """Return the batch of a produce request for this partition, if its producer has an id."""
+        """Return the request's first batch with a producer id for the partition named `subject`, or None."""
         for part in request.partitions:
             for header in part.records.batches if str(part.partition) == subject else ():
                 if header.producer_id != NO_PRODUCER_ID:

@@ -1,7 +1,7 @@
-"""Functions that compute, from recorded messages, the values of the columns of `spark.columns`.
+"""Functions that compute the values of the columns in `spark.columns` from recorded messages.
 
-A field of `RecordValues` declares a column. One function for each message type returns the values of its messages.
-The class of a message selects its function; a message inside a message is decoded only if it also has values.
+A field of `RecordValues` declares a column. Each message class with values has one function, which returns the values
+of a message of this class. A message inside another message is decoded only if the inner message also has values.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _leadership(partition: TopicPartition, state: LeaderIsrAndControllerEpoch | 
 
 
 def _broker_of(channel: str) -> int | None:
-    """Return the broker of a controller's channel, whose name is controller-ID-broker-ID-N."""
+    """Return the broker id in a channel's name, controller-ID-broker-ID-N; None for any other channel."""
     if not channel.startswith(_CONTROLLERS_CHANNEL):
         return None
     _, _, rest = channel.partition("-broker-")
@@ -395,7 +395,7 @@ _of(PartitionsMarked, _marked)
 def values_of(name: str, payload: Payload) -> RecordValues:
     """Return the values of a message, given by its class and its recorded payload.
 
-    They are empty if the record omits the payload.
+    The values are empty if the record omits the payload.
 
     Raises:
         BadPayload: The payload does not match the class.

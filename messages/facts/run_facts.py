@@ -1,7 +1,7 @@
 """Find the facts of a run: decode the messages in its trace records, and pass them to the modules that find facts.
 
-Rule: only messages that a reader needs are decoded. They are selected by their type, and by a text in their payload if
-most messages of the type have no fact.
+Rule: only messages that a reader needs are decoded. They are selected by their type. If most messages of a type have no
+fact, they are also selected by a text in their payload.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def facts(run: Run, partition: TopicPartition | None = None, until: float = math
 
     Args:
         run: A run with payloads (`trace.detail` is `full`).
-        partition: If it is given, facts about LeaderAndIsr requests, and about states that a controller reads, are of
-            this partition only.
+        partition: If it is given, the facts about LeaderAndIsr requests and about states read by a controller are
+            limited to this partition.
         until: Read the deliveries up to this time, in seconds since 1970.
 
     Raises:

@@ -1,12 +1,13 @@
 """Event handlers as generators (flows): what they yield, and how a long handler pauses.
 
 A handler sends a request by `yield from ask(question)`. The runtime (`actors.runtime.flow.flow`) sends `Ask(id,
-question)` to the actor that the question's class names in `asks`, and resumes the handler with the result of the
-`Answer` with that id.
+question)` to the actor whose name is the `asks` of the question's class. When the `Answer` with that id arrives, the
+runtime resumes the handler with the result in this `Answer`.
 
 A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. A turn is the
-time between two pauses. The runtime adds up the sizes of the parts, and pauses the handler when they make a full turn.
-During a pause other actors of the node handle messages; the handler's own actor handles no other event.
+time between two pauses. Each part takes a fraction of a turn. The runtime adds up these fractions, and pauses the
+handler when their sum reaches 1. During a pause other actors of the node handle messages; the handler's own actor
+handles no other event.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def ask(question: Question[R]) -> Flow[R]:
     """Send a question and return its result.
 
     Raises:
-        AskFailed: The answer is a Failure; its name selects the subclass.
+        AskFailed: The answer is a Failure. The name in the Failure selects the subclass of AskFailed.
     """
     return cast("R", (yield question))
 
@@ -139,12 +140,14 @@ def for_each(
     """Call `step` with parts of at most `size` items, in order. A part of that size uses up a turn.
 
     If `step` returns a flow, the flows run one after another, but the first question of each of the next AHEAD flows is
-    sent early. So the receiver of the questions has work while a flow waits for its answer. Code of a flow before its
-    first question must not depend on code of earlier flows after their first question.
+    sent early. So the receiver of the questions has work while a flow waits for an answer. The code of a flow up to its
+    first question can run before earlier flows get their answers. So this code must not depend on what earlier flows do
+    after their first questions.
 
     Args:
         items: They must not change during the loop.
-        where: Only the items that pass this test are passed to `step`; None for all. All items are tested first.
+        where: `step` gets only the items for which this test is true. If it is None, `step` gets all items. All items
+            are tested before the first call of `step`.
     """
     if where is not None:
         items = yield from select(items, where)
@@ -192,7 +195,7 @@ def _ended(flow: Flow[None], ticket: int) -> Flow[None]:
 
 
 def _passed(flow: Flow[None], step: Step) -> Flow[Step | None]:
-    """Execute one step of the flow, and return its next step; None at its end."""
+    """Execute one step of the flow. Return the flow's next step, or None if the flow has ended."""
     try:
         value = yield step
     except Exception as error:

@@ -1,6 +1,6 @@
 """Encode each message of a trace as JSON, and decode it; `messages.trace.forms` defines the JSON form of a class.
 
-Errors name the type and the reason of a failure. Floats must be finite, because JSON has no others.
+Errors name the type and the reason of a failure. Floats must be finite, because JSON has no infinity and no NaN.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ Build = Callable[[Any, Decoding], Any]
 class Form(NamedTuple):
     """How values of one type annotation are represented in JSON, with the functions that convert them.
 
-    `wire` is the type that msgspec decodes. `plain` converts a value for msgspec's encoder; None: the value itself.
-    `build` converts a decoded `wire` to the value; None: it is the value.
+    `wire` is the type that msgspec decodes. `plain` converts a value for msgspec's encoder. `build` converts a decoded
+    value of the type `wire` to the original value. If one of these functions is None, no conversion is needed.
     """
 
     wire: Any
@@ -213,10 +213,10 @@ def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, enc
 
 
 def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
-    """Return a function that makes a struct with sorted keys from a value of the class, with some fields replaced."""
+    """Return a function that converts a value of the class to a struct with sorted keys and replaces some fields."""
     ordered = sorted(names)
     struct = msgspec.defstruct(cls.__name__, ordered)
-    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # with one name attrgetter returns no tuple
+    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # attrgetter with one name returns no tuple
 
     def made(value: Any, changed: dict[str, Any]) -> Any:
         stands = struct(*all_of(value)[:-1])

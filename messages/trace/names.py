@@ -1,7 +1,8 @@
 """The names by which traces refer to classes.
 
-A type name is the name of a message class, of a Thespian message that an actor can receive, or of a plain value's class
-(`str`, `int`, ...), which Thespian can send or use as a timer's payload. No other class has a JSON form.
+A type name is the name of a class: a message class, the class of a Thespian message that an actor can receive, or the
+class of a plain value (`str`, `int`, ...). Thespian can send a plain value, or use it as a timer's payload. No other
+class has a JSON form.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _THESPIAN = {cls.__name__: cls for cls in THESPIAN}
 
 @cache
 def vocabulary() -> dict[str, type]:
-    """Return all message classes by name. Importing every module of `messages` registers them."""
+    """Import all modules of `messages`, which registers their message classes, and return all classes by name."""
     for module in pkgutil.iter_modules(package.__path__):
         if module.name not in ("facts", "trace", "wire"):
             importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,12 +1,14 @@
 """The schema of traces: each file has a header, then one record for each delivered message.
 
 Rule 1: a record is complete: the message, its sender and cause, the calls of I/O adapters with their results, and the
-        outcome of the handler. Sent messages are not repeated: each has its own record, with this one as cause.
+        outcome of the handler. The messages that the handler sent are not repeated: each has its own record, whose
+        `cause` is this delivery.
 Rule 2: the schema consists of the columns, the names of messages and the names of their fields. SCHEMA_VERSION is
         increased when any of these is renamed, removed or redefined. Replay rejects a trace whose version is not in
         READABLE, and its error names the version.
 Rule 3: secrets are never written to disk: settings are masked by name before they enter the header.
-Rule 4: the last record of a run marks the end, with the reason and the number of records. A run without it ended early.
+Rule 4: the last record of a run marks the end, with the reason and the number of records. If this record is missing,
+        the run ended early.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class Header(msgspec.Struct, frozen=True):
         events: The controller's events: (message type, Kafka's name of the controller's state while it is handled).
         columns: The fields of a TraceRecord.
         detail: One of DETAILS.
-        begins: The records begin after this delivery, with a snapshot if it is not 0.
+        begins: The number of the delivery after which the records begin. If it is not 0, a snapshot precedes the
+            records.
     """
 
     schema_version: int
@@ -110,15 +113,16 @@ class Effect(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """A record of a trace.
 
-    A delivered message, or the creation of a top-level actor or the end of the run (`kind` "created" or "ended").
+    It describes a delivered message, the creation of a top-level actor (`kind` "created") or the end of the run (`kind`
+    "ended").
 
-    It is a JSON array of these fields, in this order.
+    In JSON, a record is an array of the fields below, in this order.
 
     "created": a top-level actor was created after delivery `n`; `receiver` is its address, `type` its "module:Class".
     "ended": the recording ended here; `n` is the last delivery, `type` one of REASONS, `payload` the number of earlier
     records, `error` the error that ended the recording.
 
-    Records contain only values without references back to them, so the garbage collector ignores them (`gc=False`).
+    The values in a record have no references back to the record, so the garbage collector ignores records (`gc=False`).
 
     Attributes:
         n: The number of the delivery, from 1.
@@ -156,7 +160,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Complete a record that has no payload with a payload and its type's name, and return the result."""
+    """Return a copy of a record that has no payload; the copy has this payload and the type name `type_`."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
@@ -182,7 +186,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
 
 
 class Removed(msgspec.Struct, frozen=True, tag=True):
-    """An entry of a trace's manifest: a segment was removed to save space; `digest` is its last frame's digest."""
+    """A manifest entry: a segment was removed to save space; `digest` is the digest of the segment's last frame."""
 
     segment: int
     digest: str
@@ -191,7 +195,7 @@ class Removed(msgspec.Struct, frozen=True, tag=True):
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """An entry of a trace's manifest: the run has ended, with a `reason` and the number of `records`.
 
-    `digest` is the digest of its last frame.
+    `digest` is the digest of the run's last frame.
     """
 
     reason: str

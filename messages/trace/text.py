@@ -8,8 +8,8 @@ Rule 2: a line {"shared":[...]} has consecutive entries of long tuples. These li
         request's part as rows of Kafka's protocol in that version, because these bytes are needed anyway
         (`messages.wire.parts`).
 Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent":[...]}. Such a line has several
-        consecutive deliveries, column by column, of messages that actors sent or timers brought, without the payloads,
-        which a replay sends again. Messages from outside are records as in rule 1.
+        consecutive deliveries, column by column. Their messages come from actors or timers. The payloads are omitted,
+        because a replay sends these messages again. Messages from outside are records as in rule 1.
 Rule 4: message fields are never called "@", and quotes inside strings are escaped. References can therefore be found
         and replaced as text, and `record_lines` returns plain JSON.
 Rule 5: all work is done in small steps even for large messages: entries are encoded in groups of a few hundred, and
@@ -57,7 +57,7 @@ _TYPE, _PAYLOAD = 7, 11
 
 
 class FrameText(MessageEncoder):
-    """An encoder of trace records into the compressed text of one frame.
+    """Encodes trace records as the compressed text of one frame.
 
     Add records with `take`, then call `step` until it returns False. `inputs`: messages that actors sent are written
     without payloads (rule 3).
@@ -123,7 +123,7 @@ class FrameText(MessageEncoder):
                 type_, payload = box(message)
             except (TraceError, *UNFIT) as reason:
                 type_, payload = _without_form(message, reason)
-            # One tuple at once, with inlined address texts: this line is most of the cost of recording.
+            # Build the row in one expression, with inlined address texts: this is most of the cost of recording.
             rows.append(
                 (
                     n,
@@ -366,7 +366,7 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:
-    """Yield the lines of records, with references replaced by their entries.
+    """Yield the lines of records, with each reference replaced by the entries to which it refers.
 
     Raises:
         ValueError: A line refers to lines that do not exist.

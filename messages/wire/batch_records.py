@@ -1,13 +1,14 @@
 """Check the records inside a batch, and read their times, keys and values.
 
 Rule 1: the check and the reader of records get the decompressed data as a stream (`compression`, rule 1). The check
-        holds at most SPAN bytes of this data, the reader one record.
+        holds at most SPAN bytes of this data in memory, and the reader holds one record.
 Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, but not at the contents.
         Consecutive records of one shape (equal layout) are compared column by column. The compiled `_walk.c` checks
         records faster, and stops at an invalid record, which the Python code then reports. A record costs 10 ns in
         `_walk.c`, 1,000 ns in Python, and 50 ns in Python if its neighbours have the same shape.
-Rule 3: the check is a generator of steps. For a large chunk it yields a call that decompresses the chunk, and that the
-        caller may run in another thread, because the libraries release the GIL meanwhile.
+Rule 3: the check is a generator of steps. For a large chunk it yields a function that decompresses the chunk. The
+        caller may call this function in another thread, because the decompression libraries release the GIL while they
+        work.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class UnexpectedOffsets(InvalidRecords):
 class LongLength(InvalidRecords):
     """The varint with the length of a record has more than five bytes.
 
-    Kafka returns the error code -1 unless the batch is compressed.
+    Kafka returns the error code -1 in this case, or INVALID_RECORD if the batch is compressed.
     """
 
 
@@ -173,7 +174,7 @@ def records(
 
     Raises:
         ValueError: The records do not match the header, or are larger than `limit` bytes after decompression. Records
-            yielded before are valid.
+            yielded before the error are valid.
     """
     data = memoryview(batch)[HEADER.size : header.size]
     stream = _Stream(decompressed_chunks(data, header.codec, limit))
@@ -200,7 +201,8 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
     """Read only the times of the records of a whole batch: no record is held in memory.
 
     Yields:
-        (timestamp, offset) of each record; None before each further chunk of a record that is larger than a chunk.
+        (timestamp, offset) of each record. If a record continues in further chunks, None is yielded before each of
+        them.
 
     Raises:
         ValueError: As `records`.

@@ -1,13 +1,13 @@
 """The public functions of this package, which convert between frames and messages.
 
-Rule 1: a message's type determines the API. The layout is determined by the `version` of the request, or for a
+Rule 1: a message's type determines the API. The layout of a request is determined by its `version`, and the layout of a
         response by the version in the request's header.
-Rule 2: a flexible layout has request header v2 and response header v1, any other layout request header v1 and response
-        header v0 (broker.md 6.3). Two exceptions: ControlledShutdown v0 has a request header without client id, and
-        ApiVersions responses always have response header v0.
-Rule 3: clients send ApiVersions before they know the supported versions. Of an ApiVersions request in an unsupported
-        version, only the header is decoded. Responses with UNSUPPORTED_VERSION (35) are always written and read in the
-        layout of version 0.
+Rule 2: a flexible layout has request header v2 and response header v1. Any other layout has request header v1 and
+        response header v0 (broker.md 6.3). Two exceptions: ControlledShutdown v0 has a request header without client
+        id, and ApiVersions responses always have response header v0.
+Rule 3: clients send ApiVersions before they know the supported versions. If the version of an ApiVersions request is
+        unsupported, only the request's header is decoded. Responses with UNSUPPORTED_VERSION (35) are always written
+        and read in the layout of version 0.
 Rule 4: encoding and decoding are divided into steps, so that other work can run between the steps of a large message
         (`compiler`, rule 4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
 """
@@ -77,7 +77,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
     Raises:
         UnknownApi: The message is not a request.
         UnsupportedVersion: The API does not have this version.
-        Unencodable: The request has a value that this version cannot encode. It is also a ValueError.
+        Unencodable: The request has a value that this version cannot encode. This exception is also a ValueError.
     """
     return all_at_once(encoding_request(request, correlation_id, client_id))
 
@@ -130,7 +130,7 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 def encoding_request(
     request: AnyMessage, correlation_id: int, client_id: str, parts: Sequence[Part] = ()
 ) -> Steps[bytes]:
-    """Encode a request in steps; `parts` are those that precede it. Arguments and errors as in `encode_request`."""
+    """Encode a request in steps; `parts` are its preceding parts. Arguments and errors as in `encode_request`."""
     api = API_BY_REQUEST.get(type(request))
     if api is None:
         raise UnknownApi(f"{type(request).__name__} is not a request")
@@ -149,7 +149,7 @@ def encoding_request(
 
 
 def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
-    """Decode a request in steps and in parts, all of which the last step returns. Errors as in `decode_request`."""
+    """Decode a request in steps; the last step returns the request and its parts. Errors as in `decode_request`."""
     if len(frame) < _KEY_AND_VERSION.size:
         raise MalformedFrame(f"a request of {len(frame)} bytes")
     produce = _produce_of_one(frame)
@@ -169,7 +169,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 
 def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """Encode a response in steps; `parts` are those that precede it. Arguments and errors as in `encode_response`."""
+    """Encode a response in steps; `parts` are its preceding parts. Arguments and errors as in `encode_response`."""
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 
@@ -234,7 +234,7 @@ def decoding_response(
 
 
 def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Message] | None:
-    """Decode a Produce request for one partition at once; return None for any other or damaged request."""
+    """Decode a Produce request for one partition in one step; return None for other or damaged requests."""
     try:
         key, version, correlation_id, length = _HEADER_V1.unpack_from(frame)
         if key != _PRODUCE or version not in _PRODUCE_VERSIONS:
@@ -248,7 +248,7 @@ def _produce_of_one(frame: Data) -> tuple[RequestHeader, tuple[Part, ...], Messa
 
 
 def _produced_of_one(header: RequestHeader, response: ProduceResponse) -> bytes | None:
-    """Encode a response to Produce for one partition at once; return None for any other or unencodable response."""
+    """Encode a response to Produce for one partition in one step; None for other or unencodable responses."""
     try:
         return write_produced_of_one(header.version, header.correlation_id, response)
     except UNENCODABLE:

@@ -3,8 +3,9 @@
 Rule 1: a protocol field maps to the attribute of the same name, or as the class's `Binding` specifies. A field without
         an attribute is written as its default and ignored when read. An attribute without a field in the version gets
         its own default, else the schema's.
-Rule 2: a TopicPartition is its topic's name and its number; the name may be in an enclosing struct. `gathered` arrays
-        are flat in the message and grouped by topic on the wire, topics in the order of their first occurrence.
+Rule 2: a TopicPartition has two protocol fields, the topic's name and the partition's number; the name may be in an
+        enclosing struct. `gathered` arrays are flat in the message and grouped by topic on the wire. The topics are in
+        the order of their first occurrence.
 Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as one row (`primitives.FixedStructs`).
         Rows of `Encoded` values are encoded once for all requests that contain them.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
@@ -12,7 +13,7 @@ Rule 4: reading and writing are generators that yield after every SLICE structs 
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
         encoded once for all requests that it precedes.
 Rule 6: the rows of existing parts are cached (`rows`). If the cache contains the bytes that a reader is about to
-        decode, the reader takes the values of the part that they belong to. This happens in a broker on the
+        decode, the reader takes the values of the existing part instead. This happens in a broker on the
         controller's node. Only rows that contain all fields of a value are cached.
 """
 
@@ -68,8 +69,8 @@ class Binding(NamedTuple):
         gathered: Attribute -> the arrays that hold its elements, one in each version. "array": each element names its
             topic. "array.array": elements are grouped by topic. An array of numbers has partition numbers.
         written: Field -> function that computes its value from the message.
-        read: Attribute -> function that computes its value from the fields that its parameters name, if they are
-            present (`version` is the version).
+        read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
+            gets this field's value, if the field is present. The parameter `version` gets the API version.
     """
 
     renamed: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
@@ -88,8 +89,9 @@ def compile_reader(
 ) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     """Compile a function `read(data, position)`.
 
-    It returns the parts that precede the message, the message, and its end. It raises ValueError, IndexError or
-    struct.error for invalid bytes, or for more than `most` structs (at the end of the slice that exceeds them).
+    It returns the parts that precede the message, the message itself, and the position after the message. It raises
+    ValueError, IndexError or struct.error for invalid bytes. For more than `most` structs it raises ValueError, at the
+    end of the slice that exceeds this number.
     """
     return _Reader(layout, version, bindings, most).compile(kind)
 
@@ -105,9 +107,9 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode one entry of a message's list.
+    """The generated functions that encode and decode entries of a message's list, without the message.
 
-    A large message is split at entries.
+    A large message is split between entries.
 
     Attributes:
         write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
@@ -519,7 +521,7 @@ class _Reader(_Code):
     def value(self, kind: _Class, fields: tuple[Field, ...], scope: _Scope, many: bool = False) -> str:
         """Return an expression that creates a value of the class `kind` from the fields.
 
-        If `many`, with the faster constructor (`maker`).
+        If `many`, the expression calls the faster constructor that `maker` returns.
         """
         if kind.type is None:
             return "None"
@@ -840,7 +842,7 @@ class _Writer(_Code):
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
-    """Return the attributes of the class that the rows of an array do not contain, with their defaults.
+    """Return the attributes that a class has and that the rows of an array lack, with their defaults.
 
     The attribute for the topic is left out. The result is None if the rows cannot be decoded without the rest of the
     message, or if one of these attributes has no default.

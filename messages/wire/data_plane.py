@@ -1,14 +1,14 @@
 """Encode and decode Produce and Fetch with hand-written code, which takes a third of the time of generated code.
 
-Rule 1: like the compiler's readers and writers (`compiler`, rule 4), these are generators that yield between slices,
-        with the same errors. The tests of all APIs compare every version with an independent codec, and read corrupted
-        bytes.
-Rule 2: records are not copied: a reader returns views of the frame. A writer's pieces include the bytes of the bodies,
-        or the regions of their files. Callers that need the frame as one bytes object join the pieces; the `LogManager`
-        of these callers is configured to return no regions.
+Rule 1: the readers and writers here work like those of the compiler (`compiler`, rule 4): they are generators that
+        yield between slices, and they raise the same errors. The tests of all APIs compare every version with an
+        independent codec, and read corrupted bytes.
+Rule 2: records are not copied: a reader returns views of the frame. A writer returns each body of record batches as a
+        piece: its bytes, or a region of a log file. Callers that need the frame as one bytes object join the pieces.
+        For these callers, the `LogManager` is configured to return no regions.
 Rule 3: a Produce request for one partition, and its response, are processed in one step, because small requests are
         frequent. The general code handles all other requests and responses, and damaged ones.
-Rule 4: none of these versions is flexible (Produce 3 to 8, Fetch 4 to 11), and these messages have no parts.
+Rule 4: the versions here (Produce 3 to 8, Fetch 4 to 11) are not flexible, and the messages have no parts.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _more(done: int) -> int:
 
 
 def _grouped(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
-    """Return entries grouped by topic as on the wire, topics in the order of their first occurrence."""
+    """Return entries grouped by topic, as on the wire; the topics are in the order of their first occurrence."""
     if len(entries) == 1:
         return ((entries[0].partition.topic, [*entries]),)
     groups: dict[str, list[Any]] = {}

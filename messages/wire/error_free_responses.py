@@ -1,8 +1,8 @@
 """Decode large responses that contain no errors, without creating an object for each partition.
 
-Rule: rows with topic names of equal length have equal size. One step takes the longest run of such rows, and compares
-the bytes of their lengths, error codes and tags with the expected values. If any of these bytes differs, the general
-reader decodes the response. Topic names are not checked: they are those of the request.
+Rule: rows (one per partition) with topic names of equal length have equal size. One step takes the longest run of such
+rows, and compares the bytes of their lengths, error codes and tags with the expected values. If any of these bytes
+differs, the general reader decodes the response. Topic names are not checked: they are those of the request.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def without_errors(
 ) -> Steps[tuple[tuple[NoErrorsPart], Message, int] | None]:
     """Decode a response without errors, and return the part, the message and its end, as a reader does.
 
-    None if the response has at most SLICE partitions, has an error or tags, or has another form. Raises ValueError,
-    IndexError or struct.error for invalid bytes.
+    Return None if the response has at most SLICE partitions, has an error or tags, or has another form. Raises
+    ValueError, IndexError or struct.error for invalid bytes.
     """
     fields = [field for field in layout.fields if field.present]
     if tuple(field.type for field in fields[-1].fields if field.present) != _ROW:

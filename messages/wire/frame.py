@@ -31,8 +31,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add `data`, and return an iterator over all complete frames, without their sizes.
 
-        The iterator raises MalformedFrame for a negative size and FrameTooLarge for one above `max_bytes`, after the
-        frames before it.
+        The iterator first yields all frames before an invalid size. It then raises MalformedFrame for a negative size,
+        or FrameTooLarge for a size above `max_bytes`.
         """
         self._buffer += data
         return self._frames()

@@ -36,8 +36,8 @@ class Field(NamedTuple):
 class Layout(NamedTuple):
     """The fields of a request or response in one version.
 
-    Fields that exist only in other versions are listed with their defaults. `flexible`: lengths are compact, and
-    structs end with tagged fields.
+    Fields that exist only in other versions are listed with their defaults. In a `flexible` layout, lengths are
+    compact, and structs end with tagged fields.
     """
 
     fields: tuple[Field, ...]
@@ -78,7 +78,7 @@ class _Spec(NamedTuple):
 
 
 def _specs(lines: list[tuple[int, list[str]]]) -> list[_Spec]:
-    """Return the fields of a table's lines; each line is (indentation, words)."""
+    """Return the fields that the lines of a schema describe; each line is (indentation, words)."""
     found: list[list[_Spec]] = [[]]
     for indent, (name, type, versions, *rest) in lines:
         array, element = type.startswith("[]"), type.removeprefix("[]")

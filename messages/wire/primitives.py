@@ -1,10 +1,11 @@
 """Encode and decode the primitive types of the Kafka protocol that have a variable length (broker.md 6.3).
 
-Rule 1: a length comes first: an int16 before a string, an int32 before bytes and arrays, or in flexible versions a
-        varint of the length + 1. -1 (compact: 0) is null; every other negative length is read as null too, as in Apache
-        Kafka.
+Rule 1: a length comes first: an int16 before a string, an int32 before bytes and arrays. In flexible versions it is
+        compact: a varint of the length + 1. The length -1 (compact: 0) means null; every other negative length is read
+        as null too, as in Apache Kafka.
 Rule 2: the peer is not trusted: a varint has at most five bytes, and a field that ends beyond the frame is an error. A
-        large count needs no limit of its own: elements are read one by one, and each has at least one byte.
+        large count needs no limit of its own: elements are read one by one, and each has at least one byte, so reading
+        stops at the end of the frame at the latest.
 Rule 3: names of topics and lists of brokers recur: each is created once and shared. The caches are bounded, because
         peers choose the values.
 """
@@ -187,8 +188,9 @@ FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, 
 class FixedStructs:
     """A cache of `struct.Struct` objects: one for each combination of the lengths of a message's lists and strings.
 
-    `parts` are, in order, formats of fixed size ("iiii") and the variable fields: "ids" or "text". Lengths are unpacked
-    as bytes before the contents, so that a reader can compare them with the lengths that it guessed.
+    `parts` has the fields in order: a format for fields of fixed size (such as "iiii"), and "ids" or "text" for each
+    variable field. A variable field is unpacked as two byte strings, its length and its content. A reader can therefore
+    compare the lengths with those that it guessed.
     """
 
     def __init__(self, parts: tuple[str, ...], compact: bool) -> None:
@@ -199,7 +201,7 @@ class FixedStructs:
         """The row with empty variable fields, as `at` would return it."""
 
     def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
-        """Return the `unpack_from` of the struct that fits the row at `position`, the row's size, and its lengths.
+        """Return for the row at `position`: the `unpack_from` of the row's struct, the row's size, and its lengths.
 
         Raises ValueError if a field is null, or ends beyond the frame.
         """

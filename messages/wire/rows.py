@@ -14,7 +14,7 @@ keep_encoded, keep_version = Encoded.__dict__["_encoded"].__set__, Encoded.__dic
 
 
 class Rows:
-    """One topic's partition entries in a part of a large request.
+    """The entries of one topic's partitions in a part of a large request.
 
     `data` are the bytes, `values` the decoded entries.
     """
@@ -54,7 +54,7 @@ def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: i
 
 
 def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
-    """Return the cached rows of a part by topic; None if it has no rows of this version."""
+    """Return the cached rows of a part, by topic; None if the part has no cached rows of this version."""
     try:
         return _kept(part) if _kept_version(part) == version else None
     except AttributeError:
@@ -62,7 +62,7 @@ def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
 
 
 def kept_version(part: Any) -> int | None:
-    """Return the version of a part's cached rows; None if it has no rows."""
+    """Return the version of a part's cached rows; None if the part has no cached rows."""
     try:
         return _kept_version(part)
     except AttributeError:
@@ -76,7 +76,7 @@ Span = tuple[str, int, bytes | Rows]
 def keep_read(part: Any, spans: deque[Span], version: int) -> None:
     """Cache the rows from which the entries of a part were decoded.
 
-    The first rows in `spans`, which are then removed from `spans`.
+    These rows are the first ones in `spans`. They are removed from `spans`.
     """
     entries, rows, at = part.entries, dict[str, Rows](), 0
     while at < len(entries) and spans:

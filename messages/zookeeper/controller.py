@@ -69,7 +69,7 @@ class Elected(Message):
 
 @message
 class NotElected(Message):
-    """The reply to Elect if another node was elected; the node's id is -1 if /controller has been deleted since.
+    """The reply to Elect if another node was elected; `broker_id` is -1 if /controller was deleted afterwards.
 
     The deletion fires Reelect.
     """
@@ -81,5 +81,5 @@ class NotElected(Message):
 class ResignController(BridgeQuestion[Done]):
     """A request to delete /controller if this session created it; the reply is Done.
 
-    The epoch that is read with /controller fences the deletion.
+    The deletion is fenced by the epoch that the bridge reads together with /controller.
     """

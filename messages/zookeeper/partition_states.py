@@ -39,8 +39,8 @@ class PartitionStates(Message):
 class CreatePartitionStates(BridgeQuestion["WriteResults"]):
     """The controller's request to create the state znodes of new partitions; the reply is WriteResults.
 
-    Topics in `begun` should have a partitions/ znode from an earlier request. If one of them has none, the bridge needs
-    two more requests to ZooKeeper.
+    Topics in `begun` should already have a partitions/ znode, created by an earlier request. If this znode is missing
+    for one of the topics, the bridge needs two more requests to ZooKeeper.
     """
 
     states: tuple[Leadership, ...]
@@ -52,9 +52,9 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
     """A request to write each partition state whose znode still has the given version; the reply is WriteResults.
 
-    The controller's request is fenced. The results are in the order of the request. After a lost reply or a BadVersion
-    the batch is read again once. A znode with the requested state at version + 1 counts as OK. Any other new version
-    counts as BAD_VERSION. States whose version is unchanged are written again.
+    The controller's request is fenced. The results are in the order of the request. After a lost reply or a BadVersion,
+    the bridge reads the states of the batch once more. A znode with the requested state at version + 1 counts as OK.
+    Any other new version counts as BAD_VERSION. States whose version is unchanged are written again.
     """
 
     states: tuple[Leadership, ...]

@@ -3,9 +3,9 @@
     spark.read.format("kafka-actors").load(DIR)
     spark.readStream.format("kafka-actors").option("node", "0").load(DIR)
 
-PySpark 4 imports every module whose name begins with `pyspark_` in each session that uses a Python data source, and
-registers its `DefaultSource` (pyspark/sql/worker/lookup_data_sources.py). So this module imports nothing but PySpark's
-base class; reading traces imports the rest.
+In each session that uses a Python data source, PySpark 4 imports every module whose name begins with `pyspark_`, and
+registers the module's `DefaultSource` (pyspark/sql/worker/lookup_data_sources.py). So this module imports nothing but
+PySpark's base class; reading traces imports the rest.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def test_overrides_are_looked_at_before_anything_starts(tmp_path: Path, capsys: 
         ("num.partitions=none", "num.partitions=none is wrong"),
         ("authorizer.class.name=x", "authorizer.class.name"),
         ("broker.id=7", "broker.id cannot be overridden: `up` sets it for each node"),
-        ("nothing", "'nothing' should be name=value"),
+        ("nothing", "'nothing' does not have the form name=value"),
     ):
         assert run(["up", "--dir", str(place), "--port", "0", "--override", override]) == 2
         assert words in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_partitions_are_read_from_a_file() -> None:
         ("--election-type preferred --topic t", "Missing required option(s): partition"),
         ("--election-type preferred --all-topic-partitions --partition 1", "Option partition is only allowed if topic is used"),
         ("--election-type unclean --all-topic-partitions", "--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)"),
-        ("--election-type unclean --all-topic-partitions --bootstrap-server h", "'h' is not a bootstrap server: expected host:port"),
+        ("--election-type unclean --all-topic-partitions --bootstrap-server h", "'h' is not the address of a bootstrap server: expected host:port"),
     ],
 )  # fmt: skip
 def test_wrong_use(line: str, words: str, tmp_path: Path) -> None:

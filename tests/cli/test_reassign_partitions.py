@@ -219,7 +219,7 @@ def test_what_cannot_be_executed(shell: ReassignShell, plan: str, words: str) ->
     ("topics", "brokers", "words"),
     [
         ("foo", "0,1,1", "Broker list contains duplicate entries: [1]"),
-        ("foo", "0,x", "'0,x' is not a list of brokers: expected 0,1,2"),
+        ("foo", "0,x", "'0,x' is not a list of broker ids: expected ids separated by commas, such as 0,1,2"),
         ("foo", "0", "Replication factor: 2 larger than available brokers: 1."),
         ("foo", "0,9", "Unknown broker id 9"),
         ("foo foo", "0,1", "List of topics to reassign contains duplicate entries: [foo]"),

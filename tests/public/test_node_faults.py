@@ -130,7 +130,7 @@ def test_what_cannot_be_injected_is_named(cluster: KafkaCluster) -> None:
         (lambda: cluster.faults.broken_disk(7), "broker 7 does not exist; brokers: 0, 1, 2"),
         (lambda: cluster.faults.slow_disk(0, 0), "slow_disk needs a value: a number of seconds"),
         (lambda: cluster.faults.slow_disk(0, -1), "slow_disk cannot delay operations by -1 seconds"),
-        (lambda: cluster.faults.mute(0, to=0), "mute of broker 0 cannot be limited to messages to broker 0"),
+        (lambda: cluster.faults.mute(0, to=0), "mute fault of broker 0 cannot be limited to the messages for broker 0"),
         (
             lambda: cluster._ask("inject_fault", kind="melt", broker=0),
             "unknown kind of fault 'melt'. Use one of error, ",

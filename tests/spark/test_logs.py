@@ -187,4 +187,4 @@ def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(["summary", str(folder), "--logs", "--only", "queue"]) == 2
     assert "supports only these sections: runs, episodes" in capsys.readouterr().err
     assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2
-    assert "Nowhere/At_All is not a time zone" in capsys.readouterr().err
+    assert "Nowhere/At_All is not a known time zone" in capsys.readouterr().err

@@ -933,5 +933,5 @@ def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytes
     monkeypatch.setitem(CONVERSATIONS, EnsurePaths, careless)
     assert bridge.ask(EnsurePaths()) == Failure(
         "AskFailed",
-        "changes of kind 'node' of znode /brokers/seqid cannot be watched: no controller event is declared for them",
+        "znode /brokers/seqid cannot be watched for 'node': no controller event is declared for such changes",
     )

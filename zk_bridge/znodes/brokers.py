@@ -34,7 +34,7 @@ def registration_version(ibp: str) -> int:
 def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
     """Encode /brokers/ids/N (controller.md 2.3).
 
-    host and port are those of the first PLAINTEXT endpoint; null and -1 without one.
+    host and port are those of the first PLAINTEXT endpoint. Without such an endpoint, host is null and port is -1.
     """
     version = registration_version(ibp)
     plain = next((end for end in broker.endpoints if end.security_protocol == "PLAINTEXT"), None)

@@ -19,7 +19,7 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 class InvalidValue(Exception):
-    """A znode contains an invalid value; it is reported as BadZnode, with the path."""
+    """A znode contains an invalid value. The error is reported as BadZnode, with the path."""
 
 
 def parse(data: bytes | None) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
 
 
 def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
-    """Return the overrides, sorted by name; none for null data or if the key is missing.
+    """Return the overrides, sorted by name; empty if the data is null or has no "config" key.
 
     As in Kafka, the version is ignored.
     """
@@ -113,7 +113,7 @@ def encode_config_change(entity_path: str) -> bytes:
 
 
 def decode_config_change(path: str, data: bytes | None) -> str:
-    """Return the entity path of a notification of version 2 or 1 (entity_type and entity_name). Raises BadZnode."""
+    """Return a notification's entity path (version 2) or entity_type/entity_name (version 1). Raises BadZnode."""
 
     def read(data: bytes | None) -> str:
         members = parse(data)

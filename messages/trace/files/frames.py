@@ -111,7 +111,7 @@ def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
     """Return the last whole frame of a file without reading the contents of earlier ones.
 
     Raises:
-        Damaged: That frame is damaged, or bytes before it are not frames.
+        Damaged: The last whole frame is damaged, or bytes before it are not frames.
         OSError: The file cannot be read.
     """
     size, offset, last = stream.seek(0, os.SEEK_END), 0, None

@@ -5,9 +5,9 @@ Rule 1: the manifest lists the segments and the digest of each segment's first f
         offset.
 Rule 2: in a run without a recorded end, the last segment and the manifest may end inside a frame. Elsewhere this is
         damage.
-Rule 3: records are in order: deliveries by number, times never decrease, and the end is last.
+Rule 3: records are in order: deliveries have consecutive numbers, times never decrease, and the end record is last.
 Rule 4: errors in one run do not affect other runs.
-Rule 5: if the manifest lacks its last entry, the last record of the last segment is also accepted as the end.
+Rule 5: if the manifest has no Ended entry, an end record at the end of the last segment is accepted instead.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Run:
     """A run of a node: its header and its segment files in order.
 
     `removed` is the number of removed segments that preceded the first remaining one. `ended` is the end according to
-    the manifest or the last record, None without an end. `running`: a process is writing the run. `faults` are the
-    errors in its file names, its manifest and the first frames of its segments.
+    the manifest or the last record; it is None if neither records an end. `running`: a process is writing the run.
+    `faults` are the errors in its file names, its manifest and the first frames of its segments.
     """
 
     header: Header
@@ -76,7 +76,7 @@ class Run:
 
 
 class RunList(NamedTuple):
-    """The runs below a folder, by node and start time, and the files that have a trace's name but are not traces."""
+    """The runs below a folder, sorted by node and start time, and the errors of files that are not readable."""
 
     runs: tuple[Run, ...]
     unreadable: tuple[str, ...]
@@ -130,7 +130,7 @@ def _denied(error: OSError) -> str:
 
 
 def _without_twin(run: Run, runs: list[Run]) -> Run:
-    """Return the run; if `runs` contains it more than once, add this to its `faults`."""
+    """Return the run, with one more fault if `runs` contains the same run more than once."""
     places = [str(other.folder) for other in runs if other.header.run == run.header.run]
     if len(places) == 1:
         return run
@@ -220,7 +220,7 @@ class _Manifest:
                     raise
 
     def _agrees(self, frame: Frame) -> bool:
-        """Store the entry in a frame, and return whether it is valid after the earlier entries."""
+        """Store the entry that a frame contains, and return whether it may follow the earlier entries."""
         if frame.kind != ENTRY or self.ended is not None:
             return False
         try:
@@ -299,8 +299,9 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    It yields only the records that follow delivery `after`; they include records with that number that are not
-    deliveries. `end` is the last record of the run, or None if the run was interrupted.
+    It yields only the records that follow delivery `after`. A record that is not a delivery follows the delivery with
+    the same number, so such a record with the number `after` is also yielded. `end` is the last record of the run, or
+    None if the run was interrupted.
 
     Raises:
         Damaged: During the iteration: the files are damaged.
@@ -463,7 +464,7 @@ class _Sequence:
 def _as_written(record: TraceRecord, count: int) -> TraceRecord:
     """Return the end record as a recorder would have written it.
 
-    The values of `record`, and `count` as record count.
+    It has the values of `record`, and `count` as the number of records.
     """
     return ended(record.n, record.type, count, record.error, record.taken_at)
 
@@ -495,10 +496,10 @@ def slices(run: Run, most: int) -> Iterator[Slice]:
 
 
 def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None = None) -> Iterator[Slice]:
-    """Yield the whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes; None: no limit.
+    """Yield the whole frames of a segment from byte `start` to `upto`, in slices of about `most` bytes.
 
-    The slices end before the first torn or damaged frame. A file that was removed, or whose header is unreadable, has
-    no slices.
+    If `upto` or `most` is None, it sets no limit. The slices end before the first torn or damaged frame. A file that
+    was removed, or whose header is unreadable, has no slices.
 
     Raises:
         OSError: The file cannot be read.
@@ -522,7 +523,7 @@ def grown(path: Path, start: int = 0, upto: int | None = None, most: int | None 
 
 
 def slice_lines(slice: Slice) -> Iterator[bytes]:
-    """Yield the lines of a slice; each is a record in JSON, except damaged ones.
+    """Yield the lines of a slice; each line that is not damaged is a record in JSON.
 
     Raises:
         OSError: The file cannot be read.

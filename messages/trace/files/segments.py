@@ -3,8 +3,8 @@
 Rule 1: file names contain the run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst. All files of a
         run are in one folder. Folders with traces of many nodes may be moved and merged; a renamed file is reported as
         damage.
-Rule 2: only their owner can read the files. The same applies to the folder, unless it existed before and also contains
-        other files.
+Rule 2: only the owner of the files can read them. The same applies to the folder, unless it existed before and also
+        contains other files.
 Rule 3: the process that writes a run holds a lock on its manifest, so readers can distinguish a killed node from a
         running one.
 """
@@ -54,7 +54,7 @@ def parse_name(name: str) -> TraceFileName | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the folder for its owner only, or restrict an existing one that contains only trace files.
+    """Create the folder with access for its owner only; restrict an existing folder if it has only trace files.
 
     Raises:
         OSError: The folder cannot be created or read.
@@ -69,7 +69,7 @@ def make_folder(folder: Path) -> None:
 
 
 def create(path: Path) -> BinaryIO:
-    """Create a file for its owner only, unbuffered. Raises OSError, also if the file exists."""
+    """Create an unbuffered file with access for its owner only. Raises OSError, also if the file exists."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb", buffering=0)
 
 

@@ -1,11 +1,12 @@
 """Snapshots in a trace: the state of all actors of a node after a delivered message.
 
-Rule 1: a snapshot is lines of text in frames of their own, between the frames of records. Each frame names the delivery
-        after which the state was taken. The pieces of a snapshot are in order, but other frames may be between them,
-        because recording continues meanwhile.
-Rule 2: each line is [type name, payload]: first a SystemState, then an ActorState for each of its actors, in that
-        order. The last line, an End, has the number of actors, whether they were at rest (otherwise no replay can
-        begin there), and the digest of the previous lines. A snapshot without End is incomplete and ignored.
+Rule 1: a snapshot consists of lines of text. They are stored in separate frames (pieces), between the frames of
+        records. Each frame names the delivery after which the state was taken. The pieces of a snapshot are in order,
+        but other frames may be between them, because recording continues meanwhile.
+Rule 2: each line except the last is [type name, payload]. The first line is a SystemState. An ActorState follows for
+        each actor in the SystemState, in the same order. The last line, an End, has three values: the number of actors,
+        whether they were at rest (otherwise no replay can begin at this snapshot), and the digest of the previous
+        lines. A snapshot without End is incomplete and ignored.
 Rule 3: equal systems have equal lines. At each snapshot, a replay of the run must have the state that the snapshot
         stores.
 """
@@ -100,7 +101,7 @@ def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
 
 
 def digest_of(lines: Iterable[bytes]) -> str:
-    """Return the digest that the End of these lines contains."""
+    """Return the digest of these lines, which the End line of their snapshot contains."""
     digest = _digest()
     for each in lines:
         digest.update(each + b"\n")
@@ -121,7 +122,7 @@ class SnapshotCollector:
         self._digest = _digest()
 
     def take(self, path: Path, frame: Frame) -> None:
-        """Process the next frame. Raises Damaged if it does not fit the frames before."""
+        """Process the next frame. Raises Damaged if it does not fit the previous frames."""
         if frame.kind != SNAPSHOT:
             return
         try:

@@ -3,8 +3,9 @@
 Rule 1: when `write` returns, the frame is on the disk (or in the system's cache). If the process is killed, at most the
         last frame is incomplete. A segment gets its name after its first frame is written; then the manifest lists it.
 Rule 2: the total size of all files in the folder stays below `max_bytes`. The oldest are removed first: earlier runs as
-        a whole, then the first segments of this run. The manifest records a segment's removal before the removal.
-Rule 3: below `free_bytes` of free space writing stops: the disk is needed for the node's logs.
+        a whole, then the first segments of this run. The manifest records the removal of a segment before its file is
+        removed.
+Rule 3: writing stops if the disk has less than `free_bytes` of free space, because the node's logs need this space.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """Create a file, whose first frame contains `header` and `digest`, the digest of the last frame before it.
+    """Create a file whose first frame contains `header` and the digest of the previous frame (`digest`).
 
     The file gets its name after the header is written.
     """
@@ -96,7 +97,7 @@ class _Older(NamedTuple):
 class RunWriter:
     """Writes the trace of a run into `folder`, in segments of `segment_bytes`.
 
-    All methods may raise OSError; afterwards only `end` and `close` may be called.
+    All methods may raise OSError. After an OSError, only `end` and `close` may be called.
 
     Args:
         folder: The folder of the files.
@@ -154,7 +155,7 @@ class RunWriter:
         segment.append(kind, content, records, after)
 
     def end(self, record: TraceRecord) -> None:
-        """Write the end record to the segment and an Ended entry to the manifest; remove an incomplete frame first."""
+        """Remove incomplete frames; write the end record to the segment and an Ended entry to the manifest."""
         segment = self._current()
         segment.mend()
         segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
@@ -224,7 +225,7 @@ class RunWriter:
 def _older_runs(folder: Path) -> list[_Older]:
     """Return the completed runs in the folder, oldest first, each with its segments and then its manifest.
 
-    A file without its final name, because its process was killed, is listed with the other files of its run.
+    If a process was killed before it gave a file its final name, the file is listed with the other files of its run.
     """
     runs: dict[str, list[tuple[bool, Path]]] = {}
     for path in sorted(folder.iterdir()):
