@@ -33,7 +33,7 @@ class Facts:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """Each run: node, run, deliveries (number of the last), first_at and last_at (of all rows), ending, detail."""
+        """One row for each run: node, run, deliveries (the last one's number), first_at and last_at, ending, detail."""
         seen = self.records.where(self.records.kind != MALFORMED)
         grouped = seen.groupBy("node", "run").agg(
             f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")

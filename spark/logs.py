@@ -219,7 +219,7 @@ def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
 
     `zone` is the time zone of the logs.
 
-    `run` identifies a broker's process by the folder of its logs and the time of its start.
+    The column `run` identifies a broker's process by the folder of its logs and the time of its start.
     """
     lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
     lines = lines.text(folder.resolve().as_uri())

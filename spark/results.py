@@ -43,7 +43,7 @@ class QueryResult:
 class Summary:
     """The results of all sections of a summary, and what could not be read.
 
-    The sections count neither `malformed` lines nor `unreadable` files nor the records after a `damage`.
+    The sections leave out `malformed` lines, `unreadable` files and the records after a `damage`.
     """
 
     answers: Mapping[str, QueryResult]

@@ -69,5 +69,5 @@ def is_local(master: str) -> bool:
 
 
 def default_master() -> str:
-    """Return Spark's default master: the one of spark-submit if it started this process, else this machine."""
+    """Return Spark's default master: spark-submit's if spark-submit started this process, else this machine."""
     return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER

@@ -88,7 +88,7 @@ def _both(before: frozenset[_T] | None, wanted: frozenset[_T]) -> frozenset[_T]:
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:
-    """Return the selection of a data source's options.
+    """Return the selection that the options of a data source describe.
 
     Raises:
         BadOption: An option has a bad value, or is unknown.

@@ -32,9 +32,9 @@ def open_session(master: str = MASTER, java: Java | None = None, archive_to: Pat
     as an archive. Workers run this process's Python, unless PYSPARK_PYTHON names another (PySpark's own default is the
     first `python3`). Spark's temporary files are in this process's temporary folder.
 
-    A local session uses the archive of `spark.java`, unless SPARK_HOME names another Spark. If `java` is given, the
-    session runs in that waiting Java process. With `archive_to`, Java uses no archive, but writes one to this path when
-    it ends.
+    A local session uses the archive of Spark's classes that `spark.java` describes, unless SPARK_HOME names another
+    Spark. If `java` is given, the session runs in that waiting Java process. With `archive_to`, Java does not use a
+    class archive: it writes one to this path when it ends.
 
     Raises:
         SparkUnavailable: Spark cannot be started.

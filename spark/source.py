@@ -1,8 +1,9 @@
 """A Spark data source for traces. Users register its subclass, which is in `spark.public`.
 
-Rule 1: tasks read slices of frames, not files: any number of workers can share one large run.
-Rule 2: a read covers the records that existed when it was planned. Unreadable parts are left out;
-        `messages.trace.files.runs` lists them, and the end of each run. Only one of two copies of a run is read.
+Rule 1: a task reads a slice of a segment file (whole frames), not the whole file. So any number of workers can share
+        one large run.
+Rule 2: a read covers the records that existed when it was planned. Unreadable parts are left out.
+        `messages.trace.files.runs` lists these parts and how each run ended. Only one of two copies of a run is read.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
@@ -55,7 +56,7 @@ class TraceSource(DataSource):
         return kind(self._folder(), selection_of(self.options))
 
     def streamReader(self, schema: StructType) -> GrowingTraces:
-        """Return a reader of the records that are added below the folder that the user passed to `load`.
+        """Return a stream reader for the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.

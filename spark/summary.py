@@ -1,9 +1,9 @@
 """Summarise the traces of a cluster: this module lists all sections of a summary, and computes them.
 
 Rule 1: a count includes deliveries only; what could not be read is counted separately.
-Rule 2: a trace that breaks off (a killed node) is valid up to its last frame; the summary shows how each run ended. If
-        a trace is damaged or unreadable, the summary fails, unless a partial summary is requested. A partial summary
-        covers the records before the damage, and lists what is missing.
+Rule 2: a trace that breaks off, because its node was killed, is valid up to its last frame. The summary shows how each
+        run ended. If a trace is damaged or unreadable, the summary fails, unless a partial summary is requested. A
+        partial summary covers the records before the damage, and lists what is missing.
 Rule 3: a column's name contains its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
         milliseconds; all others are counts, shares or names.
 """
@@ -98,11 +98,11 @@ def summarise(
     traces directly.
 
     Args:
-        only: The sections; "runs" is always included, and "compared" with `against`.
-        master: Where to start a session if there is none.
+        only: The sections; "runs" is always included, and "compared" is included if `against` is given.
+        master: The Spark master of the new session, if `session` is None.
         partial: Whether to summarise the readable part of damaged traces.
         against: A folder of earlier traces to compare with.
-        stop: Whether to stop a session that was started here.
+        stop: Whether to stop the session at the end, if this function started it.
         java: A Java process that waits to become Spark's driver.
 
     Raises:
@@ -113,7 +113,7 @@ def summarise(
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
-        packings = {  # each forks workers, which must happen before this process has threads
+        packings = {  # a Packing forks workers: this must happen before this process has threads
             folder: Packing(folder, Path(place) / str(number), check)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)
@@ -171,7 +171,7 @@ def ask(
     partial: bool = False,
     against: Path | None = None,
 ) -> Summary:
-    """Summarise, in an existing session, packed traces or, which is slower, the traces themselves.
+    """Summarise a folder in an existing session. Traces that are not packed take longer than packed traces.
 
     Raises:
         NotATrace: The folder does not exist.

@@ -1,7 +1,8 @@
 """Draw the timeline of a cluster: incidents, controllers, partitions without a leader, brokers, and injected faults.
 
-Rule: A broker's lane shows from top to bottom the partitions that it leads, its process and ZooKeeper session, and its
-      replicas out of the ISR. Counts are those that controllers announced; a failed broker leads nothing.
+Rule: A broker's lane shows, from top to bottom: the number of partitions that the broker leads, its process and
+ZooKeeper session, and the number of its replicas out of the ISR. The numbers are those that controllers announced. A
+failed broker leads no partitions.
 """
 
 from __future__ import annotations

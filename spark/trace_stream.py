@@ -1,11 +1,11 @@
 """A Spark stream of the records that are added to traces: `spark.readStream.format("kafka-actors").load(DIR)`.
 
-Rule 1: an offset has the number of bytes read of each segment, by file name: {"RUN-000000.trace.zst": 4711}. It ends
-        after a whole frame; a frame that a node is still writing is read later.
+Rule 1: an offset maps the file name of each segment to the number of bytes that are read: {"RUN-000000.trace.zst":
+        4711}. This number is always the end of a frame. A frame that a node is still writing is read later.
 Rule 2: the records between two offsets are always the same, because written bytes never change. A restart from a
         checkpoint therefore reads the same records. Only one of two copies of a segment is read.
-Rule 3: damage ends its segment, as in `spark.source`. A segment that was removed before it was read (a node stays
-        within `trace.max.bytes`) is not in the results.
+Rule 3: a damaged segment is read up to the damage, as in `spark.source`. A node removes old segments to stay within
+        `trace.max.bytes`; a segment that is removed before it is read is not in the results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GrowingTraces(DataSourceStreamReader):
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:
         """Return the offset of all readable records.
 
-        Before Spark 4.2 `start` is missing, and everything is checked again.
+        Spark before 4.2 does not pass `start`. Then all segments are checked from their beginning.
         """
         read = start or {}
         slices = {name: list(grown(path, read.get(name, 0))) for name, path in self._segments().items()}

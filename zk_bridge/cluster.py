@@ -87,7 +87,7 @@ def take_producer_ids(question: TakeProducerIds) -> Conversation:
 
 
 def register_node(question: RegisterNode) -> Conversation:
-    """Create this node's ephemeral registration. Replace a registration that an earlier process with this id left."""
+    """Create this node's ephemeral registration. Replace one that was left by an earlier process with this id."""
     path = paths.our_node(question.node.id)
     create = WriteOp(CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
     yield from create_missing((paths.OUR_NODES,))

@@ -72,8 +72,8 @@ def elect(question: Elect) -> Conversation:
     - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
       the answer was lost.
     - /controller exists, but its id or the epoch in /controller_epoch differs: the broker in /controller is elected.
-    - /controller is absent: another broker was elected and has gone. Exception: the transaction was lost and the
-      version of /controller_epoch is unchanged. Then it is sent again.
+    - /controller is absent: another broker was elected and has gone. Exception: the answer was lost and the version of
+      /controller_epoch is unchanged. Then the transaction is sent again.
 
     Returns:
         Elected with the epoch and the version of /controller_epoch, or NotElected with the controller's id
@@ -111,8 +111,8 @@ def resign_controller(question: ResignController) -> Conversation:
     """Delete /controller if this session created it, so that all candidates start an election.
 
     The transaction is fenced by the epoch that is read together with /controller. If another controller is elected
-    meanwhile, nothing is deleted. The epoch of this controller's own election is not used: if another client has raised
-    /controller_epoch, that fence would fail, and /controller would stay.
+    meanwhile, nothing is deleted. The epoch of this controller's own election is not used. If another client has raised
+    /controller_epoch, a fence with that older epoch would fail, and /controller would stay.
     """
     session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)

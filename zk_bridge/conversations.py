@@ -3,11 +3,11 @@
 Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and
         receives the StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which
         becomes the Failure of that name.
-Rule 2: if the connection is lost during a Read or an Arm, the bridge sends it again after the reconnect. The generator
-        receives only the final reply. A generator receives code CONNECTION_LOSS for a lost Write, once the bridge is
-        connected again, because the write may have been applied.
-Rule 3: one fence, the check of /controller_epoch, is the first operation of every transaction of a controller
-        (actors.md 3 row 2).
+Rule 2: if the connection is lost during a Read or an Arm, the bridge sends this operation again after the reconnect.
+        The generator receives only the final reply. If the connection is lost during a Write, the generator receives
+        code CONNECTION_LOSS after the reconnect, because the write may have been applied.
+Rule 3: the first operation of every transaction of a controller is the fence: a check of the version of
+        /controller_epoch (actors.md 3 row 2).
 Rule 4: an unexpected code of ZooKeeper is raised as ZooKeeperRefused with the code and the path.
 """
 
@@ -65,7 +65,7 @@ class Arm(NamedTuple):
 class DropWatches(NamedTuple):
     """Yielded by a request handler of the ZooKeeper bridge to drop watches of the actor that sent the request.
 
-    It drops the watches of these events that have one of these keys; None means all keys.
+    It drops the watches for `events` that have one of `keys`. If `keys` is None, it drops all watches for `events`.
     """
 
     events: tuple[str, ...]
@@ -101,8 +101,8 @@ _OP_BYTES = 32
 def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iterator[list[Sequence[WriteOp]]]:
     """Group `ops` into transactions of bounded size.
 
-    A transaction has at most `most_ops` operations and WRITE_BYTES, a quarter of jute.maxbuffer. Larger ones are not
-    faster and delay every other session of the ensemble (zookeeper.md 3).
+    A transaction has at most `most_ops` operations and at most WRITE_BYTES bytes (a quarter of jute.maxbuffer). Larger
+    transactions are not faster, and they delay every other session of the ensemble (zookeeper.md 3).
 
     Args:
         ops: Groups of operations. The operations of a group stay in one transaction.
@@ -150,10 +150,10 @@ def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:
 
 
 def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, StoreReply]:
-    """Write `ops`, again after each lost answer, and return the reply if its code is OK or one of `expected`.
+    """Write `ops`, retry after each lost answer, and return the reply if its code is OK or one of `expected`.
 
-    Use it only for transactions that may be applied twice without harm. If `expected` has CONNECTION_LOSS, a lost
-    answer is returned and not retried.
+    Use it only for transactions that may be applied twice without harm. If `expected` has CONNECTION_LOSS, a reply with
+    this code is returned, and the write is not retried.
 
     Raises:
         ControllerMoved: The fence failed.
@@ -174,7 +174,7 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
 
 
 def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[Znode, ...]]:
-    """Read the data of nodes, `at_once` nodes a request.
+    """Read the data of nodes, in requests of at most `at_once` nodes.
 
     Returns:
         The nodes in the order of `node_paths`; the code of each is OK or NO_NODE.
@@ -195,7 +195,7 @@ def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any,
 
 
 def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
-    """List the children of nodes, SLICE nodes a request.
+    """List the children of nodes, in requests of at most SLICE nodes.
 
     Returns:
         The sorted names for each parent; None for a parent that does not exist.

@@ -1,11 +1,11 @@
-"""How the ZooKeeper bridge handles requests, ZooKeeper's replies, and states of the session; it needs no actor.
+"""The logic of the ZooKeeper bridge, without the actor: handle requests, ZooKeeper's replies and session states.
 
 Rule 1: several requests are in progress at once, each with at most one store request in flight.
 Rule 2: nothing is sent to the store while it is disconnected. Requests that had no answer when the connection was lost
         are kept, in order. After the reconnect every watch is set again first. Then lost reads and arms are sent again,
-        and lost writes fail with a lost connection (`conversations`, rule 2). Watches are set as of the newest
-        transaction whose changes have all been reported. The zxid of that transaction is taken from replies, but not
-        from replies that arrive before all watches are set.
+        and lost writes fail with code CONNECTION_LOSS (`conversations`, rule 2). Watches are set again with the zxid of
+        the newest transaction whose changes have all been reported. This zxid is taken from replies, but not from
+        replies that arrive before all watches are set again.
 Rule 3: an expired session ends all its requests. SessionExpired is sent to the subscriber and to every watcher. Then
         each request is answered with Failure("SessionLost"), and all watches are dropped. Later requests wait for the
         new session, which has the next generation number and is announced by SessionEstablished.

@@ -49,7 +49,10 @@ class WatchRow(NamedTuple):
     of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
-        """Return the keys that `path` has at this row's `*`; None if the row does not match the path."""
+        """Return the parts of `path` in the places of this row's `*`, as keys.
+
+        None if the row does not match the path.
+        """
         mine, theirs = self.path.split("/"), path.split("/")
         if len(mine) != len(theirs) or any(ANY != part != other for part, other in zip(mine, theirs, strict=True)):
             return None

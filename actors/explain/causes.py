@@ -204,7 +204,7 @@ def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap
 def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
     """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
 
-    Only faults in the node's last run that began before `end` are considered, because the removal of a fault is not
+    Of the node's runs that began before `end`, only the last is considered, because the removal of a fault is not
     recorded while its node is dead.
     """
     lives = [life for life in facts.lives if life.place.node == node and life.began <= end]

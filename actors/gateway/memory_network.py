@@ -223,7 +223,7 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """Make this poll an ordinary poll again, if it represents the polls that would follow it."""
+        """If this poll takes the place of all polls that would follow it, make it an ordinary poll again."""
         if self._part is not None:
             self._part()
 

@@ -9,12 +9,12 @@ Rule 2: a collection runs when the number of new objects exceeds YOUNG. It exami
         takes ten milliseconds, and two such tuples must not be examined together.
 Rule 3: objects that survive the second collection are not examined again (NEVER). Examining 100,000 partitions takes
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
-Rule 4: on an event loop, collections run between two turns. If the number of objects created since the last turn ended
-        exceeds MUCH, these objects are tables and states of many partitions, and stay in use. They are never examined.
-        Before this rule, a collection during such work examined several tables of 100,000 entries and took 60 ms. This
-        rule shortened the longest turn of a failover from 63 ms to less than 20 ms.
-Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. Objects that these threads
-        create are not examined, and the next collection examines all of them at once.
+Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the end of the
+        last turn, they are tables and states of many partitions, and stay in use. They are never examined. Before this
+        rule, a collection during such work examined several tables of 100,000 entries and took 60 ms. This rule
+        shortened the longest turn of a failover from 63 ms to less than 20 ms.
+Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. The running collection does not
+        examine the objects that these threads create, and the next one would examine all of them at once.
 """
 
 from __future__ import annotations

@@ -535,7 +535,7 @@ class Checker:
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a node still leads the partition of a deleted topic of this name, not of the new topic."""
+        """Return whether the node still leads this partition of an earlier, deleted topic of the same name."""
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:

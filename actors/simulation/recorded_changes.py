@@ -2,8 +2,8 @@
 
 Rule 1: the table of valid changes (controller.md 3.1 and 3.3) does not depend on the table in the tested code, so that
         a check finds errors in the tested code.
-Rule 2: changes are read from the controller's history; previous states are stored here from the first moment at which
-        an active controller is idle.
+Rule 2: changes are read from the controller's history. The state before each change is stored here, beginning when an
+        active controller is idle for the first time.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.
 """
 

@@ -189,8 +189,8 @@ class ZooKeeperLink:
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection
-        # After a reconnect, the old connection's messages are dropped, except the news that the session has expired:
-        # the new connection would report that too.
+        # After a reconnect, the old connection's messages are dropped because they may be outdated. Only the expiry of
+        # the session is kept: it is final.
         lasting = isinstance(news, SessionState) and news.state == EXPIRED
 
         def arrived() -> None:

@@ -464,7 +464,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # this batch's records at or after `timestamp` are before the log's start
+            start = header.next_offset  # the records with this time have offsets below the log's start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:

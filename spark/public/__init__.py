@@ -43,7 +43,7 @@ class DefaultSource(DataSource):
         return self._source().reader(schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of the records that are added below the folder that the user passed to `load`.
+        """Return a stream reader for the folder that the user passed to `load`.
 
         Raises:
             NotATrace: The folder contains no traces.

@@ -1,1 +1,1 @@
-"""The sections of a summary, one module for each (`spark.summary` has the list); they use Spark data frames."""
+"""The functions that compute the sections of a summary with Spark. `spark.summary` lists the sections."""

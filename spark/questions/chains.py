@@ -1,9 +1,9 @@
-"""Sections of a summary about effects: the messages that each message caused, the requests that each event caused.
+"""Sections of a summary about effects: the messages that each message caused, and the requests that each event caused.
 
-Rule 1: a trace names the cause of each delivery: the delivery in which the message was sent.
-Rule 2: causes end at external endpoints and other nodes. Beyond these, requests are matched by their order: a channel
-        sends its messages one by one, so the first LeaderAndIsr that its broker answered is the first that the channel
-        received.
+Rule 1: a trace names the cause of each delivery: the earlier delivery whose handler sent the message.
+Rule 2: a chain of causes ends at an external endpoint or another node. From there on, requests are matched by their
+        order. A channel sends its messages one by one, so the first LeaderAndIsr that its broker answered is the first
+        that the channel received.
 Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
         event.
 Rule 4: a LeaderAndIsr is applied when the broker has responded.
@@ -44,16 +44,16 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 
 def given(delivered: DataFrame) -> DataFrame:
-    """Find the LeaderAndIsr requests, whole or in parts, that a controller passed to its channels, and their events.
+    """Find the LeaderAndIsr requests, and parts of them, that a controller passed to its channels, with their events.
 
-    (rule 3)
+    Rule 3 determines the event of a request.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, n, cause, receiver, type, states, given_at, event (null if unknown), event_n (the delivery that reports the
-        event's end).
+        run, n, cause, receiver, type, states, given_at (when the request entered the channel's queue), event (null if
+        unknown), event_n (the delivery that reports the event's end).
     """
     orders = ("LeaderAndIsrRequest", "LeaderAndIsrPart")
     ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*orders) | f.col("event_ms").isNotNull())
@@ -76,10 +76,10 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
         answers: As `controller.answers` returns them.
 
     Returns:
-        at (when the event's znode changed), node, event, broker, queue_ms (until the event began), decide_ms (until the
-        channel got the request), channel_ms (until the network got it), network_ms (both ways), apply_ms (in the
-        broker, by its own trace; null and part of network_ms without that trace), total_ms, last (the request that the
-        event's end waited for).
+        at (when the event was queued), node, event, broker, queue_ms (until the event began), decide_ms (until the
+        channel got the request), channel_ms (until the network got the request), network_ms (both ways), apply_ms (in
+        the broker, from the broker's own trace), total_ms, last (whether the response to this request was the last of
+        its event). Without a trace of the broker, apply_ms is null, and network_ms includes the time in the broker.
     """
     numbered = Window.partitionBy("run", "receiver").orderBy("n")
     orders = given(delivered).where(f.col("type") == ORDER).withColumn("number", f.row_number().over(numbered))

@@ -2,7 +2,7 @@
 
 Rule: a name is compared if it was measured at least ENOUGH times in both sets. A difference is shown if it is
         significant and relevant. Significant: the rank-sum test of Mann and Whitney (normal approximation, corrected
-        for ties) has |z| over SURE, which happens by chance once in a thousand comparisons. Relevant: the medians
+        for ties) gives |z| > SURE. By chance, this happens once in a thousand comparisons. Relevant: the medians
         differ by a factor of NOTABLE or more.
 """
 
@@ -24,7 +24,7 @@ def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> Da
     """Collect all measured times.
 
     Args:
-        kinds: Frames with `ms`, each with the column that names a row.
+        kinds: Kind -> (data frame with the column `ms`, name of the column that has each row's name).
         delivered: Deliveries; their handling times are included, named by actor and type.
 
     Returns:

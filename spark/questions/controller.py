@@ -40,12 +40,13 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
         types: The events that the headers of the traces name.
 
     Returns:
-        node, type, count, and of completed events: handled, seconds, p50_ms, p99_ms, longest_ms, queue_p99_ms (waiting
-        for earlier events), zookeeper (number of requests to ZooKeeper; null if not recorded).
+        node, type, count, handled (number of completed events). The other columns cover the completed events only:
+        seconds (in total), p50_ms, p99_ms, longest_ms, queue_p99_ms (waiting for earlier events), zookeeper (number of
+        requests to ZooKeeper; null if not recorded).
     """
     asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
-    # An event from a timer has no message; it is visible only in the metrics of its delivery.
+    # A timer starts events without a message of their own: only the metrics sent at their end show them.
     over = f.col("event_ms").isNotNull()
     of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
     matching = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn(
@@ -78,7 +79,7 @@ def handled(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        at (its begin), node, event, ms, queue_ms, zookeeper (requests).
+        at (when the event began), node, event, ms, queue_ms, zookeeper (number of requests to ZooKeeper).
     """
     over = delivered.where(f.col("event_ms").isNotNull())
     began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
@@ -143,7 +144,7 @@ def round_trips(flights: DataFrame, answers: DataFrame) -> DataFrame:
 
     Returns:
         node, broker, type, count, flight_p50_ms, flight_p99_ms, flight_longest_ms, handle_p50_ms and handle_p99_ms
-        (the part in the broker, by its own trace; null without it).
+        (the time in the broker, from the broker's own trace; null without that trace).
     """
     flown = flights.groupBy("node", "broker", "request").agg(
         f.count("*").alias("count"),

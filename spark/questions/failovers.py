@@ -1,17 +1,17 @@
 """Sections of a summary about failovers: failed nodes, their detection, new leaders, and the time without a leader.
 
 Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
-        controller or of the previous controller had it. It is gone until a list has it again. The broker died at the
-        last record of its process, which is the end of the last run that had registered before that time. A process
-        whose registration was refused, because another broker had its id, does not count. Exceptions: the last
-        registered run continues (only the session had expired), only its recording ended, or no run exists. Then the
-        broker counts as gone from the time when the list lacked it.
+        controller or of the previous controller had it. The broker is gone until a list has it again. The broker's time
+        of death is the time of the last record of its last run that registered before the broker was gone. A process
+        whose registration was refused, because another broker had its id, does not count. In three cases, the broker
+        counts as dead only from the time when the list lacked it: the last registered run continues (only the session
+        had expired), only the recording of that run ended, or no run exists.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
-Rule 3: a partition has no leader from its leader's failure until the controller first sends the next one, or the
-        topic's deletion. A topic that is created again has new partitions.
-Rule 4: an election is clean if the leader was in the ISR that the write replaced. This is the ISR that the same
-        controller last read or wrote, because a write succeeds only if the znode still has the version that the
-        controller knows.
+Rule 3: a partition has no leader from the failure of its leader until the controller first sends the next leader or the
+        deletion of the topic to brokers. A topic that is created again has new partitions.
+Rule 4: an election is clean if the new leader was in the ISR that the election's write to ZooKeeper replaced. This is
+        the ISR that the same controller last read or wrote, because a write succeeds only if the znode still has the
+        version that the controller knows.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def registered(runs: DataFrame, delivered: DataFrame) -> DataFrame:
 
 
 def sent_states(delivered: DataFrame) -> DataFrame:
-    """Find each leadership, and when it was first sent to brokers, in LeaderAndIsr or UpdateMetadata requests.
+    """Find each leadership in LeaderAndIsr and UpdateMetadata requests, and the time when it was first sent.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
@@ -72,8 +72,8 @@ def changes(sent_states: DataFrame) -> DataFrame:
         sent_states: As `sent_states` returns them.
 
     Returns:
-        The columns of `sent_states`, before (the former leader, null for the first), led_at (when the partition had a
-        leader again, null: never), deleted_at (when brokers were first sent its deletion, null: never).
+        The columns of `sent_states`, and before (the former leader; null for the first), led_at (when the partition had
+        a leader again; null: never), deleted_at (when its deletion was first sent to brokers; null: never).
     """
     named = Window.partitionBy("topic", "partition").orderBy("at", "leader_epoch")
     deleted_before = f.count_if(f.col("leader") == BEING_DELETED).over(named.rowsBetween(Window.unboundedPreceding, -1))
@@ -141,7 +141,8 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
     Returns:
         broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (when it was back; null:
-        never), died_at, ending (of its last run; null: none ended), was_controller.
+        never), died_at, ending (how the broker's last run ended; null: the run continues, only its recording ended, or
+        no run exists), was_controller.
     """
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))
@@ -187,8 +188,9 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
         changes: As `changes` returns them.
 
     Returns:
-        The columns of `deaths` (null except died_at, if the leader did not fail), topic, partition, led_at,
-        next_leader, over_at (when it had a leader again or was being deleted; null: neither).
+        The columns of `deaths`, and topic, partition, led_at, next_leader, over_at (when the partition had a leader
+        again or was being deleted; null: neither). If the leader did not fail, died_at is the time when the partition
+        lost it, and the other columns of `deaths` are null.
     """
     touched = (
         (f.col("before") == f.col("broker"))
@@ -227,7 +229,7 @@ def leaderless(outages: DataFrame) -> DataFrame:
 
 
 def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
-    """Group the times when replicas were out of the ISR, if these times began and ended together, in order of time.
+    """List the times when replicas were out of the ISR. A broker's times with equal begin and end are one row.
 
     The times are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns before
     the next controller event is therefore not listed. Replicas that a reassignment removed are not listed either.
@@ -238,9 +240,9 @@ def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> D
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        broker (of the replicas), left_at, back_at (when the last of them was back, or when the topic was being deleted;
-        null: not back), by (controller or leader: what wrote the ISR), partitions (their number), examples (names of
-        partitions).
+        broker (of the replicas), left_at, back_at (when the last of the replicas was back, or when the topic was being
+        deleted; null: not back), by (which wrote the ISR: controller or leader), partitions (their number), examples
+        (names of partitions). Rows are in order of time.
     """
     key = ["topic", "partition"]
     partition = Window.partitionBy(*key).orderBy("at", "n")
@@ -288,11 +290,12 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         outages: As `outages` returns them.
 
     Returns:
-        broker, died_at, ending (of its last run; null: not in these traces, or it continues), seen_s (from its death
-        until a controller noticed it), seen_by (a controller), after (which event), was_controller, partitions (that it
-        led), led_again_s (from the death until the last of them had a leader again), still_leaderless (at the end of
-        the traces), p50_s and p99_s (without a leader), partition_seconds (in total), back_at (when a controller first
-        saw it again; null: never), topics (of the partitions).
+        broker, died_at, ending (of the broker's last run; null: the run is not in these traces, or continues), seen_s
+        (from the death until a controller noticed it), seen_by (that controller), after (the event in which it
+        noticed), was_controller, partitions (number that the broker led), led_again_s (from the death until the last of
+        these partitions had a leader again), still_leaderless (number of these partitions without a leader at the end
+        of the traces), p50_s and p99_s (time without a leader), partition_seconds (total time without a leader),
+        back_at (when a controller first saw the broker again; null: never), topics (number of the partitions' topics).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(
@@ -304,7 +307,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
-    joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # one row per death at most
+    joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # small: at most one row per death
     sent_states = joined.fillna(0, ["partitions", "topics", "still_leaderless"]).select(
         "broker",
         "died_at",

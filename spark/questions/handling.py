@@ -1,4 +1,4 @@
-"""Sections of a summary: the messages that each actor handled, how long they waited, how long handling took."""
+"""Sections of a summary: the messages that each actor handled, how long they waited, and how long handling took."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def percentile(column: str | Column, share: float) -> Column:
 def who() -> Column:
     """Return a column with the receiver's actor class, or the address of an external endpoint.
 
-    Each request() from outside has an address of its own with a number. The numbers are removed, so that these
-    addresses count as one endpoint.
+    Each request from outside the actors has its own address, which contains a number. The numbers are removed, so that
+    these addresses count as one endpoint.
     """
     actor = f.when(f.col("actor") == "", f.col("receiver")).otherwise(f.col("actor"))
     return _without_number(actor)
@@ -53,7 +53,7 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 
 def actors(delivered: DataFrame) -> DataFrame:
-    """Messages between actors: sender and receiver (classes of actors), count; largest first."""
+    """Count messages between actors: sender and receiver (actor classes), count. The largest count is first."""
     sender = _without_number(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
     counted = delivered.where(f.col("sender") != "").groupBy(sender.alias("sender"), who().alias("receiver"))
     return counted.agg(f.count("*").alias("count")).orderBy(f.desc("count"), "sender", "receiver")
@@ -66,8 +66,8 @@ def queue(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        at (begin of an interval), node, depth (the most messages that waited), waited_ms (the longest wait of one
-        message).
+        at (begin of an interval), node, depth (the largest number of waiting messages), waited_ms (the longest wait of
+        one message).
     """
     span = delivered.agg(f.min("at").alias("first"), f.max("at").alias("last"))
     width = f.greatest(f.lit(1.0), (f.col("last") - f.col("first")) / MOMENTS)
@@ -98,7 +98,7 @@ def failures(delivered: DataFrame) -> DataFrame:
 
 
 def faults(delivered: DataFrame) -> DataFrame:
-    """Faults that tests injected: node, fault, count (of records about it), first_at, last_at; in order of time."""
+    """List faults that tests injected, in order of time: node, fault, count (of records), first_at, last_at."""
     injected = delivered.where(f.col("type").isin("FaultInjected", "NodeFaultInjected"))
     grouped = injected.groupBy("node", f.col("subject").alias("fault")).agg(
         f.count("*").alias("count"), f.min("at").alias("first_at"), f.max("at").alias("last_at")

@@ -14,12 +14,12 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
 
     Args:
         states: As `failovers.replaced` returns them.
-        delivered: Deliveries of all nodes. Those of a leader show the ISRs that it requested, those of a controller the
-            ISRs that ZooKeeper stored.
+        delivered: Deliveries of all nodes. The deliveries of a leader show the ISRs that the leader requested. The
+            deliveries of a controller show the ISRs that ZooKeeper stored.
 
     Returns:
-        topic, partition, shrunk, grown, shrunk_by_controller (a broker died or left, or a reassignment removed its
-        replica), first_at, last_at; most changes first.
+        topic, partition, shrunk, grown, shrunk_by_controller (because a broker died or left, or a reassignment removed
+        a replica), first_at, last_at; most changes first.
     """
     led = delivered.where(f.col("type") == "ChangeIsr")
     by_leader = led.select("at", "items", f.explode("states").alias("state")).select(
@@ -58,8 +58,9 @@ def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes.
 
     Returns:
-        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If a log lacks
-        that ISR, the election may count as neither; a partition's first leader is not counted.
+        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If a broker's log
+        does not show the replaced ISR, the election may be neither in `clean` nor in `unclean`. A partition's first
+        leader is not counted.
     """
     key = ["topic", "partition", "leader", "leader_epoch"]
     chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))
@@ -86,8 +87,9 @@ def deletions(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        topic, queued_at (the deletion was requested), stopped_at (the last of its replicas was ordered to stop), stops
-        (number of such orders), gone_at (its znode was removed; null: not in the traces), seconds.
+        topic, queued_at (when the deletion was requested), stopped_at (when a StopReplica request last named a replica
+        of the topic), stops (how often StopReplica requests named its replicas), gone_at (when its znode was removed;
+        null: not in the traces), seconds (from queued_at to gone_at).
     """
     asked = delivered.where(f.col("topics").isNotNull()).select("at", "type", f.explode("topics").alias("topic"))
     queued = asked.where(f.col("type") == "Ask").groupBy("topic").agg(f.min("at").alias("queued_at"))

@@ -79,7 +79,7 @@ def clients(answers: DataFrame) -> DataFrame:
 
 
 def records(delivered: DataFrame) -> DataFrame:
-    """Count records by partition and the node that led it then.
+    """Count records by partition and by the node that led the partition at that time.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.

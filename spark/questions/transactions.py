@@ -1,8 +1,8 @@
 """The section of a summary about transactions: their states, and how long they and their markers took.
 
 Rule 1: a transaction begins when the coordinator appends the first change that adds partitions. A request that the
-        coordinator rejects, such as one of a fenced producer, or one that arrives while markers are being written,
-        begins no transaction.
+        coordinator rejects begins no transaction. Examples are a request of a fenced producer, and a request that
+        arrives while markers are being written.
 Rule 2: a transaction is decided when the coordinator sends its markers. A coordinator that loads a decided transaction
         sends the markers again.
 """
@@ -25,10 +25,11 @@ def transactions(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        transactional_id, committed, aborted, ongoing (not decided when the trace ends), prepared (of the committed and
-        aborted: those with partitions that lack the marker when the trace ends), p50_ms and longest_ms (from the first
-        partition to the decision), markers_p50_ms, markers_p99_ms and markers_longest_ms (from the decision until all
-        partitions have the marker), resent (how often a new coordinator sent markers again).
+        transactional_id, committed, aborted, ongoing (not decided when the trace ends), prepared (how many of the
+        committed and aborted transactions still have partitions without the marker when the trace ends), p50_ms and
+        longest_ms (from the first partition to the decision), markers_p50_ms, markers_p99_ms and markers_longest_ms
+        (from the decision until all partitions have the marker), resent (how often a new coordinator sent markers
+        again).
     """
     is_decided, is_marked = f.col("decided_at").isNotNull(), f.col("marked") >= f.col("partitions")
     ms = (f.col("decided_at") - f.col("began_at")) * 1000
@@ -53,7 +54,7 @@ def transactions(delivered: DataFrame) -> DataFrame:
 
 
 def _each(delivered: DataFrame) -> DataFrame:
-    """List the transactions, each identified by its transactional id and its number among those of the id."""
+    """List the transactions, each identified by its transactional id and its number within that id."""
     kind = f.col("type")
     appended = delivered.where((kind == "AppendBatches") & f.col("sender").startswith(COORDINATOR))
     accepted = appended.select("run", f.col("cause").alias("n"))

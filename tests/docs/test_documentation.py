@@ -98,6 +98,29 @@ def test_pages_are_wrapped() -> None:
     assert unwrapped == set(), "wrap at 100 columns"
 
 
+def stray_numbers(text: str) -> list[str]:
+    """The lines inside a paragraph that begin with a number and a full stop, which Markdown takes for a list."""
+    prose = re.sub(r"(?ms)^```.*?^```", "", text)
+    found, last, before = [], dict[int, int](), ""
+    for line in prose.splitlines():
+        number = re.match(r"( *)(\d+)\. ", line)
+        if line.startswith("#"):
+            last = {}
+        if number:
+            indent, value = len(number[1]), int(number[2])
+            if before.strip() and not before.startswith("#") and value != last.get(indent, value - 2) + 1:
+                found.append(line)
+            last = {column: n for column, n in last.items() if column < indent} | {indent: value}
+        before = line
+    return found
+
+
+def test_no_line_of_a_paragraph_looks_like_a_numbered_item() -> None:
+    assert stray_numbers("sends it to broker\n5. Then it\n") == ["5. Then it"]
+    assert stray_numbers("1. One\n   more\n2. Two\n") == []
+    assert {page.name: lines for page in PAGES if (lines := stray_numbers(page.read_text(encoding="utf-8")))} == {}
+
+
 def drawn(text: str) -> set[str]:
     """What the drawings of actors.md 2 name like a class."""
     drawings = text.partition("\n## 2. ")[2].partition("\n## 3. ")[0]

@@ -412,9 +412,9 @@ def _raise_epochs(
 ) -> Flow[None]:
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
-    Leaders stay. ISRs stay too, except that brokers that no longer host the partition are removed. The leader can add
-    such a broker to the ISR until the leader receives the LeaderAndIsr request. Kafka 3.9.1 leaves the broker in the
-    ISR. If this broker becomes the last member, no leader can be elected.
+    Leaders stay. ISRs stay too, except that brokers that no longer host the partition are removed. An ISR can contain
+    such a broker, because the leader can add it until the leader receives the LeaderAndIsr request. Kafka 3.9.1 leaves
+    the broker in the ISR: if this broker becomes the last member, no leader can be elected there.
 
     Args:
         hosting: Partition -> brokers that host the partition.

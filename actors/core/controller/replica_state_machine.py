@@ -264,10 +264,10 @@ def forget(step: ReplicaStep) -> Flow[None]:
 def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
     """Remove the replica from these ISRs; return the leadership of each partition afterwards.
 
-    The last ISR member stays, but no longer leads. If the ISR of a partition does not contain the replica, nothing is
-    written and the partition counts as done. The state of such a partition is first read from ZooKeeper. A settled
-    partition is not read, because an election during the same event has already removed the replica from the ISR. A
-    partition without a znode fails, or is skipped if its topic is being deleted.
+    The last ISR member stays, but no longer leads. If the known ISR of a partition does not contain the replica, the
+    state is read again from ZooKeeper. If the replica is not in that ISR either, nothing is written and the partition
+    counts as done. A partition is not read if an election during the same event has already removed the replica (the
+    partition is settled). A partition without a znode fails, or is skipped if its topic is being deleted.
     """
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
