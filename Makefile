@@ -52,7 +52,7 @@ $(VENV)/.spark: $(STAMP) spark/java.py | java
 run: ports $(STAMP) java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
-test: install ## the tests, a minute of soak included (about seven minutes on two cores)
+test: install ## the tests, a minute of soak included (about eleven minutes on two cores)
 	$(BIN)/python -m pytest $(PARALLEL) -m 'not apache and not spark_cluster' $(ARGS)
 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
