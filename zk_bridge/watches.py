@@ -172,7 +172,7 @@ class WatchTable:
                 yield from self._tell(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
-        """Return the watches that are set again after an interruption and report what has changed meanwhile.
+        """Return the watches to set again after an interruption. Setting them reports what has changed meanwhile.
 
         A node in `exists` that existed at the last read gets a data watch. A node in `exists` that was not read yet is
         left out, because the request that sets its watch is still in progress.

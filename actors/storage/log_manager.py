@@ -487,8 +487,8 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again. Markers below the high watermark are replicated
-        # already, so `replicated` removes their transactions. Otherwise these stay until the high watermark moves.
+        # The truncation has read the log's transaction markers again. Transactions whose markers are below the high
+        # watermark are replicated already. Without this call they would stay until the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 
@@ -578,7 +578,7 @@ class LogManager:
         return self._in_each(self._checkpoint)
 
     def checkpoint_deletions(self) -> Failures:
-        """Write the checkpoint files that still have lines of deleted logs (rule 7)."""
+        """Rewrite the checkpoint files that still list deleted logs, without their lines (rule 7)."""
         return self._in_each(DirectoryCheckpoints.write_forgotten)
 
     def _checkpoint(self, directory: DirectoryCheckpoints) -> None:

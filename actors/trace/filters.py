@@ -40,7 +40,7 @@ class DeliveryFilters(NamedTuple):
 
     `actor` is the class or the address of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
     `event` is a class of controller events. It selects the events of this class and everything that they caused.
-    `causes_of` and `effects_of` are numbers of deliveries of the run `origin`.
+    `causes_of` and `effects_of` each identify a delivery of the run `origin` by its number.
     """
 
     actor: str | None = None

@@ -4,9 +4,10 @@ Rule 1: a node is shown as a process, an actor or external endpoint as a thread,
         slice.
 Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow has
         the id of the delivery to the receiver; the flow of an answer from outside has the id of the request.
-Rule 3: a slice is written when all messages that its handler sent have been read. This is the case at the first message
-        that a later handler sent, because the queue is a FIFO. Timers, watch events and repeated polls may have a much
-        earlier cause. Their flow begins at an instant event in the slice of the cause.
+Rule 3: a slice is written when the export has read all messages that its handler sent. The queue is a FIFO, so a
+        message of a later handler shows that the handler has sent no more. Timers, watch events and repeated polls are
+        exceptions: they may arrive long after their cause. Their flow begins at an instant event in the slice of the
+        cause.
 Rule 4: a counter shows how many messages wait in the node's queue, each time a message is taken from the queue. The
         time when a message entered the queue is known from its cause; timers are not counted. Facts are instant events
         of a thread with the name "facts".

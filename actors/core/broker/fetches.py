@@ -199,7 +199,7 @@ class Fetches:
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """Read an added, removed or failed partition again for all readers; repeat pending reads."""
+        """A partition was added, removed or failed: discard what readers have of it, and repeat the reads that wait."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
         for session in list(readers.values()) if readers else ():

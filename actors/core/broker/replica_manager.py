@@ -143,7 +143,7 @@ class PartitionCounts:
     """The number of partitions led here that have a health flag, by health flag."""
 
     def count(self, partition: TopicPartition, leads: bool, health_flags: tuple[str, ...]) -> None:
-        """Count a partition with its current state, instead of its previous state."""
+        """Update the counts for a partition: subtract its previous state and add its current state."""
         leading, led, topic = self.leading, self.led, partition.topic
         previous = leading.get(partition)
         if previous == (health_flags if leads else None):

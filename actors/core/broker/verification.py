@@ -117,7 +117,7 @@ class TransactionVerification(Generic[_T]):
         """Process the coordinator's reply.
 
         Returns:
-            The batches to append in this order, but each only if `append_verdict` permits it; or the batches to refuse.
+            The batches to append, in order (check each with `append_verdict` first); the batches to refuse, or None.
         """
         guard = self._guards.get(producer_id)
         if guard is None or guard.number != number:
@@ -128,7 +128,7 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            self._guards[producer_id] = guard  # inserted again, as the newest guard without a pending query
+            self._guards[producer_id] = guard  # at the end: guards without a query are ordered by age
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:
                 del self._guards[each]

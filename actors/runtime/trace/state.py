@@ -279,7 +279,7 @@ class _Decoder:
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
-        """Convert an address to one of the actor's own actor system, with the same text."""
+        """Return the address with the same text that belongs to the actor's own actor system."""
         base = getattr(getattr(self._actor, _SHELL, None), "base", None)
         known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
         return known

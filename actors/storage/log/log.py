@@ -659,7 +659,7 @@ class Log:
     def _drop(self, segments: Sequence[Segment]) -> None:
         """Rename the files of segments, newest first, so that a crash leaves a log without a gap.
 
-        Expired segments are dropped one by one, oldest first.
+        Expired segments are at the start of the log, so they are dropped in separate calls, oldest first.
 
         `remove_deleted` removes the renamed files.
         """

@@ -11,11 +11,11 @@ Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unle
 Rule 5: a snapshot holds the state before its offset. The state can be rebuilt: if a snapshot is missing or damaged, the
         log is read.
 Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
-        snapshots have only the last batch of each producer; in our snapshots, Apache's brokers use only each producer's
-        last entry. If a producer retries several batches after a restart of its leader, Apache's broker refuses them
-        (45, fatal in librdkafka), but this log accepts them as duplicates. For a transactional producer, a snapshot has
-        the batches of the open transaction; if there are none, it has only the producer's last batch. A client never
-        retries batches of an ended transaction.
+        snapshots have only the last batch of each producer; an Apache broker that reads our snapshot uses only the last
+        entry of each producer. If a producer retries several batches after a restart of its leader, Apache's broker
+        refuses them (45, fatal in librdkafka), but this log accepts them as duplicates. For a transactional producer, a
+        snapshot has the batches of the open transaction; if there are none, it has only the producer's last batch. A
+        client never retries batches of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction. A marker ends the transaction, even if the
         marker has a newer epoch. Until then, non-transactional batches (48) and batches of a newer epoch (47) are
         refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts the newer epoch,

@@ -73,8 +73,8 @@ class Transactions:
         if first is None:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
-        # Transactions that began later than this one and have ended are no longer needed: their markers are replicated
-        # before this one's, so none of them can become the earliest.
+        # This transaction began before these and ends after them: until its marker is replicated, its first offset is
+        # lower, and then their markers are replicated, too. So they never determine the first unstable offset.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
