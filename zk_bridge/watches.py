@@ -8,8 +8,8 @@ Rule 1: a watch on the server is one-shot. Each watcher is notified of a path on
 Rule 2: a change without an event in the table ends the watch. The watcher must request the node again.
 Rule 3: after an interruption every watch is set again, and reports only what has changed meanwhile. Otherwise 10,000
         topics would cause 10,000 events at a reconnect. Exception: watches that are independent of a controller's term
-        behave as if they had fired. A candidate that could not read /controller because ZooKeeper was unavailable then
-        reads it again.
+        behave as if they had fired. So a candidate that could not read /controller while ZooKeeper was unavailable
+        reads it after the reconnect.
 Rule 4: if a node existed before an interruption and its data is different afterwards, the node may have been deleted
         and created again. The server then reports only a data change, so the bridge notifies the watchers of the
         creation, too.

@@ -215,7 +215,7 @@ class ReplicaManagerActor(FlowActor):
         yield from let_go(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
-        """Lower the known controller epoch to ZooKeeper's, if the sender of the known epoch was not elected.
+        """Lower the known controller epoch to ZooKeeper's, if no controller with the known epoch was elected.
 
         If ZooKeeper is unavailable, the epoch stays.
         """

@@ -555,7 +555,7 @@ class _Reader(_Code):
 def _cut(
     items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any], spans: deque[Span], version: int
 ) -> None:
-    """Move the first SLICE items to a new part, and cache their rows in the part if there are any in `spans`."""
+    """Move the first SLICE items to a new part. If `spans` has rows of these items, cache the rows in the part."""
     made = part(tuple(items[:SLICE]))
     del items[:SLICE]
     if spans:
