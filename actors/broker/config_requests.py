@@ -125,7 +125,7 @@ class ConfigsActor(FlowActor):
         )
 
     def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
-        """Return the settings of a topic, of this broker, or (for an empty name) the cluster-wide default."""
+        """Return the settings of a topic or of this broker, or the cluster-wide default if the name is empty."""
         own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
             if not name:

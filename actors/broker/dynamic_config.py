@@ -87,7 +87,7 @@ class DynamicConfigActor(FlowActor):
         self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS))
 
     def preempts(self, message: Message) -> bool:
-        """Return whether the message ends the current read: a lost session does (rule 2)."""
+        """Return whether the message ends the current read; only a lost session does (rule 2)."""
         return isinstance(message, SessionExpired)
 
     def _listen(self) -> Flow[None]:

@@ -2,9 +2,9 @@
 
 Rule 1: a fetcher serves one leader and one fetcher id. Only the partition's name determines the fetcher id. A fetcher
         is created when it is needed, and stopped when it follows no partition.
-Rule 2: a leader with a new endpoint gets new fetchers. The old fetchers' partitions need not be moved here: they are in
-        the LeaderAndIsr request that contains the new endpoint, or the controller sends another request when it
-        processes the leader's new endpoint.
+Rule 2: a leader with a new endpoint gets new fetchers. The old fetchers' partitions need not be moved here: the
+        LeaderAndIsr request with the new endpoint contains these partitions, or the controller sends another request
+        when it processes the leader's new endpoint.
 Rule 3: this actor counts the bytes that all fetchers have fetched for throttled replicas. Above the quota, all fetchers
         back off from throttled replicas until the rate has fallen (`actors.core.broker.replication_quota`).
 

@@ -1,9 +1,9 @@
 """HostedPartitions holds the partitions that a broker hosts, and notifies other actors of changes.
 
-Rule 1: a hosted partition is online, with an actor, or offline because its log directory failed. An offline partition
-        responds to each request with error code 56.
-Rule 2: the coordinators are notified of the partitions of internal topics that this broker now leads or no longer
-        leads, before the controller receives its response (broker.md 1.6).
+Rule 1: a hosted partition is either online and has an actor, or offline because its log directory failed. An offline
+        partition responds to each request with error code 56.
+Rule 2: before the controller receives its response, the coordinators are notified which partitions of internal topics
+        this broker now leads or no longer leads (broker.md 1.6).
 
 Kafka: `ReplicaManager.allPartitions`.
 """

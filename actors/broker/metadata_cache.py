@@ -4,13 +4,14 @@ Rule 1: a request of the replica manager gets its reply at once. A response to a
         from one view, which a later UpdateMetadata does not change.
 Rule 2: the response for all topics is created once per view; all clients receive the same objects.
 Rule 3: clients of this node's controller wait until their created topics are visible here, or their deleted topics are
-        gone (Kafka's purgatory). A topic is checked off once; a later change does not make the client wait for it
-        again.
-Rule 4: a missing topic that a client names is created if the settings and the client permit it. The request goes to the
-        actor that creates topics, and returns with the outcome; no other request waits for it.
+        gone (Kafka's purgatory). Once a topic is as expected, the client no longer waits for it, even if the topic
+        changes later.
+Rule 4: a missing topic that a client names is created if the settings and the client permit it. The client's request is
+        sent to the actor that creates topics, which sends it back with the outcome. Other requests do not wait
+        meanwhile.
 
-Kafka: `MetadataCache` (`ZkMetadataCache`); awaited topics are `DelayedCreatePartitions` and `DelayedDeleteTopics` in
-their purgatory.
+Kafka: `MetadataCache` (`ZkMetadataCache`); a response that waits for topics (rule 3) is a `DelayedCreatePartitions` or
+`DelayedDeleteTopics` in Kafka's purgatory.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         )
 
     def _tell_alive(self) -> None:
-        """Send a changed set of live brokers to the actor that checks followers for the ISR."""
+        """Send PartitionRequestsActor a changed set of live brokers; only a live broker may join an ISR."""
         alive = self._alive()
         if self._partition_requests is not None and alive != self._sent_alive:
             self._sent_alive = alive
@@ -154,7 +155,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self.send(sender, PartitionsExist(message.request, message.partitions, known))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
-        """Delay the response to a client of the controller until its topics are as expected (rule 3)."""
+        """Delay the response to a client of the controller until the client's topics are as expected (rule 3)."""
         self._waits += 1
         self._waiting[self._waits] = message
         self._look(self._waits)

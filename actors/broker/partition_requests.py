@@ -10,7 +10,7 @@ Rule 3: a fetch uses its session, which records the state of its partitions (`ac
 Rule 4: a produce with acks=0 gets no response. If it fails, its connection is closed, which is the producer's only sign
         of the failure.
 Rule 5: only an admin client, recognised by its name, may write to internal topics (broker.md 3.6).
-Rule 6: results of a partition actor that is no longer hosted are ignored in fetches. If a partition is stopped or
+Rule 6: fetches ignore the results of an actor that no longer hosts its partition. If a partition is stopped or
         fails, its part of each pending request gets the error code of rule 2, whether or not the partition had received
         that part.
 Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
@@ -325,7 +325,7 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """Record the results of appended batches.
 
-        Send the responses that are now complete, together for each listener.
+        Send the responses that are now complete, grouped by listener.
         """
         done = []
         for number, index, result in message.results:
@@ -447,7 +447,7 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Respond to fetches that have timed out, with the records found so far, or publish counts."""
+        """Publish counts, or respond with the records found so far to fetches that have timed out."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._tell_figures()

@@ -1,8 +1,8 @@
 """ReplicaManagerActor applies the controller's LeaderAndIsr, StopReplica and UpdateMetadata requests in order.
 
 Rule 1: these requests are applied one after the other (broker.md 1, 2). Each request gets its response when all its
-        partitions have replied. Requests wait until the log directories are loaded. A large request is
-        applied in slices (actors.md 3): other actors of the node run between them, but no other controller request.
+        partitions have replied. Requests wait until the log directories are loaded. A large request is applied in
+        slices (actors.md 3): between slices, other actors of the node run, but no other controller request is applied.
 Rule 2: each kind of work has its own class, whose instance belongs to this actor: hosted partitions, topic settings,
         log directories, log maintenance, LeaderAndIsr and StopReplica requests. They share this actor's event loop,
         because a request, a disk error and a change of settings must see the same hosted partitions.

@@ -158,7 +158,7 @@ class RequestHandlerActor(Dispatcher):
         )
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
-        """Forward a part of a large request. Only controller requests have parts, for the replica manager."""
+        """Forward a part of a large request to the replica manager; only controller requests have parts."""
         replica_manager = self._answerers[REPLICA_MANAGER]
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))

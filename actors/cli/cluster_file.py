@@ -4,9 +4,9 @@
      "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}
 
 `pid` is the process that started the cluster; a broker's pid is null while that node does not run. Only the process
-that started the cluster writes the file. This process replaces the file whenever a node ends or starts. The file stays
-when the cluster is stopped: the next `up` in the folder uses the cluster's data again and, where possible, its
-addresses. `zookeeper` is "memory" for a ZooKeeper in memory, which other processes cannot reach.
+that started the cluster writes the file, and replaces it whenever a node ends or starts. The file stays when the
+cluster is stopped: the next `up` in the folder uses the cluster's data again and, where possible, its addresses.
+`zookeeper` is "memory" for a ZooKeeper in memory, which other processes cannot reach.
 """
 
 from __future__ import annotations

@@ -125,14 +125,14 @@ class DebugPrompt:
     # -------------------------------------------------------------------------------------------------- move
 
     def next(self, argument: str) -> None:
-        """Go forwards by this number of deliveries; by one without an argument."""
+        """Go forwards by this number of deliveries; without an argument, by one."""
         steps = _number(argument, 1)
         if not self.debugger.go(self.debugger.n + steps):
             click.echo("the end of the run")
         self._here()
 
     def back(self, argument: str) -> None:
-        """Go backwards by this number of deliveries; by one without an argument."""
+        """Go backwards by this number of deliveries; without an argument, by one."""
         self.debugger.go(max(self.debugger.n - _number(argument, 1), 0))
         self._here()
 

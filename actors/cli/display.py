@@ -31,7 +31,7 @@ def console(stderr: bool = False) -> Console:
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Return a table. Columns with only numbers are aligned right and never wrapped.
 
-    If the table with padding would be wider than the console, for example 80 characters, the padding is omitted.
+    The padding is omitted if the table with padding would be wider than the console (for example, 80 characters).
     """
     cells = [tuple(printable(str(cell)) for cell in row) for row in rows]
     widest = [max(len(line[number]) for line in (columns, *cells)) for number in range(len(columns))]

@@ -5,7 +5,8 @@
     {"do": "kill", "with": {"broker_id": 1}}                               -> {"failed": "broker 1 is not running; ..."}
 
 Rule 1: Each input line has one output line, in order. The end of the input or a signal ends everything.
-Rule 2: One cluster runs at a time. After a `stop`, another cluster can start in the same process, and starts faster.
+Rule 2: One cluster runs at a time. After a `stop`, another cluster can start in the same process, and starts faster
+        than the first one.
 Rule 3: Nodes log to `cluster.log` in the cluster's directory.
 """
 
