@@ -64,7 +64,7 @@ class CreatedConfig(Message):
 
 @message
 class CreatedTopic(Message):
-    """The result of creating one topic: its numbers of partitions and replicas, and its configs, or an error."""
+    """The result of creating one topic: an error, or the topic's configs and numbers of partitions and replicas."""
 
     name: str
     error_code: int

@@ -187,7 +187,8 @@ class Api(NamedTuple):
         response: The message class of responses.
         answerer: The name of the actor that handles the requests.
         refusal: The function that returns the response for a rejected request.
-        elsewhere: The error code if the handler is not on this node. NONE: the connection is closed without a response.
+        elsewhere: The error code of the response if the handler is not on this node. NONE means that the connection is
+            closed without a response.
         advertised: Whether ApiVersions lists the API. The broker-to-broker APIs are never listed: the configured
             inter.broker.protocol.version fixes their versions (broker.md 4.1).
         control: Whether only controllers and brokers may send the request.

@@ -64,9 +64,9 @@ class InternalTopicLeadership(Message):
     """A notification from the replica manager to the two coordinators: which of their partitions this broker leads.
 
     The coordinators are those of groups and of transactions. `led` has the partitions that this broker leads from now
-    on. `lost` has the partitions that it now follows, that were deleted, or whose disk failed (broker.md 1.6). The
-    message is sent before the response to the controller's request. A partition that keeps its leader and only gets a
-    new leader epoch is not in the message.
+    on. `lost` has the partitions that this broker now follows, and those that were deleted or whose disk failed
+    (broker.md 1.6). The message is sent before the response to the controller's request. A partition that keeps its
+    leader and only gets a new leader epoch is not in the message.
     """
 
     led: tuple[LedPartition, ...]
@@ -77,7 +77,7 @@ class InternalTopicLeadership(Message):
 class PartitionsDeleted(Message):
     """A notification from the replica manager to the group and transaction coordinators: these partitions were deleted.
 
-    Their committed offsets are obsolete (broker.md 3.9).
+    The offsets that groups committed for these partitions are obsolete (broker.md 3.9).
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -109,7 +109,7 @@ class Creation(NamedTuple):
 class MissingTopicsCreated(Message):
     """The results of automatic topic creations.
 
-    The metadata cache then completes the pending Metadata request.
+    When the metadata cache receives this message, it completes the pending Metadata request.
     """
 
     forwarded: Forwarded
@@ -206,7 +206,7 @@ class RoleTaken(Message):
         high_watermark: The high watermark, for the fetcher of a follower.
         latest_epoch: The newest leader epoch in the log, for the fetcher of a follower.
         leader_epoch: The current leader epoch.
-        look_at: The time when a new leader needs CheckFollowers, to check for lagging followers.
+        look_at: The time when a new leader must receive a CheckFollowers message, to check for lagging followers.
     """
 
     error_code: int
@@ -248,9 +248,9 @@ class StopPartition(Question["PartitionStopped"]):
 class PartitionStopped(Message):
     """The reply to StopPartition.
 
-    `deleted` is the directory that will be removed, "" if there is none. `leader_epoch` is the replica's leader epoch
-    if the stop was refused because the request's leader epoch is old. `writes_isr` is true if the result of an ISR
-    write is unknown.
+    `deleted` is the renamed directory of the deleted log, which is removed later; "" if there is none. `leader_epoch`
+    is the replica's leader epoch if the stop was refused because the request's leader epoch is old. `writes_isr` is
+    true if the result of an ISR write is unknown.
     """
 
     error_code: int

@@ -81,7 +81,7 @@ class Broker(Message):
 
 @message
 class ReplicaAssignment(Message):
-    """A partition's replicas, preferred replica first, and which are being added or removed (controller.md 7.7)."""
+    """A partition's replicas (preferred first), and which of them are being added or removed (controller.md 7.7)."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()

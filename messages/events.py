@@ -68,8 +68,8 @@ class Watch(NamedTuple):
 
     Each `*` in `path` is a key, such as a topic. The event's fields get the keys in order. Each key is converted to the
     annotated type of its field. `changes` are constants of `messages.store`. CHILDREN_CHANGED watches the znode's
-    children, and cannot be combined with the other changes. `of_term`: the watch begins and ends with a controller's
-    term.
+    children, and cannot be combined with the other changes. If `of_term` is True, the watch begins and ends with a
+    controller's term.
     """
 
     path: str

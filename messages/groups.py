@@ -173,7 +173,7 @@ class UnloadGroup(Message):
 class GroupChanged(Message):
     """A notification to the coordinator: the new state of a group, "Dead" if it was deleted.
 
-    `producer_ids`: the producers with open transactions that contain offset commits of the group.
+    `producer_ids` are the producers with open transactions that contain offset commits of the group.
     """
 
     group: str

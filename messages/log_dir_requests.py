@@ -28,8 +28,8 @@ class DescribeLogDirsRequest(Message):
 class DescribedLog(Message):
     """A log in a DescribeLogDirs response.
 
-    `partition_size` is the log's size in bytes, `offset_lag` its lag behind the high watermark. `is_future_key` is true
-    for a future log.
+    `partition_size` is the log's size in bytes. `offset_lag` is the log's lag behind the high watermark.
+    `is_future_key` is true for a future log.
     """
 
     partition_index: int

@@ -27,7 +27,7 @@ class Transmit(Question["Received | TransmitFailed"]):
     the caller sends `Interrupt`. The correlation id of that response shows the number of polls.
 
     Attributes:
-        timeout: Maximum seconds from the time when the connection is established until the response.
+        timeout: Maximum seconds to wait for the response once the connection is established.
         connect_timeout: Maximum seconds to connect. If it is 0, `timeout` is the maximum.
     """
 
@@ -119,9 +119,9 @@ class ClientResponse(Message):
     If `response` is None (for example, for a produce request with acks=0), nothing is sent, and the next request
     begins.
 
-    If `rest` is not 0, it is the epoch of the next poll of the response's fetch session, and the response makes this
-    session idle until `FetchSessionWoken`. The listener holds each poll of an idle session for the poll's maximum wait.
-    Then the listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
+    A `rest` other than 0 makes the response's fetch session idle until `FetchSessionWoken`. `rest` is then the epoch of
+    the session's next poll. The listener holds each poll of an idle session for the poll's maximum wait. Then the
+    listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
     """
 
     connection: int

@@ -145,7 +145,7 @@ class StartController(Message):
 
 @message
 class StartReplicaManager(Message):
-    """The first message to ReplicaManagerActor, to load the log directories; the reply is ReplicaManagerStarted.
+    """The first message to ReplicaManagerActor, which loads the log directories; the reply is ReplicaManagerStarted.
 
     `coordinators` receive InternalTopicLeadership. `verifier` verifies transactions; it is None if verification is
     disabled.
@@ -213,9 +213,9 @@ class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
-    replicas in their racks. `group_coordinator` is notified when a transaction that contains offset commits ends.
-    `request_timeout` is the number of seconds after which a request to write markers is answered even if a marker is
-    not committed to the log yet (`request.timeout.ms`).
+    replicas in their racks. `group_coordinator` is notified when a transaction that contains offset commits ends. A
+    request to write markers is answered after at most `request_timeout` seconds (`request.timeout.ms`), even if a
+    marker is not committed to the log yet.
     """
 
     metadata_cache: ActorAddress
@@ -370,8 +370,8 @@ class ShuttingDown(Message):
 class StartBridge(Message):
     """The first message to ZkBridgeActor, with the actor address of the ZooKeeper client.
 
-    `subscriber` receives the changes of the session: SessionEstablished when the first session begins and when a new
-    session begins after an expiry, and SessionExpired. Each actor with armed watches also receives SessionExpired.
+    `subscriber` receives SessionEstablished when the first session begins, SessionExpired when a session expires, and
+    SessionEstablished again when the next session begins. Each actor with armed watches also receives SessionExpired.
     """
 
     store: ActorAddress

@@ -74,7 +74,7 @@ class PartitionsHosted(Message):
 
 @message
 class CheckPartitionsExist(Message):
-    """A request to the metadata cache: check whether these partitions, which this broker does not host, exist.
+    """A request to the metadata cache to check which of these partitions exist in the cluster.
 
     The reply is PartitionsExist.
     """
@@ -219,7 +219,7 @@ class ReadLog(Message):
             broker that loads a log.
         max_bytes: Maximum bytes of records.
         at_least_one: Whether the first batch is returned whole even if it is larger than `max_bytes`.
-        alive: Whether the follower is a live broker, which may join the ISR.
+        alive: Whether the follower's broker is alive; only then may the follower join the ISR.
         idle_until: The time until which the follower's polls found no new data, or -1 if this request reports no such
             time.
         near: The live brokers in a consumer's rack, if the consumer may read from a replica there.
@@ -358,7 +358,7 @@ class ProducersFound(Message):
 class TrimLog(Message):
     """A request to a partition's leader to delete all records before `offset` on all live replicas.
 
-    -1 means the high watermark. The reply is LogTrimmed.
+    If `offset` is -1, it means the high watermark. The reply is LogTrimmed.
     """
 
     request: int
@@ -394,7 +394,7 @@ class MaintainLogs(Message):
 class LaggingFollower(NamedTuple):
     """A follower that its leader removes from the ISR; its `log_end_offset` is -1 if it has not fetched yet.
 
-    `fetched_ago` and `caught_up_ago` are the seconds since its last fetch and since it was caught up; -1 means never.
+    `fetched_ago` is the seconds since its last fetch, and `caught_up_ago` since it was last caught up. -1 means never.
     """
 
     broker: int

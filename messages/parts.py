@@ -115,9 +115,9 @@ PARTED: dict[type, PartLayout] = {
 class PartEncoding(NamedTuple):
     """The message class and the API version for which the entries of a part are encoded.
 
-    Rows are encoded entries. A part that came from the wire keeps its rows unchanged. If a part has no cached rows, its
-    entries are encoded in `version`, which is the version that Kafka 2.6's controller sends. If `version` is None, the
-    entries of such a part are not encoded.
+    Rows are encoded entries. A part that came from the wire keeps its rows unchanged. The entries of a part without
+    cached rows are encoded in `version`, which is the version that Kafka 2.6's controller sends. If `version` is None,
+    they are not encoded.
     """
 
     message: type
@@ -186,7 +186,7 @@ def let_go(parts: list[Part]) -> Flow[None]:
 
 
 def joined(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
-    """Return a message with all entries of its parts. Only tests, simulations and refused requests need it."""
+    """Return one message with all entries of `parts` and `last`. Only for tests, simulations, refused requests."""
     if not parts:
         return last
     entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])

@@ -123,7 +123,7 @@ class UpdateMetadataBroker(Message):
 class UpdateMetadataRequest(Message):
     """The controller's request to a broker to update its metadata cache (API key 6).
 
-    It has all live brokers, and some partitions.
+    The request has all live brokers, and some partitions.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""The form in which snapshots store the state of an actor; `actors.runtime.trace.state` converts it.
+"""The form in which snapshots store the state of an actor; `actors.runtime.trace.state` does the conversion.
 
 Values that traces can store (numbers, text, bytes, messages) are unchanged. Mutable objects are numbered in the order
 of their first occurrence, so references to one object stay shared.

@@ -69,7 +69,7 @@ class WriteOp(NamedTuple):
 
 
 class Znode(NamedTuple):
-    """The result of reading a znode: an error code, and the data and parts of the stat if the code is OK.
+    """The result of reading a znode: an error code and, if it is OK, the znode's data and some fields of its stat.
 
     `version` is the data version, `czxid` the transaction that created the node, `owner` the session that owns an
     ephemeral znode (0: the znode is persistent).

@@ -40,7 +40,7 @@ class ResetDeletions(Question["DeletionPlan"]):
     """A request to TopicDeletionActor to replace its list of topics to be deleted; the reply is a DeletionPlan.
 
     The plan has one DeletionSets. Topics in `ineligible` are ineligible for deletion. The controller sends the request
-    at failover (controller.md 6.1 init; `started` is empty then) and after an interrupted plan. At its resignation it
+    at failover, with an empty `started` (controller.md 6.1 init), and after an interrupted plan. At its resignation it
     sends the request without topics.
     """
 

@@ -130,7 +130,7 @@ class ExpireTransactionalIds(Message):
 
 @message
 class RetryCompletions(Message):
-    """A timer message: the log rejected records that complete transactions; append them again."""
+    """A timer message: append again the CompleteCommit and CompleteAbort records that the log rejected."""
 
 
 # ---------------------------------------------------------------------------------------------------- markers

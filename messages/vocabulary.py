@@ -51,7 +51,7 @@ def message(cls: _T) -> _T:
         first = VOCABULARY[made.__name__].__module__
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
     # Generating these methods per class took a tenth of a node's start-up. One __repr__ serves all classes; __eq__ and
-    # __hash__ are generated at their first call, which is rare.
+    # __hash__ are rarely called, and are generated at their first call.
     made.__repr__, made.__eq__, made.__hash__ = _described, _equal, _hashed
     VOCABULARY[made.__name__] = made
     return made

@@ -119,7 +119,7 @@ class BrokerProcess:
                 self._process.terminate()
 
     def wait(self, deadline: float) -> bool:
-        """Wait until the process ends or the deadline (of time.monotonic) is over; return whether it has ended."""
+        """Wait until the process ends or time.monotonic() reaches `deadline`; return whether the process ended."""
         try:
             if self._process is not None:
                 self._process.wait(max(0.0, deadline - time.monotonic()))
@@ -234,7 +234,7 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait until the nodes' ids are free, so that no broker is registered with one of them.
+        """Wait until no broker is registered with the id of one of the nodes.
 
         A killed broker stays registered until its session expires.
         """
@@ -287,7 +287,7 @@ class LocalCluster:
 
 
 def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[[str], None]) -> None:
-    """Stop these nodes: send SIGTERM, repeat it after `patience` seconds, and send SIGKILL HASTE_SECONDS later.
+    """Send SIGTERM to these nodes, again after `patience` seconds, and SIGKILL after HASTE_SECONDS more.
 
     `print_line` prints a line for each node that had to be killed.
     """
@@ -361,7 +361,7 @@ def runner(directory: Path) -> int | None:
 
 
 def _locked(lock: IO[str]) -> bool:
-    """Take the lock until the file is closed; return whether it was free."""
+    """Try to take the lock; return whether the lock was free. It is held until the file is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,6 +1,6 @@
 """The format of a node's log messages: a message is one line, on standard error or in a file.
 
-Names, ids and metadata in a message can come from any client. The formatter escapes them, so callers do not.
+Names, ids and metadata in a message can come from any client. The formatter escapes them, so callers do not have to.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LineFormatter(logging.Formatter):
         super().__init__(LOG_FORMAT)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line and its traceback's lines, escaped, because a traceback can contain a client's text."""
+        """Return the line and the traceback's lines, all escaped: a traceback can contain a client's text."""
         copy = logging.makeLogRecord(vars(record))  # other formatters store their formatted text in the record
         copy.msg, copy.args = one_line(record.getMessage()), None
         copy.exc_info = copy.exc_text = copy.stack_info = None
@@ -89,10 +89,10 @@ def logging_to(file: Path) -> Iterator[None]:
 
 
 def log_into(folder: Path) -> None:
-    """Also write controller.log, state-change.log and server.log, as Kafka does, in `folder`.
+    """Also write controller.log, state-change.log and server.log to `folder`, as Kafka does.
 
-    Only state-change.log contains the changes of each partition. They are logged at DEBUG, so the level of the existing
-    handlers is raised to INFO.
+    Only state-change.log contains the changes of each partition. They are logged at DEBUG. To keep them out of the
+    output of the existing handlers, the level of these handlers is raised to INFO.
 
     Raises:
         OSError: The files cannot be written.

@@ -4,7 +4,7 @@ Rule 1: A plan is written to the znode /admin/reassign_partitions, as Kafka 2's 
         a time. Cancellations and additional plans, which the znode does not support, are requests to the controller.
 Rule 2: The output is that of the tool of Kafka 3.9.1.
 Rule 3: Throttles are overrides of topics and brokers. They are set before the plan is submitted, and removed by the
-        command that verifies its completion.
+        command that verifies the plan's completion.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class ReassignmentAdmin:
             raise CommandFailed(IN_PROGRESS)
 
     def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
-        """Request reassignments, or cancellations (None), from the controller; raise CommandFailed with its errors."""
+        """Send the plan to the controller; None cancels a reassignment. Raise CommandFailed with returned errors."""
         by_topic: dict[str, list[ReassignablePartition]] = {}
         for (topic, number), replicas in plan.items():
             by_topic.setdefault(topic, []).append(ReassignablePartition(number, replicas))

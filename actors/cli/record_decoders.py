@@ -1,7 +1,7 @@
 """Decode keys and values of records in the formats that kafka-dump-log prints.
 
-Rule 1: A decoder returns (key, value); None is not printed. If a decoder cannot decode a record, it returns Kafka's
-        error text as the key, and the dump continues.
+Rule 1: A decoder returns (key, value); a key or value that is None is not printed. If a decoder cannot decode a record,
+        it returns Kafka's error text as the key, and the dump continues.
 """
 
 from __future__ import annotations

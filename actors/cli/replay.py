@@ -71,8 +71,8 @@ def command(
     and --diff need one run: select it with --node or --run. ACTOR is an address such as ControllerActor.3, a class name
     if the run has only one actor of that class, or a class with the actor's partition, broker or group:
     PartitionActor:pay-0, BrokerChannelActor:2, GroupActor:readers. PATH names a part of the state that --state prints,
-    such as _context.epoch or _channels[1]. --diff prints how the states of all actors differ between two deliveries;
-    with --state, it compares only that actor.
+    such as _context.epoch or _channels[1]. --diff prints how the states of all actors differ between two deliveries.
+    With --state ACTOR, it compares only the states of this actor.
     """
     try:
         if changed is not None or diff is not None:

@@ -322,7 +322,7 @@ def command(
 
 
 def _find_canary(made: Callable[[int], Schedule], seed: int, workers: int) -> str:
-    """With a known bug built in, run seeds until one violates an invariant; return the result as text."""
+    """Run simulations with a known bug, seed by seed, until an invariant is violated; return the result as text."""
     schedules = map(made, range(seed, seed + SEEDS))
     for outcome in explore(schedules, run_with_bug, workers):
         if outcome.violation is not None:

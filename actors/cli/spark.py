@@ -20,7 +20,7 @@ def prepared() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
     `kafka-actors summary` then needs half the CPU time. The preparation takes half a minute, and 180 MB of disk in this
-    Python environment. The archive (Java's class data sharing) is valid for the current version of Java.
+    Python environment. The archive is for Java's class data sharing, and is valid for the current version of Java.
     """
     need("spark", "spark prepare")
     from spark.archive import prepare

@@ -39,7 +39,7 @@ def command(node: int, directory: Path) -> int:
 
 
 def _process(directory: Path, node: int) -> int | None:
-    """Return a node's process id in cluster.json, None while it is dead; raise CommandFailed for an unknown node."""
+    """Return a node's process id in cluster.json, None for a dead node; raise CommandFailed for an unknown node."""
     processes: dict[int, int | None] = {each["id"]: each["pid"] for each in read_cluster(directory)["brokers"]}
     if node not in processes:
         raise CommandFailed(f"the cluster in {directory} has no node {node}; it has {', '.join(map(str, processes))}")

@@ -266,7 +266,7 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
 
 
 def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
-    """Return whether metrics may be fetched from this node: its metrics host is a registered broker's host.
+    """Return whether metrics may be fetched from this node: its metrics host must be a registered broker's host.
 
     A loopback address is also accepted if the broker of the same node is registered with an address of this machine.
     """

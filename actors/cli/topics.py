@@ -1,6 +1,7 @@
 """`kafka-actors topics`, which has the options and usage errors of kafka-topics 3.9.1 but uses ZooKeeper.
 
-The table of valid combinations was found by trying every option with every action of Apache's TopicCommand.
+The table of valid combinations of options and actions was found by trying every option with every action of Apache's
+TopicCommand.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 def packed(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
-    If TARGET exists, the command writes only the runs that are missing there or are there only in part.
+    If TARGET exists, the command writes only the runs that are missing or incomplete in TARGET.
     docs/reference/trace-columns.md describes the columns.
     """
     need("spark", "trace pack")

@@ -181,7 +181,7 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
 
 
 def _gone(registered: Callable[[], bool]) -> bool:
-    """Return whether a dead node can start again: its registration has expired with its session."""
+    """Return whether a dead node can start again: its registration must have expired with its session."""
     try:
         return not registered()
     except AskFailed:

@@ -2,9 +2,10 @@
 
 Rule 1: One request is in flight; the next request is sent after its response arrives. So the broker receives requests
         in order.
-Rule 2: A request without a response is sent again after 100 ms with the same content, without a limit. Only the
-        controller declares a broker dead; it then stops this actor, and queued and in-flight requests are dropped. If a
-        broker registers another endpoint, the request in flight is sent to this endpoint at once.
+Rule 2: A request that gets no response is sent again with the same content, 100 ms after each failed attempt. The
+        number of attempts is not limited. Only the controller declares a broker dead; it then stops this actor, and
+        queued and in-flight requests are dropped. If a broker registers another endpoint, the request in flight is sent
+        to this endpoint at once.
 Rule 3: Error codes do not affect the channel: responses become controller events, and only a change in ZooKeeper makes
         the controller resign. An event has at most the entries of one part (`messages.parts`). The event of a
         LeaderAndIsr response has only two kinds of partitions: those that became unavailable because their log
@@ -311,10 +312,10 @@ class BrokerChannelActor(FlowActor):
         error_code: int,
         codes: dict[TopicPartition, PartitionError],
     ) -> None:
-        """Send the event for one part of a StopReplica request, unless the part deletes no replica of a deleted topic.
+        """Send the event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
 
-        A replica that a reassignment removed is not reported: the broker may have to create it again before the
-        StopReplica request for the topic's deletion deletes it. Kafka reports such a replica as deleted.
+        A replica that a reassignment removed is not reported, because the broker may have to create this replica again.
+        The StopReplica request for the topic's deletion then deletes it. Kafka reports such a replica as deleted.
         """
         deleted = tuple(
             state.partition for state in states if state.delete_partition and state.leader_epoch == EPOCH_DURING_DELETE

@@ -1,11 +1,12 @@
 """ControllerActor runs the controller's event handlers; its mailbox is the controller's event queue.
 
 Rule 1: One event is finished before the next begins (`FlowActor`). The controller's correctness depends on this.
-Rule 2: An event of an expired session's watches is dropped, and so is a response of a closed channel.
+Rule 2: An event from a watch of an expired session is dropped, and so is a response from a closed channel.
 Rule 3: An expired session is handled before all queued events. Each queued request is refused with the error that this
         node is not the controller.
-Rule 4 (failure policy): An event that raises is logged and dropped. `actors.core.controller.failures` decides whether
-        this node stays the controller, and what it does before the next event.
+Rule 4 (failure policy): If an event's handler raises an exception, the event is logged and dropped.
+        `actors.core.controller.failures` decides whether this node stays the controller, and what it does before the
+        next event.
 Rule 5: Gauges are sent to the metrics gateway when they change: the gauge of the controller's state before an event,
         and all gauges after the event. The event's wait time and run time are also published after the event. An event
         that takes SLOW_SECONDS or longer is logged.
@@ -145,7 +146,7 @@ class ControllerActor(FlowActor):
         return None
 
     def _unforeseen(self, event: Message, error: Exception) -> Flow[None]:
-        """Handle an unexpected error: the first time, resign and reload all state; later, only drop the event."""
+        """Resign and reload all state at an event's first unexpected error; at later ones, only drop the event."""
         name = _name_of(event)
         times = self._failed_events[name] = self._failed_events.get(name, 0) + 1
         self.send(self._start.metrics, Gauges((Gauge(FAILED_EVENTS, times, (("event", name),)),)))

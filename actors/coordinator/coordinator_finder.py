@@ -1,8 +1,8 @@
 """CoordinatorFinderActor answers FindCoordinator requests (broker.md 6.5).
 
 Rule 1: a group belongs to one partition of __consumer_offsets, a transactional id to one of __transaction_state. The
-        leader of that partition is the coordinator, and any broker can return it. If the topic does not exist, this
-        actor requests its creation and responds that the coordinator is not available.
+        leader of that partition is the coordinator. A client can send FindCoordinator to any broker. If the topic does
+        not exist, this actor requests its creation and responds that the coordinator is not available.
 Rule 2: the number of partitions of each topic is read from ZooKeeper once. If it increases later, groups and
         transactional ids stay in the partitions that have their records.
 """

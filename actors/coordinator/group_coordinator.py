@@ -212,7 +212,7 @@ class GroupCoordinatorActor(Dispatcher):
             self.send(sender, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a group or a loader, which this actor requested."""
+        """Ignore the exit of a group or a loader: this actor requested it."""
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
@@ -291,7 +291,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._places.count = message.count
 
     def _is_loading(self, partition: int, loader: ActorAddress) -> bool:
-        """Return whether the partition is being loaded by this loader, not by an earlier loader."""
+        """Return whether this loader is the partition's current loader, not an earlier one."""
         return partition in self._loaders and self._loaders[partition].actor == loader
 
     def receiveMsg_GroupsLoaded(self, message: GroupsLoaded, sender: ActorAddress) -> None:

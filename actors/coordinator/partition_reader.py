@@ -43,7 +43,7 @@ class PartitionReader(Dispatcher):
         raise NotImplementedError
 
     def reading_ended(self, error_code: int) -> None:
-        """Handle the end of reading, with the error code if the partition cannot be read."""
+        """Handle the end of the partition, or the error code if the partition cannot be read."""
         raise NotImplementedError
 
     def start_reading(self, place: TopicPartition, log: ActorAddress, node_id: int, read_bytes: int) -> None:

@@ -10,9 +10,9 @@ Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions are sent to the actors of the partitions. The response is sent when
         all of these actors have answered.
-Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. Here it only verifies transactions. It
-        is split by transactional id; each part is sent to the id's partition of __transaction_state, and the results
-        are collected as in rule 4.
+Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. This actor accepts such a request only
+        to verify transactions. The request is split by transactional id. Each part is sent to the id's partition of
+        __transaction_state, and the results are collected as in rule 4.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -266,7 +266,7 @@ class TransactionCoordinatorActor(Dispatcher):
         self._answer_gathered(gathering)
 
     def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
-        """Send a request for each id of a broker's request to the id's partition (rules 4, 5)."""
+        """Split a broker's request by transactional id, and send each part to the id's partition (rules 4, 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
             code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST

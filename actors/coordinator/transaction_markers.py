@@ -109,7 +109,7 @@ class TransactionMarkersActor(BrokerSenders):
         self._publish()
 
     def receiveMsg_CompletionsToRetry(self, message: CompletionsToRetry, sender: ActorAddress) -> None:
-        """Store and publish how many completion records a __transaction_state partition must still append again."""
+        """Store and publish how many completion records of a __transaction_state partition must be appended again."""
         self._to_retry[message.partition] = message.count
         self._publish()
 

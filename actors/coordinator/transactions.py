@@ -3,7 +3,7 @@
 Rule 1: `actors.core.transaction.transactions` makes the decisions about an id. This actor appends records with acks=all
         to the partition, and sends markers to TransactionMarkersActor and responses to the clients.
 Rule 2: this actor reads its partition first. The coordinator sends it no request until the whole partition is read.
-Rule 3: one timer for all ids checks for timed out transactions while a transaction is open; another timer checks for
+Rule 3: while a transaction is open, one timer for all ids checks for timed out transactions. Another timer checks for
         expired ids. If the append of a record with a final state fails, the record is appended again every
         RETRY_SECONDS.
 

@@ -61,7 +61,7 @@ def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
 
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:
-    """Find a partition for which a leader reported this broker as lagging, and whose ISR still lacks the broker."""
+    """Find a partition whose ISR still lacks this broker after a leader reported the broker as lagging."""
     lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
     for partition in islice(lagged, MOST_CANDIDATES):
         seen = out_of_sync(facts, partition)
@@ -80,7 +80,7 @@ def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
-    """Find the last interval in which the broker was not registered, or its last registration in a new session."""
+    """Find the broker's last interval without a registration, or the broker's last registration in a new session."""
     found: Seen | None = None
     gone: BrokerGone | None = None
     before: dict[int, int] = {}

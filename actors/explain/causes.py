@@ -68,8 +68,8 @@ FOLLOWER_FAULTS = ("pause", "mute", "slow_disk")
 class BrokerGone(NamedTuple):
     """A controller noticed that a broker is not registered in ZooKeeper any more.
 
-    `noticed` is the delivery of the event; `late` is the number of seconds since the broker's last record, 0 if the
-    broker still ran.
+    `noticed` is the delivery of the event; `late` is the number of seconds from the broker's last record to this
+    delivery, 0 if the broker still ran.
     """
 
     place: TracePosition
@@ -420,7 +420,7 @@ def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
 
 
 def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
-    """Return the recorded request that led to this step of a topic deletion; if none, the controller's event."""
+    """Return the recorded request that led to this step of a topic deletion, or else the controller's event."""
     asked = [each for each in facts.deletions if each.step == "asked" and set(each.topics) & set(step.topics)]
     if step.step != "asked":
         return last_before(asked, step.place) or step.event
@@ -594,7 +594,7 @@ def _of_hosted(facts: TraceFacts, hosted: GroupHosted) -> StateWrite | None:
 def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> StateWrite | None:
     """Return the last change of the leader of a coordinator's partition.
 
-    The election of its first leader does not count as a change.
+    The election of the partition's first leader does not count as a change.
     """
     return next(reversed(_leaders(facts, log, until)[1:]), None)
 

@@ -1,4 +1,4 @@
-"""From a cluster's traces, list what happened in order of time, and which requests were rejected."""
+"""Read a cluster's traces, and list the events in order of time and the rejected requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 
 
 def refused(facts: TraceFacts, _: None) -> Answer:
-    """Return a sentence for each error code in responses: how often, for which subjects, and when last."""
+    """Return a sentence for each error code in responses: its count, its subjects, and its last response."""
     found: dict[tuple[str, int], list[ErrorAnswered]] = {}
     for each in facts.errors:
         if (each.api, each.code) not in USUAL:

@@ -213,7 +213,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Explain the times without a leader and the duration of each step."""
+    """Explain the times without a leader, and the duration of each step of the failovers."""
     lines: list[Sentence] = []
     before: StateWrite | None = None
     gap: list[StateWrite] = []
@@ -345,7 +345,7 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Return since when an elected broker was registered and running at the time `heard`.
+    """Find the interval around the time `heard` in which an elected broker was registered and ran; return its start.
 
     Both times are in seconds since 1970. The result is minus infinity if the registration is not recorded.
     """
@@ -353,7 +353,7 @@ def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
 
 
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Explain which brokers know only an older state than the one in ZooKeeper."""
+    """List the brokers that do not have the partition's latest state in ZooKeeper, and explain why."""
     history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():

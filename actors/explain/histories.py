@@ -27,7 +27,7 @@ def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWri
 
 
 def pending_deletion(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
-    """Return the steps that queued a topic for a deletion that has not ended."""
+    """Return the steps that queued a topic for deletion, if this deletion has not ended."""
     steps = [each for each in facts.deletions if topic in each.topics]
     over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
     return [each for each in steps[over:] if each.step == "queued"]
@@ -41,7 +41,8 @@ def deletions_of(facts: TraceFacts, topic: str) -> list[TracePosition]:
 def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
     """Return the first observation of the current assignment; None if there is none.
 
-    This is the write that made the assignment, if recorded. Later events read or write the same assignment again.
+    If the write that made the assignment is recorded, this write is the first observation. Later events read or write
+    the same assignment again.
     """
     since: ReplicasAssigned | None = None
     for fact in reversed(facts.assignments.get(partition, [])):

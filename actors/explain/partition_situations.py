@@ -108,7 +108,7 @@ def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBl
 
 
 def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[TraceFacts, TopicPartition], Seen | None]:
-    """Return a function of a partition that applies `find` to the partition's topic."""
+    """Return a function that takes a partition and applies `find` to the partition's topic."""
     return lambda facts, partition: find(facts, partition.topic)
 
 
@@ -387,7 +387,7 @@ Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
 
 
 def in_any(candidates: Candidates, situation: Situation) -> Situation:
-    """Return the situation of a topic or cluster in which at least one partition (`candidates`) is in `situation`."""
+    """Return a situation of a topic or cluster: at least one partition from `candidates` is in `situation`."""
 
     def find(facts: TraceFacts, subject: Any) -> Seen | None:
         for partition in candidates(facts, subject):

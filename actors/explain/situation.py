@@ -32,5 +32,5 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Return a situation without a fact. The last row of a table uses it, and applies if no earlier row does."""
+    """Always return a situation, without a fact. A table's last row uses this function, so the row always applies."""
     return Seen(None)

@@ -53,7 +53,7 @@ from messages.trace.schema import STOPPED
 
 
 class StepText(NamedTuple):
-    """The text that `why` prints for one kind of fact: a template, and the remedy if such a fact is the root cause."""
+    """The text that `why` prints for one kind of fact: a template, and a remedy if the fact is the first cause."""
 
     words: str
     remedy: str = ""

@@ -57,7 +57,7 @@ NO_CAUSE = "; the trace does not show why"
 def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
     """Return the verdict about a subject.
 
-    If the trace ends with a shutdown of the cluster, the verdict is about the time before that.
+    If the trace ends with a shutdown of the cluster, the verdict is about the time before this shutdown.
     """
     stopped = shutdown_of(facts)
     if stopped is not None:

@@ -199,7 +199,7 @@ class Connection:
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:
-        """After the gateway was paused or resumed, stop or resume new requests and the reading of the socket."""
+        """Stop or resume new requests and the reading of the socket, after the gateway was paused or resumed."""
         self._go_on()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -374,7 +374,7 @@ class Connection:
         self._forward(read)
 
     def _meet(self, fault: RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
-        """Apply a fault to a request: forward the request afterwards, or not at all, depending on the fault."""
+        """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""
         header, parts, request = read
         if fault.kind == ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))

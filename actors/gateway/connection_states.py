@@ -1,7 +1,7 @@
 """The states of a client connection, and the reasons (`Hold`) to delay its next request.
 
-Rule 1: A state is entered only from the states that `PREVIOUS` contains. There is no state for a closed connection:
-        its stream has this information.
+Rule 1: A state is entered only from the states that `PREVIOUS` contains. There is no state for a closed connection,
+        because the stream stores whether the connection is closed.
 Rule 2: A request begins only in state READY, and only while there is no hold. With a hold, or in state REFUSING, the
         socket is not read.
 

@@ -2,8 +2,8 @@
 
 Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections.per.ip` and its `overrides`). At the
         limit a node accepts no more, and connections wait in the listening socket. If there are several listeners, the
-        inter-broker listener may exceed the limit: for each such connection, the connection of the other listeners that
-        has been idle longest is closed.
+        inter-broker listener may exceed the limit: for each such connection, the longest-idle connection of the other
+        listeners is closed.
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
         the trace. Logs and connections share the rest. A connection that would exceed the connections' share is
         refused, regardless of max.connections.

@@ -2,11 +2,12 @@
 
 Rule 1: the network has the same messages and guarantees as the gateways with sockets (`network`, `listener`). Each
         Transmit is answered once, each connection has one request in progress, and connections wait for `ServeClients`.
-Rule 2: requests and responses are passed as values. The wire decides when they arrive: at once, unless another wire is
-        given (`actors.simulation.wire`). A request also fails if its peer is absent, stops, refuses it, or does not
-        answer in time.
-Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. Its
-        messages in flight still arrive at their hosts, possibly after a later request, as between real machines.
+Rule 2: requests and responses are passed as values. The wire decides when they arrive. The default wire delivers them
+        at once, but the caller may give another wire (`actors.simulation.wire`). A request also fails if its peer is
+        absent, stops, refuses it, or does not answer in time.
+Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. The
+        request's messages in flight still arrive at their hosts, possibly after a later request, as between real
+        machines.
 Rule 4: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
         polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, when the sender interrupts or abandons the
         poll, or when the session's idle state ends.
@@ -95,7 +96,7 @@ class MemoryNetwork:
 
     Args:
         timers: Starts and cancels timers.
-        wire: Delivers the messages; None means at once.
+        wire: Delivers the messages; None means that they are delivered at once.
         heard: Called with (source host, target host, request) for every request that leaves a host.
     """
 
@@ -223,12 +224,12 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """If this poll takes the place of all polls that would follow it, make it an ordinary poll again."""
+        """If this poll represents all polls that would follow it, make it an ordinary poll again."""
         if self._part is not None:
             self._part()
 
     def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
-        """Send the request to the listener's host; with `back`, send the outcome to the requester's host.
+        """Send the request to the listener's host or, if `back` is true, the outcome to the requester's host.
 
         Args:
             deliver: Called with this request when the message arrives, unless the connection was reset.

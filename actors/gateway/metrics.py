@@ -76,7 +76,7 @@ class _Observed:
 
     def quantile(self, of: float) -> float:
         """Return the quantile of the recent values, interpolated linearly."""
-        ordered = sorted(self.recent.copy())  # the copy is atomic: the loop adds values meanwhile
+        ordered = sorted(self.recent.copy())  # copied atomically, because the loop may add values meanwhile
         place = of * (len(ordered) + 1) - 1
         below = min(max(int(place), 0), len(ordered) - 1)
         above = min(below + 1, len(ordered) - 1)

@@ -3,10 +3,10 @@
 Rule 1: a node has its own actor system (its base) and its own trace. Store, network, listener, clock and scheduler are
         parameters. So the same code runs as a process with sockets and a real ZooKeeper, or as several nodes on one
         loop with a ZooKeeper in memory. It also runs as any number of nodes in virtual time.
-Rule 2: order of a stop: controlled shutdown (NodeActor, by StopNode), listener, actors, logs, outgoing connections,
-        ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages in flight
-        need them. The ZooKeeper session is closed after the actors and the logs, when no actor uses the session any
-        more.
+Rule 2: a stop has this order: controlled shutdown (NodeActor does it after StopNode), listener, actors, logs, outgoing
+        connections, ZooKeeper session, metrics, trace. Logs are closed after the actors have stopped, because messages
+        in flight need them. The ZooKeeper session is closed after the actors and the logs, when no actor uses the
+        session any more.
 """
 
 from __future__ import annotations

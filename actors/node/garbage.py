@@ -11,10 +11,10 @@ Rule 3: objects that survive the second collection are not examined again (NEVER
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
 Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the end of the
         last turn, they are tables and states of many partitions, and stay in use. They are never examined. Before this
-        rule, a collection during such work examined several tables of 100,000 entries and took 60 ms. This rule
-        shortened the longest turn of a failover from 63 ms to less than 20 ms.
+        rule, a collection that ran while such objects were created examined several tables of 100,000 entries and took
+        60 ms. This rule shortened the longest turn of a failover from 63 ms to less than 20 ms.
 Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. The running collection does not
-        examine the objects that these threads create, and the next one would examine all of them at once.
+        examine the objects that these threads create, and the next collection would examine all of them at once.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ class MemoryCluster:
         await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
 
     def _node_received(self, id: int, message: Message) -> None:
-        """Handle a message from a node to the program that runs the node; here this program is the cluster.
+        """Handle a message that a node sends to the program that runs it. Here the cluster is that program.
 
         A failed node is stopped.
         """
@@ -593,7 +593,7 @@ class MemoryCluster:
         return frozenset((a, b)) not in self._cut
 
     def _hear(self, a: int, b: int) -> bool:
-        """Return whether two nodes reach each other, and messages between them arrive in both directions."""
+        """Return whether two nodes reach each other and no fault delays the messages between them."""
         return self._reach(a, b) and not (self._node_faults.silences(a, b) or self._node_faults.silences(b, a))
 
     async def _all_agree(self) -> bool:

@@ -41,7 +41,7 @@ PREVIOUS: Mapping[NodeState, tuple[NodeState, ...]] = {
 
 
 class NodeAction(enum.Enum):
-    """An action of a node after an event; the value of each enum member describes it."""
+    """An action of a node after an event; the value of each enum member describes the action."""
 
     IGNORE = "nothing"
     JOIN = "creates the broker's actors"

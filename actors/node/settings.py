@@ -273,8 +273,8 @@ class _PropertiesReader:
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
         """Return the listeners of a setting.
 
-        There must be at least one. Names must be distinct, ports too in `listeners`, and every security protocol must
-        be PLAINTEXT.
+        There must be at least one. Names must be distinct. In `listeners`, ports must be distinct too. Every security
+        protocol must be PLAINTEXT.
         """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []

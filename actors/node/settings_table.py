@@ -5,8 +5,8 @@ Kinds, defaults and ranges are those of Kafka 3.9's KafkaConfig in ZooKeeper mod
 - The only security protocol is PLAINTEXT.
 - The newest inter-broker protocol, which is also the default, is 2.6.
 - host.name, port and their advertised forms, which Kafka 3.0 removed, mean the same as in Kafka 2.6.
-- These exist only here: trace.dir and the other trace settings, metrics.host, metrics.port, validate.state (check after
-  each event that an actor's state is consistent), and the use of process.roles without a KRaft quorum.
+- These exist only here: trace.dir and the other trace settings, metrics.host, metrics.port, validate.state (whether the
+  consistency of an actor's state is checked after each event), and the use of process.roles without a KRaft quorum.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def items(text: str) -> list[str]:
 def folders(text: str) -> list[str]:
     """Return the folders in log.dirs: like `items`, but a comma after a backslash is part of a folder's name.
 
-    Kafka does not support folder names that contain commas. Callers such as `kafka-actors up --dir` need them.
+    Kafka does not support folder names that contain commas. Callers such as `kafka-actors up --dir` need such names.
     """
     return [item.strip().replace("\\,", ",") for item in re.split(r"(?<!\\),", text) if item.strip()]
 

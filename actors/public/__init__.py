@@ -7,9 +7,9 @@
         ...  # any Kafka client, at cluster.bootstrap_servers
         cluster.kill(cluster.leader_of("orders", 0))
 
-This package is the only part of the project that users' programs import; they import it as `kafka_actors`. Except for
-`simulated` and `trace`, nothing here imports the internal packages, which run in another process: a user's program can
-have packages of its own with the names `messages`, `actors` or `spark`.
+This package is the only part of the project that users' programs import; they import it as `kafka_actors`. The internal
+packages run in another process. Except for `simulated` and `trace`, nothing here imports them, so a user's program can
+have its own packages with the names `messages`, `actors` or `spark`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ __all__ = ["AsyncKafkaCluster", "ClusterError", "KafkaCluster", "UnknownPartitio
 
 
 def __getattr__(name: str) -> Any:
-    """Import AsyncKafkaCluster at its first use, because the import of asyncio takes longer than all others."""
+    """Import AsyncKafkaCluster at its first use, because importing asyncio takes longer than all other imports."""
     if name != "AsyncKafkaCluster":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .asynchronous import AsyncKafkaCluster

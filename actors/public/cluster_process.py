@@ -1,8 +1,8 @@
 """Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
 Rule 1: a request is one line, and so is its response. A process that has not responded within ANSWER_SECONDS is killed.
-Rule 2: when its cluster is stopped, a process keeps running, for the next cluster. When this program ends, the process
-        ends too, because its standard input is closed.
+Rule 2: a process keeps running after its cluster is stopped, so that the next cluster can use it. When this program
+        ends, the process ends too, because its standard input is closed.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
-                self._process.wait()  # otherwise `taken` might reuse it while it is still running
+                self._process.wait()  # otherwise `taken` might return this process while it is still running
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:

@@ -1,8 +1,8 @@
 """KafkaCluster is a Kafka cluster for tests, which runs in a separate process.
 
-Modules that only some methods need (shutil, tempfile, shlex and the faults) are imported inside these methods. At the
-top of this module they would take a quarter of the time of `import kafka_actors`, which each run of a test suite
-executes.
+Modules that only some methods need (shutil, tempfile, shlex and the faults) are imported inside these methods. Imported
+at the top of this module, they would take a quarter of the time of `import kafka_actors`, which each run of a test
+suite executes.
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ class KafkaCluster:
         brokers: Number of brokers; their ids are 0, 1, ...
         settings: Kafka's broker settings, the same for all brokers, such as {"min.insync.replicas": 2}.
         session_timeout: Seconds after which ZooKeeper expires the session of a killed broker, so that the other brokers
-            notice. An unreachable follower leaves the ISR after `replica.lag.time.max.ms`. By default this is twice the
-            session timeout, and at least one second.
-        directory: Folder for data, traces and log; `stop` does not remove it. The default is a temporary folder, which
-            `stop` removes; with the pytest plugin it is below pytest's base temporary directory.
+            notice. An unreachable follower leaves the ISR after `replica.lag.time.max.ms`, which is by default twice
+            the session timeout, and at least one second.
+        directory: Folder for data, traces and log, which `stop` does not remove. Without this argument, they are in a
+            temporary folder, which `stop` removes. With the pytest plugin, the temporary folder is below pytest's base
+            temporary directory.
         host: Address on which brokers listen for clients; "0.0.0.0" for containers and other machines.
-        advertised_host: Name or address by which those clients reach this machine; by default `host`.
+        advertised_host: Name or address by which clients reach this machine; by default `host`.
 
     Raises:
         ClusterError: `brokers` is not an integer, or `host` is "0.0.0.0" without an `advertised_host`.
@@ -235,7 +236,7 @@ class KafkaCluster:
         errors = [line for line in lines[:-LOG_LINES] if " ERROR " in line]
         parts = [f"earlier errors in {self.log_file} ({len(errors)} lines):", *errors[-ERROR_LINES:]] if errors else []
         parts += [f"the last lines of {self.log_file}:", *(lines[-LOG_LINES:] or ["(it is empty)"])]
-        with suppress(ClusterError):  # raised if the cluster or its process has ended: then its traces are complete
+        with suppress(ClusterError):  # raised if the cluster or its process has ended: then the traces are complete
             self._ask("flush_traces")
         parts += self._explained("cluster")
         if self._process is not None:

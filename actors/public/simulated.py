@@ -9,8 +9,8 @@
 
 Rule 1: time passes only in `run` and in methods that wait, and `seed` determines all random choices: the same calls
         give the same run.
-Rule 2: Kafka's clients cannot connect, because the cluster has no sockets: tests send request messages to a broker
-        (`ask`).
+Rule 2: Kafka's clients cannot connect, because the cluster has no sockets. Tests use `ask` to send request messages to
+        a broker.
 Rule 3: this module imports internal packages into this process, which `import kafka_actors` alone does not do.
 """
 
@@ -31,7 +31,7 @@ PATIENCE = 120.0
 
 
 def message(name: str) -> type[Any]:
-    """Look up the class of a request or of a part of one.
+    """Look up the class of a request, or the class of a part of a request.
 
     Example: `cluster.ask(0, message("MetadataRequest")(8, None, False))`.
 
@@ -47,8 +47,8 @@ class SimulatedCluster:
     """A context manager that runs brokers 0, 1, ... with simulated time, network, disks and ZooKeeper.
 
     `settings` are Kafka's broker settings, for all brokers. Traces are below `directory`, by default a temporary folder
-    that is removed at the end. Methods that change something let virtual time pass until the change is complete, and
-    raise ClusterError if it fails.
+    that is removed at the end. A method that makes a change lets virtual time pass until the change is complete, and
+    raises ClusterError if the change fails.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class SimulatedCluster:
         self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
 
     def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, with its disks, after its last session has expired."""
+        """Start a stopped or killed broker again with its disks, as soon as its last session has expired."""
         self._known(broker_id)
         if broker_id in self.live_brokers:
             raise ClusterError(f"broker {broker_id} is already running")

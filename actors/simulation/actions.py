@@ -578,7 +578,7 @@ TURNS = 1.5
 
 
 def _turn(cluster: Cluster, topic: str) -> None:
-    """Reassign partition 0 so that another replica is the preferred leader, and elect it."""
+    """Reassign partition 0 so that another replica is the preferred leader, and elect that replica."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     first = None if data is None else next((each for each in decode_topic("", data) if each.partition == 0), None)
     if first is not None:
@@ -634,7 +634,7 @@ LED_AGAIN = 3.0
 
 
 def _swamp(cluster: Cluster, node: str) -> None:
-    """Make a node slow, restart it, let it lead its partitions again, and send its coordinators requests."""
+    """Make a node slow, restart it, let it lead its partitions again, and send requests to its coordinators."""
     machine = cluster.machines[int(node)]
     for name in machine.disks.names:
         machine.disks.read_delays[name] = 0.05

@@ -636,7 +636,7 @@ class Checker:
                 self._look(handled)
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
-        """Process a call to a partition's log. `following`: the call is a follower's."""
+        """Process a call to a partition's log. `following`: whether a follower makes the call."""
         is_opened = not effect.args[1] if effect.method == "open" else effect.method in _FILLING
         if is_opened and not effect.error:  # a new log is empty until its first record, and needs no recovery
             self.opened[node, effect.args[0].rpartition("/")[0]] = self.cluster.machines[node].starts

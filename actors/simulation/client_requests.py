@@ -2,8 +2,8 @@
 
 Rule 1: a row of `REQUESTS` makes one or more requests about a partition or a group. Every node receives them: the
         leader, followers, the controller, and nodes that are not concerned.
-Rule 2: a request changes nothing that an invariant expects: it may append records, and it may read and describe
-        anything. It changes only config overrides, and topics and groups of its own.
+Rule 2: a request does not change what an invariant expects. It may append records, and it may read and describe
+        anything. The only other things that requests change are config overrides and topics and groups of their own.
 Rule 3: a request uses the state of ZooKeeper at the time of sending. A row returns None if it cannot make a request
         now. If a row returns a tuple, the requests in the tuple reach a stalled node together. The node handles them
         one after another, without other messages in between. If a row returns a list, its elements are sent one second

@@ -1,7 +1,8 @@
 """Actions that a schedule deliberately puts at the same moment: independent random times would rarely coincide.
 
 Rule 1: a schedule has at most one coincidence, which is drawn after all its other actions and does not change them.
-Rule 2: a row of `COINCIDENCES` names the kinds of actions that it needs; it is drawn only if the run has all of them.
+Rule 2: a row of `COINCIDENCES` names the kinds of actions that the row needs. It is drawn only if the run has all these
+        kinds.
 """
 
 from __future__ import annotations

@@ -352,7 +352,7 @@ class Report:
 
     @property
     def idle_actions(self) -> list[str]:
-        """Return the actions that ran on no target, although `why` has no reason for them."""
+        """Return the actions that never ran on any target and have no reason for this in `why`."""
         why, roles = self.why, dict[str, list[str]]()
         for name, kind in self.everything.items():
             if kind == ACTED and name not in why:
@@ -367,7 +367,7 @@ class Report:
 
     @property
     def undeclared(self) -> list[str]:
-        """Return error codes that a node returned and that the table lacks for the API.
+        """Return the error codes that a node returned for an API, but that the API's row in `ANSWERS` lacks.
 
         Error codes of failed handlers are left out.
         """

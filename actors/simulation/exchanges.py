@@ -183,7 +183,7 @@ class _Arrival:
 
 
 def kept_for(session_timeout: float) -> float:
-    """Return for how many seconds after a request its member stays in the group, however much the clocks drift."""
+    """Return for how many seconds after its request a member stays in the group, however much the clocks drift."""
     return session_timeout * 0.97 - 1.0
 
 
@@ -420,7 +420,7 @@ class Exchanges:
             return
         view.since = view.since or now
         is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
-        if is_dynamic and arrival.is_current:  # a former coordinator may accept requests too
+        if is_dynamic and arrival.is_current:  # requests to a former coordinator begin no standing
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.standing.setdefault(request.group_id, {})
             members[request.member_id] = Standing(request.generation_id, arrived_at, until)

@@ -85,7 +85,7 @@ def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = l
 
 
 def as_member(make: Callable[[RequestTarget, str, int], AnyMessage], leads: bool = True) -> Wanted:
-    """Return a function that makes a request in the name of a group member; `leads`: the group leader may be chosen."""
+    """Return a function that makes a request as some group member; `leads`: whether the member may be the leader."""
 
     def made(about: RequestTarget) -> AnyMessage | None:
         group = about.cluster.members.groups.get(about.group)

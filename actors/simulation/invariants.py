@@ -100,7 +100,7 @@ HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)
 class Invariant:
     """An invariant.
 
-    Its name, the source of the rule, the kind of observation that triggers the check, and the check.
+    It has a name, the source of its rule, the kind of observation that triggers the check, and the check itself.
     """
 
     name: str
@@ -234,7 +234,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server expired the session; a connecting node also has id 0
+    if change.session in (0, change.owner):  # 0: the server expired the session (a connecting node's id is 0 too)
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:
@@ -355,8 +355,8 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
             continue
         state = law.states.get(partition)
         if state is None:
-            # As in Kafka, a partition that never had a leader does not get one by a reassignment, but only when a
-            # broker starts.
+            # As in Kafka, a partition that never had a leader gets one only when a broker starts, not by a
+            # reassignment.
             electable = set(assigned.replicas) & set(law.created_with[partition]) & up
             if electable:
                 yield f"{partition} has no state znode; replicas {sorted(electable)} are running"
@@ -485,8 +485,9 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             for each in topic.partitions
         }
         if law.lapsed.get(node) is law.cluster.machines[node].node:
-            # A broker that was disconnected is sent only existing partitions. It keeps the metadata of partitions that
-            # were deleted meanwhile, as Kafka's brokers do, also if the topic was created again with fewer partitions.
+            # The controller sends only existing partitions to a broker that was disconnected. As in Kafka, the broker
+            # keeps the metadata of partitions that were deleted meanwhile, even if the topic was created again with
+            # fewer partitions.
             sent_states = {tp: state for tp, state in sent_states.items() if tp in true}
         # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
         # deleted topic, so a broker may never receive them.
@@ -507,7 +508,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
     running = connected(law)
     for tp, state in _remaining(law).items():
         if state.leader not in running:
-            continue  # a broker takes no role from a LeaderAndIsr request whose leader is not alive
+            continue  # a broker takes no role for a partition if the leader in LeaderAndIsr is not alive
         for replica in law.assigned.get(tp, Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
     for node in controlled(law):

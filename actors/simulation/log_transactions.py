@@ -81,7 +81,7 @@ class LogTransactions:
         return False
 
     def _read_file(self, end: int) -> bool:
-        """Read on in the file; return whether all of it has been read. The file may have batches after `end`."""
+        """Read on in the file up to `end`. Return False if the file has batches after `end`, and True otherwise."""
         assert self._file is not None
         try:
             with self._file.open("rb") as file:

@@ -96,10 +96,11 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
-    The exceptions are transactions with a log that a power failure or an unclean election may have damaged. This is the
-    log of a partition, which has the marker, or the log of the coordinator, which has the transaction's state. As in
+    The exceptions are transactions for which a power failure or an unclean election may have damaged a log. This log is
+    either a partition's log, where the marker is, or the coordinator's log, where the transaction's state is. As in
     Kafka, a new coordinator also loads records that are not committed. If such a record already lists a partition, the
-    coordinator answers a request to add this partition without a write, and the next coordinator may lack the record.
+    coordinator writes nothing when it answers a request to add this partition, and the next coordinator may lack the
+    record.
     """
     logs = [log for log in law.states if log.topic == TRANSACTION_STATE]
     if any(law.is_lossy(log) or log in law.replicas.truncated for log in logs):

@@ -2,7 +2,7 @@
 
 Rule 1: a log's offsets come from the calls of the I/O adapter "logs" and from the results of these calls, not from an
         actor's state.
-Rule 2: a log outlives the process that wrote it; its record is removed when the log is deleted.
+Rule 2: a log outlives the process that wrote it. The log's `LogView` is removed when the log is deleted.
 Rule 3: a node is healthy while it runs, its disks work, and nothing delays it or its connection to ZooKeeper.
         Invariants with a time limit apply only to nodes that were healthy for that whole time.
 """
@@ -65,9 +65,9 @@ class LogView:
         return found
 
     def readable_since(self, offset: int, committed: bool) -> float | None:
-        """Return the time since which consumers (`committed`: those with READ_COMMITTED) can read an offset.
+        """Return the time since which consumers can read an offset. `committed`: whether they use READ_COMMITTED.
 
-        None if they cannot.
+        Returns None if they cannot read it.
         """
         since = None
         for at, high_watermark, stable in reversed(self.limits):

@@ -109,7 +109,7 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
         logs = replicas.logs_of(partition)
         leader = logs.get(state.leader)
         if leader is None or all(node in logs and logs[node].end >= leader.end for node in state.isr):
-            continue  # every replica has all records, which holds for most partitions most of the time
+            continue  # every replica has all records: this is so for most partitions most of the time
         if law.led_for(state.leader, partition) < long or law.was_led_before(state.leader, partition):
             continue
         if replicas.healthy_for(cluster, state.leader) < long:
@@ -163,7 +163,7 @@ def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermark
 
 
 def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWatermarkRaised) -> Iterator[str]:
-    """A leader commits only records that each ISR member has, including replicas that it is just adding to the ISR."""
+    """A leader commits only records that each ISR member has. Replicas that are just being added count as members."""
     yield from _beyond_the_isr(law, change.node, change.partition, change.after)
 
 

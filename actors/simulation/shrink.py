@@ -83,7 +83,7 @@ class Shrinker:
                 return
 
     def _reset_surroundings(self) -> None:
-        """Reset clocks, network and settings to their defaults: all at once, or if that passes, one after another."""
+        """Reset clocks, network and settings to defaults: all at once, or one by one if the violation disappears."""
         default = Schedule()
         resets: list[dict[str, Any]] = [{name: getattr(default, name)} for name in SURROUNDINGS]
         if self._try(

@@ -339,7 +339,7 @@ class Cluster:
         self._wire_changed(source, target)
 
     def mend(self, source: str, target: str) -> None:
-        """End one `cut` in this direction; traffic passes when all have ended."""
+        """End one `cut` in this direction. Traffic passes again when all cuts of this direction have ended."""
         self.wires.mend(source, target)
         self._wire_changed(source, target)
 
@@ -384,7 +384,10 @@ class Cluster:
     def ask(
         self, node_id: int, request: Message, tell: Callable[[Message | None], None], timeout: float = 30.0
     ) -> None:
-        """Send a client's request to a node; `tell` is called once, with the response, or None without a response."""
+        """Send a client's request to a node.
+
+        `tell` is called once, with the response or, if there is none, with None.
+        """
         self._clients += 1
         transmit = Transmit(f"client-{self._clients}", endpoint_of(node_id), self._clients, CLIENT, request, timeout)
         parts: list[AnyMessage] = []
@@ -491,6 +494,6 @@ class _BothObservers:
             self._recorder.delivered(delivery)
 
     def created(self, address: Any, actor_class: type, n: int) -> None:
-        """Notify only the recorder of an actor that was created from outside."""
+        """If an actor was created from outside, notify only the recorder."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

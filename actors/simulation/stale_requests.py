@@ -56,8 +56,8 @@ def _orders(
 def _of_old_state(leads: bool) -> Make:
     """Return a function that makes a LeaderAndIsr request with the next leader epoch but an old znode version.
 
-    The function returns None for a topic that is queued for deletion. Otherwise, a broker that has deleted its replica
-    would create the replica again, as a Kafka broker does.
+    The function returns None for a topic that is queued for deletion. If a broker has already deleted its replica of
+    such a topic, the request would make it create the replica again, as in Kafka.
     """
 
     def make(about: RequestTarget) -> AnyMessage | None:

@@ -89,7 +89,7 @@ class ClusterParameters:
 
 
 def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterParameters:
-    """Draw the cluster (with `brokers` nodes if that is given), its network, its clocks and its settings."""
+    """Draw the cluster, its network, its clocks and its settings. If given, `brokers` is the number of nodes."""
     drawn, racks = chance.choice(CLUSTERS)
     brokers = drawn if brokers is None else brokers
     drawn_settings = [(each.name, chance.choice(each.values), each.values[0]) for each in NODE_SETTINGS]

@@ -314,9 +314,10 @@ class Worker(Incarnation):
     def _is_superseded(self, coordinator: int) -> bool:
         """Return whether another broker leads the partition of the worker's group.
 
-        A coordinator that has lost ZooKeeper answers OffsetFetch from its cache, in Kafka too. For a
-        consumer this does no harm: the next coordinator refuses its commit, because its generation is too old
-        (KIP-447). The worker's commit has no generation and would be accepted, so it does not use the offset.
+        A coordinator that has lost ZooKeeper answers OffsetFetch from its cache, in Kafka too. For a consumer this does
+        no harm: the consumer's generation is too old, so the next coordinator refuses the consumer's commit (KIP-447).
+        The worker's commit has no generation and would be accepted, so the worker does not use an offset from such a
+        coordinator.
         """
         state = self._law.states.get(self._law.exchanges.group_partition(WORKER))
         return state is None or state.leader != coordinator

@@ -33,7 +33,7 @@ STORY_LINES = 400
 
 @attrs.frozen
 class Case:
-    """A failing seed: its run after shortening, and the passing run that is most similar to the shortened one."""
+    """A failing seed: its shrunk schedule, and the passing run that is most similar to the run of that schedule."""
 
     seed: int
     invariant: str
@@ -80,7 +80,7 @@ def examine(broken: RunOutcome) -> Case:
 
 
 def digest(schedule: Schedule) -> tuple[int, str]:
-    """The seed of a schedule, and the checksum of all traces that its run writes."""
+    """Run a schedule. Return its seed, and the checksum of all traces that the run writes."""
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
         root = Path(folder)
         run(schedule, root)
@@ -95,7 +95,7 @@ def digest(schedule: Schedule) -> tuple[int, str]:
 
 
 def groups(cases: Iterable[Case], before: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the groups of these cases, and those of the report `before` that are gone (rules 1 and 3)."""
+    """Return the groups of these cases, and the gone groups of the previous report `before` (rules 1 and 3)."""
     by_key: dict[tuple[str, str], list[Case]] = {}
     for case in sorted(cases, key=lambda case: case.seed):
         by_key.setdefault(case.key, []).append(case)

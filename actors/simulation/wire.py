@@ -40,7 +40,7 @@ class Wires:
         """The arrival time of the last message of each stream."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None], stream: Hashable = None) -> None:
-        """Call `deliver` when a message sent now arrives; messages of one `stream` arrive in order."""
+        """Send a message: `deliver` is called when it arrives. Messages of one `stream` arrive in order."""
         direction = source, target
         if direction in self._cuts:
             self._held.setdefault(direction, []).append((deliver, stream))

@@ -8,8 +8,8 @@ Rule 2: the server expires a session when it has received no request or ping fro
         timeout. The reason is that the connection is cut, or that the process is paused or has ended. The client closes
         a connection after two thirds of the session timeout without a response, and connects again as soon as possible
         (zookeeper.md).
-Rule 3: a paused process receives nothing until it resumes. If its session has expired, the requests that it sends
-        before it notices the closed connection are lost.
+Rule 3: a paused process receives nothing until it resumes. If its session expires meanwhile, the process notices the
+        closed connection a moment after it resumes. The requests that it sends before that are lost.
 """
 
 from __future__ import annotations

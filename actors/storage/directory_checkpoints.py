@@ -69,7 +69,7 @@ class CheckpointFile:
             self._changed = self.lists_forgotten = True
 
     def write(self, durable: bool = False) -> None:
-        """Write the file if it changed or `durable` is set.
+        """Write the file if its entries have changed or `durable` is set.
 
         A file that is not durable survives a kill of the process, but after a crash of the machine it is treated as
         missing.

@@ -63,7 +63,8 @@ class DiskAdapter:
         try:
             os.rename(path, target)  # noqa: PTH104  (as make_directory)
         except FileNotFoundError:
-            # Kafka takes the log directory offline if a deleted partition's folder is missing.
+            # Kafka takes the log directory offline even if only the folder of a deleted partition is missing. Here that
+            # is no error.
             if not Path(path).parent.is_dir():
                 raise
             return False

@@ -94,7 +94,7 @@ def deleted_name(name: str, unique: str) -> str:
 
 
 def deleted_path(path: str, unique: str) -> str:
-    """Return the path of a log with its last part replaced by `deleted_name`."""
+    """Return the path of a log after its renaming: the last part is replaced as in `deleted_name`."""
     parent, name = os.path.split(path)
     return os.path.join(parent, deleted_name(name, unique))  # noqa: PTH118  (text in, text out: ports take text)
 
@@ -150,7 +150,7 @@ class LogDirectories:
         """Lock every directory and find its logs. Unreadable directories are added to `offline`.
 
         Returns:
-            The paths of logs that are left from deletions.
+            The paths of the renamed logs that an earlier process did not remove (rule 4).
 
         Raises:
             LogDirectoryRefused: A directory violates rule 1. All directories are unlocked again.

@@ -18,7 +18,7 @@ Rule 5: a flusher makes complete segments durable. It may use a thread, because 
 Rule 6: nothing is written to a failed directory any more: it gets no checkpoints and no clean shutdown marker. The disk
         errors of a directory do not affect the others.
 Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs
-        are removed from the files before the deletion is answered, and at the latest before a log is created in their
+        are removed from the files before the response to the deletion, and in any case before a log is created in their
         directory. Lines of logs without a folder are dropped when the files are first read after a start. A log start
         offset that decreases is written before the log is truncated.
 Rule 8: every call that may move the first unstable offset of a log returns this offset: the first offset of the log's
@@ -115,9 +115,8 @@ class LogManager:
 
     Args:
         wall_ms: Returns the time in ms.
-        region_from: Minimum number of bytes that a read returns as a region of the file instead of the bytes; None
-            means never.
-        flusher: Makes complete segments durable; None means at once.
+        region_from: A read of at least this many bytes returns a region of the file; None means that no read does.
+        flusher: Makes complete segments durable. None means that they are flushed in the caller's thread.
         open_files: Maximum number of open files.
         producer_expiration_ms: Time in ms without a batch after which a producer expires.
     """
@@ -242,7 +241,7 @@ class LogManager:
                 continue
             directory = self._place(path)[0].path
             if directory not in self._lost:
-                self._changed[path] = None  # its recovery point moves to its end, regardless of the last checkpoint
+                self._changed[path] = None  # the recovery point moves to the log's end, whatever the checkpoint says
                 try:
                     log.close()
                 except OSError:
@@ -464,7 +463,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # the records with this time have offsets below the log's start
+            start = header.next_offset  # in this batch, only records below the log's start have this time or later
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
@@ -487,8 +486,9 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again. Transactions whose markers are below the high
-        # watermark are replicated already. Without this call they would stay until the high watermark moves.
+        # The truncation has read the log's transaction markers again, so it has also restored transactions whose
+        # markers are below the high watermark. The call of `replicated` removes these. Otherwise they would stay until
+        # the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 
@@ -500,9 +500,7 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Before a truncation, lower the checkpointed log start offset to `offset`, unless it is already lower.
-
-        (rule 7)
+        """Before a truncation, lower the checkpointed log start offset to `offset` if it is higher (rule 7).
         """
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
@@ -578,7 +576,7 @@ class LogManager:
         return self._in_each(self._checkpoint)
 
     def checkpoint_deletions(self) -> Failures:
-        """Rewrite the checkpoint files that still list deleted logs, without their lines (rule 7)."""
+        """Remove the lines of deleted logs from the checkpoint files (rule 7)."""
         return self._in_each(DirectoryCheckpoints.write_forgotten)
 
     def _checkpoint(self, directory: DirectoryCheckpoints) -> None:
@@ -610,7 +608,7 @@ class LogManager:
         return log.start, gone
 
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Check `count` logs from `position`. Return the next position or -1, and the logs with removable segments."""
+        """Check `count` logs from `position`. Return the next position or -1, and the logs that may need `expire`."""
         looked_at = tuple(islice(self._logs.items(), position, position + count))
         now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
         due = tuple(

@@ -129,7 +129,8 @@ def as_dict(delivery: TraceDelivery, largest: float) -> dict[str, Any]:
 
     Args:
         delivery: The delivery.
-        largest: Maximum size of the payload in bytes. A larger one is None, and `payload_bytes` has its size.
+        largest: Maximum size of the payload in bytes. A larger payload is replaced by None, and `payload_bytes` has its
+            size.
     """
     record = delivery.record
     fits = delivery.payload_bytes <= largest

@@ -1,6 +1,6 @@
 """Format explanations as lines of text and as JSON; both have the same content.
 
-Rule 1: the verdict is the first line, the chain follows, then the questions with their lines.
+Rule 1: the first line is the verdict. The chain follows, and then each question with the lines of its answer.
 Rule 2: a line ends with the time and the node of the delivery that proves it, and with the options that make
         `kafka-actors replay DIR` stop at this delivery.
 """

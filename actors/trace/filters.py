@@ -133,8 +133,8 @@ def effects(
 ) -> Iterator[TraceDelivery]:
     """Yield the deliveries `places`, the controller events of class `event`, and all effects of both, by time.
 
-    The effects of an event reach to the end of the requests that the event caused. With `event`, or without `polls`, no
-    effects are followed into timers or the polls of followers.
+    The effects of an event reach to the end of the requests that the event caused. If `event` is given or `polls` is
+    False, the search for effects stops before timers and followers' polls.
     """
     return (each for each, _ in linked_effects(trace, places, event, polls))
 
@@ -168,7 +168,7 @@ def linked_effects(
 
 
 def _effects(trace: Trace, deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """Yield those of `deliveries` that are effects of the causes that `filters` names."""
+    """Yield those of `deliveries` that are effects of `filters.event` or `filters.effects_of`."""
     if filters.event is not None:
         _check_event(trace, filters.event)
     places = [] if filters.effects_of is None else [_place(trace, filters.origin, filters.effects_of)]
@@ -233,7 +233,7 @@ class _SubjectFilter:
 
 
 def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
-    """Return False if the raw payload shows that the message cannot name the subject."""
+    """Return whether the raw payload contains the topic's name or the broker's id, so that it may name the subject."""
     text = bytes(payload)
     if isinstance(wanted, int):
         return b"%d" % wanted in text

@@ -5,8 +5,8 @@ Rule 2: the cause of a message from outside is the delivery of the request that 
         id of a StoreReply, or by the channel and correlation id of a response from the network.
 Rule 3: the cause of a ClientRequest is another node's Transmit with the same client id, correlation id and API, sent to
         this node. The cause of the response to a Transmit is the ClientResponse of the node that received the
-        ClientRequest, or the Transmit if no such ClientResponse is recorded. Followers' fetches that the network
-        gateway repeats by itself belong to the Transmit that began them.
+        ClientRequest, or the Transmit if no such ClientResponse is recorded. If the network gateway repeats a
+        follower's fetch by itself, the cause of each repeated request is the Transmit that began the repetition.
 Rule 4: the cause of a WatchEvent is the last recorded write of that znode since the watch was set. If none is recorded,
         for example after a session ended, the WatchEvent has no cause.
 Rule 5: deliveries are processed in the order of time. The finder stores the requests without a response, and
@@ -153,7 +153,7 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Remove a channel's Transmit. Return a link to it, which is `shared` if a recorded node received it."""
+        """Remove a channel's Transmit. Return a link to it, `shared` if a recorded node received the Transmit."""
         for polls in self._polls.values():
             polls.pop(channel, None)
         cause, key = self._channels.pop(channel, (None, None))

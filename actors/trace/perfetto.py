@@ -2,8 +2,9 @@
 
 Rule 1: a node is shown as a process, an actor or external endpoint as a thread, and the handling of a delivery as a
         slice.
-Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow has
-        the id of the delivery to the receiver; the flow of an answer from outside has the id of the request.
+Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow's id is
+        that of the delivery to the receiver. If this delivery is a response from outside, the flow's id is that of the
+        request.
 Rule 3: a slice is written when the export has read all messages that its handler sent. The queue is a FIFO, so a
         message of a later handler shows that the handler has sent no more. Timers, watch events and repeated polls are
         exceptions: they may arrive long after their cause. Their flow begins at an instant event in the slice of the
@@ -312,7 +313,7 @@ class _PerfettoWriter:
 
 
 def _snapshot(now: int) -> bytes:
-    """Return the ClockSnapshot packet: timestamps are wall-clock time."""
+    """Return the ClockSnapshot packet, which declares that timestamps are wall-clock time."""
     clocks = [block(1, number(1, clock) + number(2, now)) for clock in (_BOOTTIME, _REALTIME)]
     return block(6, b"".join(clocks) + number(2, _BOOTTIME))
 

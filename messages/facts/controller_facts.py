@@ -1,7 +1,7 @@
 """Read facts from the messages of a controller: its events, terms, writes to ZooKeeper, and the requests it rejects.
 
 Rule 1: a controller handles one event at a time. Deliveries with an event's id belong to that event. A `Samples`
-        message with metrics ends an event. Events that were queued before this event and have no `Samples` ended
+        message with metrics ends an event. If events that were queued before this event have no `Samples`, they ended
         without a write or request.
 Rule 2: an expired session ends all events that are queued.
 Rule 3: a write becomes a fact when the answer confirms that ZooKeeper stored it. The fact's place is the place of the

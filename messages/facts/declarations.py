@@ -344,7 +344,7 @@ class RecordingGap(NamedTuple):
 
     @property
     def began(self) -> float:
-        """The time of the previous recorded delivery, in seconds since 1970."""
+        """The time of the last delivery before the gap, in seconds since 1970."""
         return self.place.at - self.seconds
 
 
@@ -394,8 +394,8 @@ class TransactionRequest(NamedTuple):
 class TransactionDecision(NamedTuple):
     """A coordinator decided to commit or to abort a transaction, and sends markers to these partitions.
 
-    `api` is the request that caused the decision, "" for the transaction timeout. `loaded`: an earlier coordinator made
-    the decision, and the new coordinator found the decision when it loaded the transactional id.
+    `api` is the request that caused the decision, "" for the transaction timeout. `loaded` is True if an earlier
+    coordinator made the decision, and the new coordinator found the decision when it loaded the transactional id.
     """
 
     place: TracePosition

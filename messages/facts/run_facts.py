@@ -1,7 +1,7 @@
 """Find the facts of a run: decode the messages in its trace records, and pass them to the modules that find facts.
 
 Rule: only messages that a reader needs are decoded. They are selected by their type. If most messages of a type have no
-fact, they are also selected by a text in their payload.
+fact, only those with a certain text in their payload are decoded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Event handlers as generators (flows): what they yield, and how a long handler pauses.
 
 A handler sends a request by `yield from ask(question)`. The runtime (`actors.runtime.flow.flow`) sends `Ask(id,
-question)` to the actor whose name is the `asks` of the question's class. When the `Answer` with that id arrives, the
-runtime resumes the handler with the result in this `Answer`.
+question)` to the actor that is named by the attribute `asks` of the question's class. When the `Answer` with that id
+arrives, the runtime resumes the handler with the result in this `Answer`.
 
 A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. A turn is the
 time between two pauses. Each part takes a fraction of a turn. The runtime adds up these fractions, and pauses the
@@ -137,7 +137,7 @@ def for_each(
     size: int = SLICE,
     where: Callable[[E], bool] | None = None,
 ) -> Flow[None]:
-    """Call `step` with parts of at most `size` items, in order. A part of that size uses up a turn.
+    """Call `step` with parts of at most `size` items, in order. A part of `size` items uses up a turn.
 
     If `step` returns a flow, the flows run one after another, but the first question of each of the next AHEAD flows is
     sent early. So the receiver of the questions has work while a flow waits for an answer. The code of a flow up to its
@@ -173,7 +173,7 @@ def select(items: Iterable[E], test: Callable[[E], bool]) -> Flow[list[E]]:
 
 
 def cut(items: Iterable[E], make: Callable[[tuple[E, ...]], R]) -> Flow[list[R]]:
-    """Return the results of `make` for consecutive groups of SLICE items, of which the last may be smaller."""
+    """Return the results of `make` for consecutive groups of SLICE items; the last group may be smaller."""
     made: list[R] = []
     yield from for_each(items, lambda part: made.append(make(tuple(part))))
     return made

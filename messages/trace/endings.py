@@ -10,5 +10,5 @@ DAMAGED = "damaged"
 
 
 def worded(how: str) -> str:
-    """Return an ending as text for users; all endings except STOPPED and DAMAGED are marked as early."""
+    """Return an ending as text for users; all except STOPPED and DAMAGED are followed by "recording ended early"."""
     return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"

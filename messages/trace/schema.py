@@ -6,7 +6,8 @@ Rule 1: a record is complete: the message, its sender and cause, the calls of I/
 Rule 2: the schema consists of the columns, the names of messages and the names of their fields. SCHEMA_VERSION is
         increased when any of these is renamed, removed or redefined. Replay rejects a trace whose version is not in
         READABLE, and its error names the version.
-Rule 3: secrets are never written to disk: settings are masked by name before they enter the header.
+Rule 3: secrets are never written to disk: settings whose names indicate a secret, such as a password, are masked before
+        they enter the header.
 Rule 4: the last record of a run marks the end, with the reason and the number of records. If this record is missing,
         the run ended early.
 """
@@ -63,7 +64,8 @@ class Header(msgspec.Struct, frozen=True):
         segment: The number of the segment, from 0; 0 for the manifest too.
         settings: The settings with which the node was started; secrets are masked.
         clock_offset: The seconds to add to a record's clock time to get seconds since 1970.
-        events: The controller's events: (message type, Kafka's name of the controller's state while it is handled).
+        events: The controller's events, as pairs: the message type, and Kafka's name for the controller's state while
+            it handles the event.
         columns: The fields of a TraceRecord.
         detail: One of DETAILS.
         begins: The number of the delivery after which the records begin. If it is not 0, a snapshot precedes the
@@ -160,7 +162,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Return a copy of a record that has no payload; the copy has this payload and the type name `type_`."""
+    """Return a copy of a record without payload, with `payload` and the type name `type_` filled in."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 

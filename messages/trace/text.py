@@ -4,8 +4,8 @@ Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} has consecutive entries of long tuples. These lines are numbered from 0 in the frame. In
         a record, {"@":[i,j]} in place of a tuple means the entries of the lines i up to but not including j. Entries
         are only shared within a frame, so each frame can be read by itself. A line
-        {"rows":[message,version,[[topic,bytes],...], [[k,n],...]]} has the same numbering. It holds the entries of a
-        request's part as rows of Kafka's protocol in that version, because these bytes are needed anyway
+        {"rows":[message,version,[[topic,bytes],...], [[k,n],...]]} is numbered in the same sequence. It holds the
+        entries of a request's part as rows of Kafka's protocol in that version, because these bytes are needed anyway
         (`messages.wire.parts`).
 Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent":[...]}. Such a line has several
         consecutive deliveries, column by column. Their messages come from actors or timers. The payloads are omitted,
@@ -59,8 +59,8 @@ _TYPE, _PAYLOAD = 7, 11
 class FrameText(MessageEncoder):
     """Encodes trace records as the compressed text of one frame.
 
-    Add records with `take`, then call `step` until it returns False. `inputs`: messages that actors sent are written
-    without payloads (rule 3).
+    Add records with `take`, then call `step` until it returns False. If `inputs` is true, messages that actors sent are
+    written without payloads (rule 3).
     """
 
     def __init__(self, compressor: zstd.ZstdCompressor | None = None, inputs: bool = False) -> None:
@@ -123,7 +123,7 @@ class FrameText(MessageEncoder):
                 type_, payload = box(message)
             except (TraceError, *UNFIT) as reason:
                 type_, payload = _without_form(message, reason)
-            # Build the row in one expression, with inlined address texts: this is most of the cost of recording.
+            # Build the row in one expression, with inlined address texts: building rows is most of the recording cost.
             rows.append(
                 (
                     n,
@@ -193,7 +193,7 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # Only the newest row uses these entries so far, and it is replaced below, so their line may be empty.
+            # Only the newest row uses these entries so far, and that row is replaced below, so this line may be empty.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)

@@ -202,7 +202,7 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
 
     Yields:
         (timestamp, offset) of each record. If a record continues in further chunks, None is yielded before each of
-        them.
+        these chunks.
 
     Raises:
         ValueError: As `records`.
@@ -370,7 +370,8 @@ def _walk(
         in_order: Whether the offsets must be consecutive.
 
     Returns:
-        (number of the next record, its position, the shape of the previous record if the next may have it, else None).
+        (number of the next record, its position, the shape of the previous record if the next record may have the same
+        shape, else None).
     """
     total = len(data)
     before = equal = 0
@@ -526,7 +527,7 @@ def _check_headers(data: bytes, position: int, end: int) -> None:
 def _shape(
     data: bytes, first: int, start: int, offset: int, key: int, value: int, end: int, has_key: bool
 ) -> _Shape | None:
-    """Return the shape of a record with these positions; None if it has headers, or the next has another length."""
+    """Return a record's shape; None if the record has headers, or if the next record has another length."""
     if data[end - 1] or data[end : end + start - first] != data[first:start]:
         return None
     _, after_key = _varint(data, key)

@@ -2,17 +2,18 @@
 
 Rule 1: partitions are flat in messages, and grouped by topic on the wire from some version on.
 Rule 2: topic ids are not supported: they are written as zero. LeaderAndIsr responses of v5+ contain *only* the id. When
-        they are read, the id's text becomes the topic name ("" for the zero id). When they are written, all partitions
-        are in one group, which has the zero id.
+        such a response is read, the id's text becomes the topic name ("" for the zero id). When it is written, all
+        partitions are in one group, which has the zero id.
 Rule 3: before StopReplica v3 one flag applies to all partitions, and leader epochs are not on the wire. A request with
         different flags cannot be encoded, so the controller sends two requests (controller.md 4).
 Rule 4: early versions of UpdateMetadata lack endpoints or listener names. v0 has one host and port per broker, which
         are those of its first PLAINTEXT endpoint. v1 and v2 have endpoints without listener names; the name of the
         security protocol is read as the listener name.
 Rule 5: Metadata's "all topics" is a null list from v1 on. In v0 it is an empty list, so v0 cannot encode "no topics".
-        In v9, librdkafka writes "all topics" with a four-byte zero count. Apache Kafka and this codec read it as a null
-        list, false flags, one unknown tag and one extra byte, and ignore the tag and the byte (broker.md 6.2).
-Rule 6: before LeaveGroup v3 the fields of its one member are in the request itself.
+        In v9, librdkafka writes "all topics" with a four-byte zero count. Apache Kafka and this codec read this count
+        and the bytes after it as a null list, false flags, one unknown tag and one extra byte. They ignore the tag and
+        the extra byte (broker.md 6.2).
+Rule 6: a LeaveGroup request before v3 has one member, whose fields are in the request itself.
 Rule 7: an array in `compiler.Binding.gathered` may also be an array of int64. It is read and written like an array of
         structs with one field.
 """

@@ -1,8 +1,8 @@
 """Generate Python code that encodes and decodes each message, from its class and its field list.
 
 Rule 1: a protocol field maps to the attribute of the same name, or as the class's `Binding` specifies. A field without
-        an attribute is written as its default and ignored when read. An attribute without a field in the version gets
-        its own default, else the schema's.
+        an attribute is written as its default and ignored when read. If the version has no field for an attribute, the
+        attribute gets its own default, or the schema's default if it has none.
 Rule 2: a TopicPartition has two protocol fields, the topic's name and the partition's number; the name may be in an
         enclosing struct. `gathered` arrays are flat in the message and grouped by topic on the wire. The topics are in
         the order of their first occurrence.
@@ -11,7 +11,7 @@ Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as 
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
         processed in slices. A reader returns the message only at the end.
 Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
-        encoded once for all requests that it precedes.
+        encoded once for all requests that the part precedes.
 Rule 6: the rows of existing parts are cached (`rows`). If the cache contains the bytes that a reader is about to
         decode, the reader takes the values of the existing part instead. This happens in a broker on the
         controller's node. Only rows that contain all fields of a value are cached.
@@ -66,8 +66,9 @@ class Binding(NamedTuple):
 
     Attributes:
         renamed: Attribute -> its fields, of which each version has one.
-        gathered: Attribute -> the arrays that hold its elements, one in each version. "array": each element names its
-            topic. "array.array": elements are grouped by topic. An array of numbers has partition numbers.
+        gathered: Attribute -> the arrays that hold its elements, one in each version. With the path "array", each
+            element names its topic. With "array.array", the elements are grouped by topic. An array of numbers has
+            partition numbers.
         written: Field -> function that computes its value from the message.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
             gets this field's value, if the field is present. The parameter `version` gets the API version.
@@ -153,7 +154,7 @@ class _Class:
         return self.binding.renamed.get(attribute, (attribute,)) + tuple(name for name in arrays if "." not in name)
 
     def attribute(self, field: str) -> str | None:
-        """Return the attribute of a field; a TopicPartition has two fields, so it is never returned (rule 2)."""
+        """Return the attribute of a field. A TopicPartition is never returned, because it has two fields (rule 2)."""
         return next(
             (name for name, hint in self.hints.items() if hint is not TopicPartition and field in self.fields(name)),
             None,
@@ -251,7 +252,7 @@ def _is_fixed(field: Field) -> bool:
 
 
 def _is_named(field: Field) -> bool:
-    """Return whether the structs of an array name the topic of their inner array."""
+    """Return whether the structs of an array have a field with the topic's name."""
     return any(part.type == "string" and part.name in _TOPIC_NAMES for part in _present(field.fields))
 
 
@@ -358,7 +359,7 @@ class _Reader(_Code):
         return name
 
     def unpack(self, run: list[tuple[str, str]]) -> None:
-        """Generate code that reads consecutive fields of fixed size: (struct format, variable) each."""
+        """Generate code that reads consecutive fields of fixed size; `run` has (struct format, variable) pairs."""
         if run:
             layout = struct.Struct(">" + "".join(form for form, _ in run))
             unpack = self.refer(layout.unpack_from, "unpack_" + layout.format[1:].replace("?", "z"))
@@ -427,7 +428,7 @@ class _Reader(_Code):
         return kind.type in PARTED and attribute == self.parted
 
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
-        """Generate code that, after an array, moves its elements to parts while more than SLICE are left."""
+        """Generate code that runs after an array: it moves elements to parts while more than SLICE are left."""
         if self.is_parted(kind, attribute):
             self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 
@@ -463,7 +464,7 @@ class _Reader(_Code):
         self.emit(f"if len({items}) > seen: {span}")
 
     def take_known(self, items: str, topic: str, count: str) -> None:
-        """Generate code that takes cached rows of a topic (rule 6), from its first row on."""
+        """Generate code that takes rows from the cache, from the topic's first row on (rule 6)."""
         look = f"{self.refer(known_rows)}(rows_table, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
@@ -480,7 +481,7 @@ class _Reader(_Code):
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
-        """Generate code that reads a flat struct at once, and first tries the previous struct's lengths (rule 3)."""
+        """Generate code that reads a flat struct at once, trying the previous struct's lengths first (rule 3)."""
         scope = _Scope(outer)
         parts, names, lengths = [""], [], []
         for part in _elements(field):
@@ -751,7 +752,7 @@ class _Writer(_Code):
         return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
-        """Return the expression of an element's row, which is cached if its class is Encoded (rule 3).
+        """Return the expression of an element's row. The row is cached if the element is Encoded (rule 3).
 
         After an uncached element, all following elements of its topic are treated as uncached. Looking up a missing row
         costs nearly as much as encoding it, and usually either all values are cached or none is.

@@ -31,7 +31,7 @@ _LOOKS = 64
 def without_errors(
     kind: type, layout: Layout, data: bytes, position: int
 ) -> Steps[tuple[tuple[NoErrorsPart], Message, int] | None]:
-    """Decode a response without errors, and return the part, the message and its end, as a reader does.
+    """Decode an error-free response; return the part, the message and the position after it, like a reader.
 
     Return None if the response has at most SLICE partitions, has an error or tags, or has another form. Raises
     ValueError, IndexError or struct.error for invalid bytes.

@@ -25,8 +25,8 @@ class PartRows(NamedTuple):
 
     `message` is the name of the message's class, `version` the API version in which the rows are encoded.
 
-    `runs` is set if the entries of a topic are not consecutive. It then has, for each run of consecutive entries of one
-    topic, the index of the topic and the number of rows.
+    `runs` is set if the entries of a topic are not consecutive. It then has one pair for each run of consecutive
+    entries of one topic: the index of the topic and the number of rows.
     """
 
     message: str

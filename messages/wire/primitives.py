@@ -43,7 +43,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, position: int, compact: bool, text: bool = False) -> tuple[int, int]:
-    """Return the length at `position`, negative for null, and its end (rule 1)."""
+    """Return the length at `position` (negative for null), and the position after the length (rule 1)."""
     if compact:
         value, position = read_varint(data, position)
         value -= 1
@@ -201,7 +201,7 @@ class FixedStructs:
         """The row with empty variable fields, as `at` would return it."""
 
     def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
-        """Return for the row at `position`: the `unpack_from` of the row's struct, the row's size, and its lengths.
+        """Return the `unpack_from` of the struct for the row at `position`, the row's size, and its lengths.
 
         Raises ValueError if a field is null, or ends beyond the frame.
         """

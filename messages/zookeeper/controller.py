@@ -21,8 +21,8 @@ class GetController(BridgeQuestion["ControllerRead"]):
 class ControllerRead(Message):
     """The reply to GetController.
 
-    It has the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if absent). `ours`: the
-    session of the requesting node created /controller.
+    It has the broker id in /controller (-1 if absent), and the epoch in /controller_epoch (0 if absent). `ours` is True
+    if the session of the requesting node created /controller.
     """
 
     broker_id: int
@@ -58,7 +58,7 @@ class Elect(BridgeQuestion["Elected | NotElected"]):
 
 @message
 class Elected(Message):
-    """The reply to Elect if this node is now the controller; it has the new epoch and /controller_epoch's version.
+    """The reply to Elect if this node is now the controller: the new epoch and the version of /controller_epoch.
 
     That version fences the controller's writes.
     """

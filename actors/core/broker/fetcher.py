@@ -5,16 +5,17 @@ Rule 1: a partition first *truncates*: leader epochs show where its log and the 
         leader has returned the offset at which the leader's log begins or ends.
 Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
         comes before offset lookups, and offset lookups come before fetches.
-Rule 3: a response counts for a partition only if the partition is still followed in the same epoch, at the same offset.
+Rule 3: a response counts for a partition only if the partition is still followed, with the same epoch and offset as at
+        the time of the request.
 Rule 4: a failure is retried after the back-off. A partition with an outdated epoch (74), or with a failed disk, is not
         fetched until the controller's next LeaderAndIsr request.
 Rule 5: a partition gets no message about a response that has nothing new for it. A partition that got records is the
         last in the next request: a response has a maximum size, and one partition must not use all of it every time.
         Within a session the leader rotates the partitions.
 Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fetch then names only changed and forgotten
-        partitions. A lost session (70) is begun again. A session in doubt (71, or no response) is ended and begun again
-        by the next request. A poll without changes costs nothing per partition. If no back-off is running, the network
-        repeats such a poll until it returns data or this fetcher interrupts it.
+        partitions. A lost session (70) is begun again. If a session is in doubt (71, or no response), the next request
+        ends it and begins a new one. A poll without changes costs nothing per partition. If no back-off is running, the
+        network repeats such a poll until it returns data or this fetcher interrupts it.
 Rule 7: the bytes of throttled replicas are counted (`replication_quota`). While the quota is exceeded (`back_off`), the
         fetcher does not fetch throttled replicas that are out of sync.
 
@@ -179,7 +180,7 @@ class Fetcher:
                 self._busy -= self.partitions.pop(partition).busy
 
     def back_off(self, until: float) -> None:
-        """Do not fetch throttled replicas that are out of sync until this time (rule 7).
+        """Until this time, do not fetch throttled replicas that are out of sync (rule 7).
 
         The response to the request in flight is still processed.
         """

@@ -22,8 +22,8 @@ Rule 7: a session is idle if its last response was empty and the session has not
         answers the session's polls without a message to the actor that uses this module. A change of a log that the
         session reads ends the idle state. Until the listener sends the time of the session's last poll, the current
         time counts as the time of the last poll.
-Rule 8: bytes that followers read from throttled replicas are counted with the response. Above the quota,
-        `ReadLog.throttled` is set in reads of such partitions (`replication_quota`).
+Rule 8: bytes that followers read from throttled replicas are counted with the response. While the quota is exceeded,
+        `ReadLog.throttled` is set when a follower reads a throttled replica (`replication_quota`).
 
 Methods do not wait or send: they take an event and the time; `take` returns the resulting steps in order.
 
@@ -199,7 +199,7 @@ class Fetches:
             self._spread(partition, known[1], state, now)
 
     def lost(self, partition: TopicPartition, now: float) -> None:
-        """A partition was added, removed or failed: discard what readers have of it, and repeat the reads that wait."""
+        """Discard the stored state of an added, removed or failed partition, and repeat its pending reads."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
         for session in list(readers.values()) if readers else ():
@@ -224,7 +224,7 @@ class Fetches:
                 place.idle_until = min(place.idle_until, used_at)
 
     def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
-        """Return each follower of the partition with the time at which a poll last found it caught up (rule 5)."""
+        """Return the partition's followers, each with the time of the last poll when it was caught up (rule 5)."""
         found = []
         for session in self._readers.get(partition, {}).values():
             if session.resting:
@@ -398,7 +398,8 @@ class Fetches:
 def _limit(session: Session, state: LogState) -> int:
     """Return the offset up to which a reader may read.
 
-    It is the log end offset for a follower; for a consumer, it is the high watermark or the last stable offset.
+    For a follower, this is the log end offset. For a consumer, it is the last stable offset if the consumer reads only
+    committed data, otherwise the high watermark.
     """
     if session.is_follower:
         return state.end

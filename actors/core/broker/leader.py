@@ -9,9 +9,9 @@ Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught u
 Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
         epoch.
 Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its outcome is known,
-        the high watermark counts the union of old and new ISR, and `min.insync.replicas` counts the confirmed ISR. An
-        outcome counts only if it has the number of the write in flight, and the leader epoch is still the one in which
-        this write was sent.
+        the high watermark is computed from the union of the old and the new ISR, but `min.insync.replicas` is compared
+        with the confirmed ISR. An outcome counts only if it has the number of the write in flight, and the leader epoch
+        is still the one in which this write was sent.
 Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within the last
         `lag` seconds. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >=
         3.7).
@@ -214,7 +214,7 @@ class Leader:
     def laggards(self, isr: Sequence[int], now: float) -> tuple[LaggingFollower, ...]:
         """Return the followers in the current ISR that are not in `isr`, with their offsets and lags.
 
-        The lags are the seconds since the follower's last fetch, and since it was last caught up.
+        Each follower has two lags: the seconds since its last fetch, and the seconds since it was last caught up.
         """
         left = [(replica, self.followers.get(replica)) for replica in self.isr if replica not in isr]
         return tuple(

@@ -263,7 +263,7 @@ class MetadataCache:
         return deleted
 
     def drop_old(self) -> int:
-        """Free older states of topics with about SLICE partitions in total; return the number of topics left."""
+        """Free the older states of about SLICE partitions, topic by topic; return the number of topics left."""
         partitions = 0
         while self._old and partitions < SLICE:
             partitions += len(self._old.pop())

@@ -1,9 +1,9 @@
-"""Partition, like Kafka's class of this name, is this broker's replica of a partition, a leader or follower.
+"""Partition is this broker's replica of a partition, as leader or follower (like Kafka's class of this name).
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
         an append, is sent back while the same message is handled. No method waits. A request that must wait is stored
         with its deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
-Rule 2: every request gets a response, also if the role changes meanwhile or the disk fails.
+Rule 2: every request gets a response, even if the role changes meanwhile or the disk fails.
 Rule 3: after a disk error the controller's order (the part of a controller request that concerns one partition) or the
         client's request fails with code 56. The replica manager is notified, and takes the whole log directory offline.
 Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
@@ -145,7 +145,7 @@ class Partition(HostedReplica):
         if role.name != LEADER:
             yield from self._end_leadership(now)
             # Records that were replicated since the last look-up have leader epochs. Without a new look-up, a log that
-            # had no epoch before is truncated to its high watermark, which may be below acknowledged records.
+            # had no epoch before would be truncated to its high watermark, which may be below acknowledged records.
             log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1
             return
         if log.end:
@@ -265,7 +265,7 @@ class Partition(HostedReplica):
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
         A fetcher is stopped only after the partition has accepted a new role or a stop, so messages that the fetcher
-        sent before may arrive afterwards.
+        sent earlier may still arrive after that.
         """
         if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
             probe("a follower refuses data of another leader epoch")
@@ -319,7 +319,7 @@ class Partition(HostedReplica):
 def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
     """Return the unchanged role, and False for "not changed", because the leader is not alive.
 
-    The same order can come again (broker.md 1.4).
+    The order's leader epoch is not stored, so a later order with the same epoch still applies (broker.md 1.4).
     """
     return role, False
 

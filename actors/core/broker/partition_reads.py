@@ -198,7 +198,7 @@ def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: fl
 
 
 def find_offset(partition: HostedReplica, message: FindOffset, sender: Address, now: float) -> Effects[None]:
-    """Find the offset of the log's start, its end, or a time (broker.md 3.8)."""
+    """Find the log's first offset, its last offset, or the offset for a time (broker.md 3.8)."""
     return _search(partition, message, sender, 0)
 
 

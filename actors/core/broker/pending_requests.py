@@ -74,7 +74,7 @@ class PendingRequest:
         return _REFUSALS[type(self.forwarded.request.request)](partition, error_code)
 
     def found(self, partitions: Collection[TopicPartition]) -> Unanswered:
-        """Remove `partitions` from `lost` (not hosted at first); return those that were in `lost`."""
+        """Remove `partitions` from `lost` after their lookup; return those of them that were in `lost`."""
         own = self.partitions
         found = [(index, own[index]) for index in self.lost if own[index] in partitions]
         self.lost = [index for index in self.lost if own[index] not in partitions]

@@ -2,8 +2,8 @@
 
 Rule 1: a partition's log start offset, log end offset and high watermark are stored only here. The high watermark never
         exceeds the log end offset.
-Rule 2: an empty log stores a leader epoch immediately before the epoch's first record, not earlier. Epochs stored
-        before that would all begin at the same offset, and only the last of them would count.
+Rule 2: an empty log stores a leader epoch only when it is about to append the epoch's first record. Epochs stored
+        earlier would all begin at the same offset, and only the last of them would count.
 Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
         the leader or the log has no epochs.
 
@@ -72,7 +72,7 @@ class ReplicaLog:
     def note_high_watermark(self) -> Effects[None]:
         """Pass the new high watermark to the storage of the log.
 
-        Store the start offset of the earliest open transaction.
+        The storage returns the start offset of the earliest open transaction. Store this offset in `first_unstable`.
         """
         if self.moved:
             self.moved = False

@@ -45,8 +45,8 @@ _ALWAYS_OBEYED_STOPS = (EPOCH_DURING_DELETE, NO_EPOCH)
 class ReplicaRole(NamedTuple):
     """The role of a hosted replica, as of the last controller request that the replica accepted.
 
-    `controller_epoch` is the epoch of the controller that decided the leadership. A leader writes it to the state znode
-    with each change of the ISR. Only a leader has an `isr`; a follower's is empty.
+    `controller_epoch` is the epoch of the controller that decided the leadership. A leader writes this epoch to the
+    state znode with each change of the ISR. Only a leader has an `isr`; a follower's is empty.
     """
 
     partition: TopicPartition

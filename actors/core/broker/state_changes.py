@@ -106,7 +106,7 @@ def ignored(
 def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
     """Return the line which says that the fetchers of `count` partitions were stopped.
 
-    The partitions are led here now (`leading`), or have a new leader.
+    If `leading` is true, this broker leads the partitions now; otherwise they have a new leader.
     """
     if leading:
         return (

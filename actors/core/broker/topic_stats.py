@@ -6,7 +6,7 @@ Rule 1: counts are collected here. A publication contains the increases since th
 Rule 2: a produce that Kafka refuses with an expected error does not count as failed. A batch that is too large adds its
         bytes to the rejected bytes.
 Rule 3: if this broker leads no partition of a topic any more, but follows some, the leader metrics of the topic are
-        dropped. Follower counts are for all topics together, and stay.
+        dropped. Follower counts are not dropped, because they are for all topics together.
 Rule 4: an unknown topic is not counted: otherwise names that clients make up would stay in the metrics.
 """
 

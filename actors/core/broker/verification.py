@@ -5,11 +5,12 @@ Rule 1: a producer's batches are appended while its transaction is known to be o
 Rule 2: any other batch waits, with later batches of the same producer, until the coordinator has replied whether the
         partition belongs to the producer's transaction.
 Rule 3: when a marker is appended, waiting batches are refused with INVALID_TXN_STATE, because they belong to the
-        transaction that has ended. A reply is ignored if a marker, a newer epoch or a new leader has settled its query.
+        transaction that has ended. A reply is ignored if its query was already settled by a marker, a newer epoch or a
+        new leader.
 Rule 4: when a batch with a higher producer epoch arrives, waiting batches with a lower epoch are refused
         (INVALID_PRODUCER_EPOCH). A new batch with a lower epoch is refused likewise.
 Rule 5: after a query that failed or timed out, the lowest refused sequence number is kept: a later batch of the
-        producer must not be appended before the refused ones are sent again. The number is kept for at most
+        producer must not be appended before the refused batches are sent again. Such numbers are kept for at most
         MOST_REFUSED producers.
 
 Kafka: `VerificationGuard`, `VerificationStateEntry`, `ProducerStateManager`.
@@ -128,7 +129,7 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            self._guards[producer_id] = guard  # at the end: guards without a query are ordered by age
+            self._guards[producer_id] = guard  # moved to the end, so that guards without a query stay ordered by age
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:
                 del self._guards[each]

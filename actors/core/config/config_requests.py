@@ -131,7 +131,7 @@ def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
 
 
 def _default_of(setting: str) -> list[ConfigSynonym]:
-    """Return Kafka's default of a broker setting; empty if it has none."""
+    """Return Kafka's default of a broker setting; an empty list if the setting has no default."""
     default = default_of(field_of(setting))
     return [] if default is None else [ConfigSynonym(setting, default, DEFAULT_CONFIG)]
 

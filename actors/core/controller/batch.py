@@ -97,7 +97,8 @@ def _metadata_of(
 ) -> UpdateMetadataPartitionState:
     """Return the UpdateMetadata state of a partition from its leadership or from the state last sent.
 
-    While the topic is being deleted, `leader` is given; leader epoch and ZooKeeper version are then 0.
+    If the topic is being deleted, the caller passes `leader`, and the returned state has leader epoch 0 and ZooKeeper
+    version 0.
     """
     return _metadata(
         partition,
@@ -137,7 +138,7 @@ class RequestBatch:
     """The requests that a controller collects for its brokers and then sends together.
 
     Args:
-        context: The controller's state. The batch updates its `last_sent` and `last_metadata_parts`.
+        context: The controller's state. The batch updates `last_sent` and `last_metadata_parts` in this state.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -205,7 +206,7 @@ class RequestBatch:
     ) -> LeaderAndIsrPartitionState:
         """Return the cached role last sent, or a newly created role if the cached role is missing or has `is_new` set.
 
-        A role that this batch already has for the broker is replaced by a new role with the same `is_new` (rule 3).
+        If this batch already has a role for the broker (`last`), the returned role has the same `is_new` (rule 3).
         """
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:
@@ -222,7 +223,7 @@ class RequestBatch:
     def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
         """Add an UpdateMetadata request with these partitions for these brokers.
 
-        The request's content lists all live brokers, also if `partitions` is empty. Negative broker ids are skipped.
+        The request lists all live brokers, even if `partitions` is empty. Negative broker ids are skipped.
         """
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
         self._add_metadata(partitions)

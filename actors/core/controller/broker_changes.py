@@ -3,8 +3,10 @@
 Rule 1: Channels are changed first. New and bounced brokers have a channel before any request is sent; channels of dead
         brokers are closed.
 Rule 2: A broker has bounced if it registers again before the controller has seen that its old registration is gone.
-        Only its larger broker epoch (a czxid) shows this. A bounced broker is treated as dead and then as new.
-Rule 3: If replicas go offline, leaders are elected before ISRs shrink, so a dead leader costs one leader epoch.
+        Only the larger broker epoch (a czxid) of the new registration shows this. A bounced broker is treated as dead
+        and then as new.
+Rule 3: If replicas go offline, leaders are elected before ISRs shrink. So the loss of a partition's leader raises the
+        leader epoch only once.
 Rule 4: An unreadable registration changes nothing: a live broker keeps its last registration, a new broker is not
         added. The registration is watched, and handled as soon as it can be read.
 

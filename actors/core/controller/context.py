@@ -13,7 +13,8 @@ Rule 5: A partition is imbalanced if its leader is not the preferred replica. Th
         imbalanced partitions before and after every event.
 Rule 6: The state sent for a partition is cached while the partition's leadership and assignment stay the same (`batch`,
         rule 5).
-Rule 7: Only the methods of the context change it, so that every change keeps these rules (`tests/layering.py`, rule 9).
+Rule 7: Only the context's own methods change the context, so that every change keeps these rules (`tests/layering.py`,
+        rule 9).
 
 Kafka: `ControllerContext`.
 """
@@ -94,7 +95,7 @@ def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> Replic
 def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
     """Return whether the leader is not the preferred replica.
 
-    A preferred replica that is still being added does not count until it is in the ISR.
+    The result is false while the preferred replica is still being added and is not in the ISR yet.
     """
     replicas = assignment.replicas
     if not replicas or state.leader == replicas[0]:
@@ -212,7 +213,7 @@ class ControllerContext:
         self._brokers_changed()
 
     def set_offline_dirs(self, broker_id: int, offline: dict[TopicPartition, None]) -> None:
-        """Replace a broker's partitions in failed log directories; if there are none, the broker has no entry."""
+        """Store a broker's partitions in failed log directories; if there are none, remove the broker's entry."""
         if offline:
             self.offline_dirs[broker_id] = offline
         else:
@@ -254,7 +255,8 @@ class ControllerContext:
     def is_online(self, broker_id: int, partition: TopicPartition) -> bool:
         """Return whether a replica is online.
 
-        Its broker is alive and not shutting down, and the partition's log directory there has not failed.
+        A replica is online if its broker is alive and not shutting down, and the partition's log directory on that
+        broker has not failed.
         """
         return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
 

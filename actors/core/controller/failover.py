@@ -66,8 +66,8 @@ TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not Non
 def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Resign if /controller is not of this term; join the election if the znode is absent and no back-off runs.
 
-    After a ControllerChange, Kafka resigns and does nothing else. Here the election is joined too: the elected
-    controller's znode may be deleted again before it is read, and that deletion fires no watch.
+    After a ControllerChange, Kafka resigns and does nothing else. Here the node also joins the election: the elected
+    controller's znode may be deleted before this node reads it, and that deletion fires no watch.
 
     Args:
         timestamp_ms: Timestamp for /controller, in milliseconds.
@@ -93,8 +93,8 @@ def deposed(context: ControllerContext) -> Flow[None]:
     Another controller was elected, or another client raised the epoch.
 
     If another client raised the epoch, /controller still has this node's id, and no controller would be elected. The
-    znode is therefore deleted (rule 4). Its watch starts an election, whose winner has an epoch above the raised epoch.
-    Apache's brokers stay without a controller in this case.
+    znode is therefore deleted (rule 4). The watch on /controller then starts an election. The winner's epoch is above
+    the raised epoch. Apache's brokers stay without a controller in this case.
     """
     yield from resign(context)
     yield from _clear(context, (yield from ask(GetController())))
@@ -150,7 +150,7 @@ def resign(context: ControllerContext) -> Flow[None]:
 
 
 def _free(table: dict[object, object]) -> Flow[None]:
-    """Empty an unused table. Freeing 100,000 entries at once takes 20 ms and more."""
+    """Empty an unused table in parts, because freeing 100,000 entries at once takes 20 ms or more."""
 
     def free(part: Sequence[int]) -> None:
         for _ in part:

@@ -36,7 +36,7 @@ def samples(event: str, state: ControllerState, waited: float, took: float, requ
 
 
 def gauges(context: ControllerContext, state: ControllerState, queue_size: int) -> tuple[Gauge, ...]:
-    """Return all gauges. The gauges of the term are 0 while this node is not the controller."""
+    """Return all gauges. The gauges of a controller's term (`term`) are 0 while this node is not the controller."""
     deletions = context.deletions
     term = (
         ("activecontrollercount", int(context.active)),

@@ -1,8 +1,8 @@
 """Elect preferred leaders, when an admin tool requests it or when leaders are imbalanced (controller.md 7.6, 1.4, 1.5).
 
 Rule 1: On request. A tool writes the partitions to /admin/preferred_replica_election. After the election the znode is
-        deleted, whatever the results, and read again, because the watch reports only the creation of the znode. A
-        client of ElectLeaders receives the result of each partition when this node's metadata contains the elected
+        deleted, whatever the results. It is then read again, because the watch reports only the creation of the znode.
+        A client of ElectLeaders receives the result of each partition when this node's metadata contains the elected
         leaders. The client can also request an unclean election.
 Rule 2: Periodically. Preferred leaders are elected if a broker leads too few of the partitions for which it is the
         preferred replica. Only partitions whose preferred replica is in the cached ISR are moved. Elections also take

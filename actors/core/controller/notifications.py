@@ -65,7 +65,7 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
 
 
 def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) -> Flow[None]:
-    """Handle failed log directories: send the brokers LeaderAndIsr for all their replicas.
+    """Handle failed log directories: send each affected broker LeaderAndIsr for all its replicas.
 
     The responses report which replicas are offline.
     """

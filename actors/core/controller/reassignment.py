@@ -5,8 +5,8 @@ removed. The topic's znode has the same assignment, so any controller can contin
 
 1. Requested: the new assignment is written to the topic's znode and stored in the controller's tables. Replicas that an
    earlier request was adding and that are no longer needed are deleted. If such a replica is the preferred replica and
-   already leads, another leader is elected first (Kafka leaves the partition without a leader, KAFKA-14808). From then
-   on the partition's state is watched.
+   already leads, another leader is elected first (Kafka leaves the partition without a leader, KAFKA-14808). From the
+   end of this step on, the partition's state is watched.
 2. Part of the target is not in the ISR: all replicas receive the assignment under a new leader epoch, and the new
    replicas start fetching. Each change of the partition's state triggers a new check.
 3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
@@ -171,8 +171,8 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
     """After a change of the partition's state, finish its reassignment if the whole target is in the ISR.
 
-    This controller's own writes also fire the watch. If the reassignment is finished, up to MOVES other
-    reassignments are checked too, and finished in the same requests.
+    This controller's own writes also fire the watch. If the reassignment is finished, up to MOVES other reassignments
+    are checked too. Those whose whole target is in the ISR are finished in the same requests.
     """
     partition = TopicPartition(event.topic, event.partition)
     if partition not in context.reassigning:
@@ -413,8 +413,8 @@ def _raise_epochs(
     """Raise the leader epochs and send the assignment to all replicas; added replicas receive it with `is_new`.
 
     Leaders stay. ISRs stay too, except that brokers that no longer host the partition are removed. An ISR can contain
-    such a broker, because the leader can add it until the leader receives the LeaderAndIsr request. Kafka 3.9.1 leaves
-    the broker in the ISR: if this broker becomes the last member, no leader can be elected there.
+    such a broker, because the leader can still add the broker before the LeaderAndIsr request arrives. Kafka 3.9.1
+    leaves the broker in the ISR: if this broker becomes the last member, Kafka can elect no leader for the partition.
 
     Args:
         hosting: Partition -> brokers that host the partition.

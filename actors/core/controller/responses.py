@@ -27,9 +27,10 @@ log = logging.getLogger("kafka.controller")
 
 
 def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrResponseReceived) -> Flow[None]:
-    """Store the partitions with KAFKA_STORAGE_ERROR as offline at this broker until a later response clears the error.
+    """Store the partitions with KAFKA_STORAGE_ERROR as offline on the broker that sent the response.
 
-    Partitions that no longer exist are ignored: a late response must not affect a topic re-created under the same name.
+    A partition stays offline on that broker until a later response clears the error. Partitions that no longer exist
+    are ignored: a late response must not affect a topic re-created under the same name.
     """
     broker_id, response = event.broker_id, event.response
     if response.error_code != NONE:

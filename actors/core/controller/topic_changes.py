@@ -64,8 +64,8 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
 def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Flow[list[TopicPartition]]:
     """Read and watch the assignments of topics; return the partitions that were added.
 
-    The number of topics per read is chosen so that a read returns about PARTITIONS_READ partitions, estimated from the
-    previous reads.
+    The number of topics per read is estimated from the previous reads, so that a read returns about PARTITIONS_READ
+    partitions.
     """
     added: list[TopicPartition] = []
     start, count = 0, TOPICS_AT_FIRST

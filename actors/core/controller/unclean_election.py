@@ -45,7 +45,8 @@ def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> F
 def learn_default(context: ControllerContext) -> Flow[None]:
     """Read and store the default for unclean elections.
 
-    The override of this broker comes first, then the override of all brokers, then server.properties.
+    The override of this broker takes precedence over the cluster-wide override, which takes precedence over
+    server.properties.
     """
     answer = yield from ask(GetBrokerConfigs((str(context.broker_id), ALL_BROKERS)))
     overrides = [dict(config.entries).get(UNCLEAN_ELECTION) for config in answer.brokers]

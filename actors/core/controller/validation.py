@@ -1,7 +1,7 @@
 """Check that the state of an idle controller is consistent; simulations and tests call this.
 
-A check reads every partition. The check runs after each event if `validate.state` is set (as in the tests). It also
-runs once whenever an event is dropped because of an unexpected error.
+A check reads every partition. The controller runs the check after each event if `validate.state` is set (as in the
+tests). It also runs the check once whenever an event is dropped because of an unexpected error.
 """
 
 from __future__ import annotations

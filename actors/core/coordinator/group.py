@@ -210,7 +210,7 @@ class Group(Membership):
         self.forget(over, wall_ms)
 
     def forget(self, partitions: Iterable[TopicPartition], wall_ms: int) -> None:
-        """Delete these offsets, and the group if it is empty and has no other offsets."""
+        """Delete the offsets of these partitions, and the group if it is empty and has no other offsets."""
         records: list[Record] = [OffsetRecord(self.name, each, None) for each in self.offsets.forget(partitions)]
         if self.state is EMPTY and not (self.offsets or self.pending):
             self._enter(DEAD, wall_ms)

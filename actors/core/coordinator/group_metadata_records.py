@@ -44,7 +44,7 @@ class DamagedRecord(ValueError):
 
 
 def written_format(protocol: tuple[int, ...]) -> tuple[int, int]:
-    """Return the value versions that a cluster of this protocol version can read: for offsets and for groups."""
+    """Return the versions of offset values and group values that a cluster of this protocol version can read."""
     return next(versions for first, versions in FORMATS if protocol >= first)
 
 

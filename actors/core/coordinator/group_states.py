@@ -47,7 +47,7 @@ PREVIOUS: Mapping[GroupState, tuple[GroupState, ...]] = {
 class GroupAction(enum.Enum):
     """What a group does in response to a request that passed all checks.
 
-    The values of the members are the descriptions in the generated documentation.
+    The values of this enum are the descriptions of the actions in the generated documentation.
     """
 
     ADMIT = "taken in"

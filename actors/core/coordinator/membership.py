@@ -3,9 +3,9 @@
 No method waits, sends a message to another actor, or reads a clock: each takes an event, and `take()` returns the
 resulting instructions in order. Wall times are in ms.
 
-Rule 1 (states): Every request is checked first. The numbers are the error codes of failed checks. If the request has an
-    instance id, its member id must be the current one of that instance (82). The member must be known (25). The
-    generation must be current (22). A table cell of `group_states` then defines the handling.
+Rule 1 (states): Every request is checked first. The numbers in parentheses are the error codes of failed checks. If the
+    request has an instance id, its member id must be the current one of that instance (82). The member must be known
+    (25). The generation must be current (22). A table cell of `group_states` then defines the handling.
 Rule 2 (joining): A rebalance ends when every member has joined and each new member id has been used in a JoinGroup
         (rule 3), or after the longest rebalance timeout of the members. Members that have not joined by then are
         removed, except static members. If no member has joined, the rebalance continues. The first rebalance of an
@@ -23,8 +23,9 @@ Rule 6 (sessions): A member is removed after its session timeout without a reque
 Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
         stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
         not rebalance.
-Rule 8 (log): State that must survive is first appended to the log, and applies when the append succeeds. The result of
-    an append is ignored if its purpose has ended, for example because a new generation has begun.
+Rule 8 (log): State that must survive a change of the coordinator is first appended to the log, and applies when the
+    append succeeds. The result of an append is ignored if its purpose has ended, for example because a new generation
+    has begun.
 
 Kafka: `GroupMetadata`, `MemberMetadata`, the rules of `GroupCoordinator`.
 """
@@ -739,7 +740,7 @@ class Membership:
             self._refuse_join(waiting, code, member_id)
 
     def _answer_sync(self, member: Member, error_code: int) -> bool:
-        """Respond to the member's waiting SyncGroup with the assignment or the error; return whether one waited."""
+        """Respond to the member's waiting SyncGroup with the assignment or the error; return False if none waits."""
         waiting, member.syncing = member.syncing, None
         if waiting is not None:
             self._reply(waiting, self._part_of(member) if error_code == NONE else SyncGroupResponse(error_code))
@@ -747,7 +748,7 @@ class Membership:
 
 
 def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> LeaveGroupResponse:
-    """Return the response to a LeaveGroup: a code per member, or one code before version 3."""
+    """Return the response to a LeaveGroup: one error code per member, or a single code in versions before 3."""
     if request.version >= EACH_MEMBER_SINCE:
         return LeaveGroupResponse(NONE, tuple(left))
     return LeaveGroupResponse(left[0].error_code)

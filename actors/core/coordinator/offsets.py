@@ -10,7 +10,8 @@ Rule 2: An offset of a transaction is pending until the transaction's marker. A 
         marker is applied when the result arrives.
 Rule 3: A failed append leaves its producer's pending values unchanged (Kafka drops them).
 Rule 4: A deletion also deletes the values that are pending or being appended, and writes a tombstone for each
-        partition. Otherwise a later load of the log would restore a value whose transaction is committed afterwards.
+        partition. Without the tombstone, a later load of the log would restore a value whose transaction is committed
+        after the deletion.
 Rule 5: An offset expires after the retention time. In a group that has become empty, the time starts when the group
         became empty. In a stable group of consumers, it starts at the commit, and only offsets of topics without a
         subscriber expire. In a group that never had a member, it starts at the commit. A retention time from the client
@@ -202,7 +203,7 @@ class Offsets:
 
 
 def _put(values: dict[TopicPartition, CommittedOffset], partition: TopicPartition, value: CommittedOffset) -> None:
-    """Store the value unless a value later in the log is present (rule 1)."""
+    """Store the value, unless `values` already has a value that is later in the log (rule 1)."""
     current = values.get(partition)
     if current is None or current.log_offset <= value.log_offset:
         values[partition] = value
@@ -257,7 +258,7 @@ def _verdict(each: CommittedPartition, nowhere: frozenset[TopicPartition], metad
 
 
 def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
-    """Return the response to OffsetFetch for the requested partitions, or for all (rule 6)."""
+    """Return the response to OffsetFetch (rule 6) for the requested partitions, or for all partitions."""
     wanted = (
         list(offsets.committed)
         if request.topics is None

@@ -4,8 +4,8 @@ Rule 1: A request must meet these conditions, which are checked in this order; t
         checks. A SyncGroup of version 5 or later has the protocol's type and name (23). The group id is not empty (24);
         only the four APIs in `MAY_BE_NAMELESS` allow an empty id. The group's partition is not being loaded (14). This
         broker leads the partition (16). The session timeout of a JoinGroup is within the broker's limits (26).
-Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27), so that the member rejoins:
-        older clients do not expect the error 14. Heartbeat succeeds.
+Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRESS (27) instead of 14, because older
+        clients do not expect the error 14. The member then rejoins. Heartbeat succeeds.
 """
 
 from __future__ import annotations

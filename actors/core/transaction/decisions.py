@@ -6,8 +6,8 @@ Rule 1 (order): A request is checked in this order: the producer id (49), the ep
 Rule 2 (InitProducerId with a producer id and epoch): The producer id must be the current one, or the previous one
         together with the last epoch of that id. The epoch must be the current or the previous one. A request with the
         previous epoch counts as a repetition, and gets the same response as the first time. An epoch older than both is
-        refused, even while a transaction is open. If a transaction is open, Kafka instead aborts this transaction of
-        the current producer.
+        refused, even while a transaction is open. Kafka differs if a transaction is open: it does not refuse the
+        request, but aborts the current producer's transaction.
 Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response has error
         code 51 (CONCURRENT_TRANSACTIONS).
 Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.

@@ -54,8 +54,8 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 class Outcome(NamedTuple):
     """The result of sending a marker: the partitions that contain the marker, and the partitions to try again.
 
-    `cancelled` is the error code which shows that a newer producer or coordinator exists, else NONE. `failed` are the
-    partitions with unexpected codes.
+    `cancelled` is the error code if the code shows that a newer producer or coordinator exists, else NONE. `failed` are
+    the partitions with unexpected codes.
     """
 
     marker: Marker

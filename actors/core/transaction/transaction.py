@@ -3,8 +3,8 @@
 Rule 1: A move (a change of state) is prepared (`pending` is the new state), appended to the log, and completed when the
         append succeeds. An id has at most one pending move. The move's target is the complete new metadata.
 Rule 2: `completed` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
-Rule 3: The producer epoch rises by one with each InitProducerId of a known id, with a fence, and with a timeout. From
-        MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use MAX_EPOCH.
+Rule 3: The producer epoch rises by one with each InitProducerId of a known transactional id, with a fence, and with a
+        timeout. From epoch MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use MAX_EPOCH.
 
 Kafka: `TransactionMetadata`.
 """

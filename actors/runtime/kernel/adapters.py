@@ -29,7 +29,7 @@ class EffectDiverged(BaseException):
 
 
 class Adapters(dict[str, Any]):
-    """The I/O adapters of an actor system by name, and the I/O calls of the current message's handler so far.
+    """The I/O adapters of an actor system, by name, and the I/O calls that the current message's handler has made.
 
     `recorded` has the recorded calls in a replay; it is None in a live system.
     """

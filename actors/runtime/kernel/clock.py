@@ -23,8 +23,8 @@ class Clock(Protocol):
 class RealClock:
     """A clock that shows the machine's monotonic time.
 
-    The class keeps references to the time functions, which are taken at import. Libraries that freeze time replace
-    module attributes, and with a frozen clock no timer would ever be due.
+    At import, the class stores references to the time functions. Libraries that freeze time replace module attributes,
+    so they do not affect these references. With a frozen clock no timer would ever be due.
     """
 
     now = staticmethod(time.monotonic)

@@ -5,8 +5,9 @@ Rule 1: only one thread at a time drives the kernel, that is, delivers its messa
 Rule 2: ask and listen really wait: they end after their timeout, and a message injected by another thread wakes them. A
         waiting thread sleeps until a message, the next timer, its time limit, or a delivery in another thread's turn.
 Rule 3: tell returns when nothing is due; ask and listen return with the first message to their endpoint.
-Rule 4: another kernel of this process that received messages is driven too, because it has no other driver.
-Rule 5: while a loop drives (`attach`), inline callers only send and wait.
+Rule 4: if another kernel of this process received messages from this kernel, that kernel is driven too, because it has
+        no other driver.
+Rule 5: while an event loop drives the kernel (`attach`), threads that call tell, ask or listen only send and wait.
 """
 
 from __future__ import annotations

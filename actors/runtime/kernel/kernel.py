@@ -11,8 +11,8 @@ was taken from the queue. Rule 5 (addresses): an address is identified by its te
 Replay. A new system without a driver replays a recorded run. The replayer calls `deliver(envelope, now, effects)` for
 each recorded delivery. The kind of the delivery determines the source of the envelope:
 
-* "outside": `outside(to, message, sender, cause)` creates it; the addresses come from `address_of(text)`, which also
-  creates mute external endpoints (they ignore all messages);
+* "outside": `outside(to, message, sender, cause)` creates the envelope; the addresses come from `address_of(text)`,
+  which also creates mute external endpoints (they ignore all messages);
 * "timer": `take_timer(receiver_text, armed_by)` takes the receiver's earliest timer that was armed during delivery
   `armed_by`;
 * "sent": `take_sent()` takes the head of the internal queue. All sent messages are in one FIFO, so the head *is* the
@@ -56,10 +56,10 @@ SYSTEM = "/ActorSys"
 class Observer(Protocol):
     """The interface of an observer, which is called with each delivered message after its handler has returned.
 
-    If an observer has `created(address, actor_class, n)`, this is called for each actor that is created from outside; n
-    is the number of the last delivery before the creation. An observer with `keep` and `look` is called in the cheapest
-    way: `keep(fields)` takes the fields of each Delivery as a plain tuple, and must not raise; `look()` is called after
-    every LOOK deliveries, and before the driver returns.
+    If an observer has a method `created(address, actor_class, n)`, the method is called for each actor that is created
+    from outside; n is the number of the last delivery before the creation. An observer with `keep` and `look` is called
+    in the cheapest way: `keep(fields)` takes the fields of each Delivery as a plain tuple, and must not raise; `look()`
+    is called after every LOOK deliveries, and before the driver returns.
     """
 
     def delivered(self, delivery: Delivery) -> None:
@@ -132,7 +132,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def reference(self, text: str, actor: Any) -> ActorRef:
-        """Return a new address of this system for `actor` (None: no actor)."""
+        """Return a new address of this system for `actor`. If `actor` is None, the address has no actor."""
 
     @abstractmethod
     def find(self, text: str) -> ActorRef | None:
@@ -226,8 +226,8 @@ class Kernel(ABC):
     def external_endpoint(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
         """Return the address "outside:name" of a new external endpoint.
 
-        `callback(message, sender)` is called on the driver's thread for each message to it. If an earlier call or
-        `address_of` has created an endpoint of this name, that endpoint gets the new callback.
+        `callback(message, sender)` is called on the driver's thread for each message to the endpoint. If an earlier
+        call or `address_of` has created an endpoint of this name, that endpoint gets the new callback.
         """
         return self._external_endpoint(f"outside:{name}", callback)
 
@@ -239,8 +239,8 @@ class Kernel(ABC):
     def address_of(self, text: str) -> ActorRef:
         """Return the address with this text.
 
-        If there is no such address, return a new one. If the text begins with "outside:", it is the address of an
-        external endpoint that ignores messages, else the address of a removed actor.
+        If there is no such address, return a new one. If the text begins with "outside:", the new address is that of an
+        external endpoint that ignores messages, else that of a removed actor.
         """
         ref = self._external_endpoints.get(text) or self.find(text)
         if ref is None:
@@ -248,7 +248,7 @@ class Kernel(ABC):
         return ref
 
     def instance_of(self, address: ActorAddress) -> Any:
-        """Return the actor of an address, None if it was removed; for tests and for checks of invariants."""
+        """Return the actor of an address, or None if the actor was removed; for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 
     def state(self) -> KernelState:

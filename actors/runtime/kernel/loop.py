@@ -1,14 +1,14 @@
 """Run the actors on an asyncio event loop, for some milliseconds in each turn.
 
-Rule 1: all handlers run on the loop's thread. The first `inject` from any thread schedules one turn; others before that
-        turn schedule nothing.
+Rule 1: all handlers run on the loop's thread. The first `inject` from any thread schedules one turn; further calls
+        before that turn schedule nothing.
 Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECONDS. If more messages wait, the next turn
         is scheduled after the loop's other work. CPU time is used, so a busy machine does not shorten turns.
 Rule 3: one call_later waits for the earliest timer. Its callback schedules a turn, as a message does. If the callback
         ran a turn itself, two turns could be in the loop's queue at once. From then on there would always be two,
         because each turn schedules the next.
-Rule 4: each turn is measured, and so is the loop thread's other work between two turns: sockets, decoding. `after_turn`
-        is called after each turn.
+Rule 4: each turn is measured, and so is the loop thread's other work between two turns, such as sockets and decoding.
+        `after_turn` is called after each turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ActorRef is an object that holds the address of an actor and a reference to the actor system.
 
 Thespian gives every actor two objects: a `_myRef`, which executes the actor's calls to its system, and an ActorAddress,
-to which other actors send. Here both are one object: sending needs no look-up of the receiver, and each actor needs
-only one such object.
+to which other actors send. Here an ActorRef does the work of both: each actor needs only one object, and sending needs
+no look-up of the receiver.
 
 Rule 1: an actor's address has the text "ClassName.N" (N counts the actors of the base). An external endpoint's address
         has the text "outside:name". The text is the same in every replay, and traces store it.
@@ -52,7 +52,7 @@ class System(Protocol):
         """Cancel the timer of this name."""
 
     def note_error(self, error: BaseException) -> None:
-        """Set the error in the running delivery's record to an error that the actor has handled itself."""
+        """Record `error` as the running delivery's error, although the actor has handled it itself."""
 
     def serve(self, event_id: int) -> None:
         """Set the event id of the running handler from now on."""

@@ -1,8 +1,8 @@
 """The timers of an actor system: messages that are due at a later time, in order of that time.
 
-Rule 1 (order): timers are ordered by due time; equal times by the order of arming.
-Rule 2 (names): an actor has at most one timer of a name: arming it again cancels the earlier one. A timer can be
-cancelled until its message is delivered, even if the timer is due and the message is in the queue.
+Rule 1 (order): timers are ordered by due time. Timers with the same due time are in the order in which they were armed.
+Rule 2 (names): an actor has at most one timer of each name: arming a timer cancels the earlier timer of the same name.
+A timer can be cancelled until its message is delivered, even if the timer is due and the message is in the queue.
 Rule 3 (cost): a cancelled timer stays in the heap without its message; the heap is rebuilt when most entries are
 cancelled.
 """
@@ -96,7 +96,7 @@ class Timers:
             yield timer
 
     def delivered(self, message: Any) -> None:
-        """Note that a timer's message was delivered, so it can no longer be cancelled."""
+        """Record that a timer's message was delivered, so that the timer can no longer be cancelled."""
         timer = self._rung.pop(id(message), None)
         if timer is not None:
             del self._named[id(timer.receiver), timer.name]

@@ -4,7 +4,8 @@ It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay),
 that loads the sources of actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
-is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 it is dropped. SystemExit ends the actor.
+is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is dropped.
+SystemExit ends the actor.
 Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request was recursive, the actor's children
 also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to removed
 actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of
@@ -289,7 +290,7 @@ class LocalBase(Kernel):
     def shutdown(self) -> None:
         """Send ActorExitRequest to all actors, parents first, and return when they have handled it.
 
-        If it is called in a handler, this method returns as soon as the requests are sent. Messages to the base after
+        A call from a handler returns as soon as the requests are sent. Messages to the base after
         the shutdown are dropped.
         """
         self._ask_all_to_go()

@@ -83,7 +83,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @property
     def now(self) -> float:
-        """Seconds on the base's clock, constant during one delivery (on Thespian's bases the machine's clock)."""
+        """Seconds on the base's clock, constant during one delivery. Thespian's bases use the machine's clock."""
         ref = self._myRef
         return ref.base.now if isinstance(ref, ActorRef) else time.monotonic()
 
@@ -106,7 +106,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
             ref.base.serve(event_id)
 
     def note_error(self, error: Exception) -> None:
-        """Set the error in the running delivery's record to an error that the actor has handled itself."""
+        """Record `error` as the running delivery's error, although the actor has handled it itself."""
         if isinstance(self._myRef, ActorRef):
             self._myRef.base.note_error(error)
 

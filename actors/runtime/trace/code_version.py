@@ -1,7 +1,7 @@
 """Compute the version of the running code: the installed version and a digest of the sources.
 
-In the wheel, whose imports have a prefix (`actors.runtime.kernel.modules`), the digest equals that of the repository's
-sources.
+In the wheel, imports have a prefix (see `actors.runtime.kernel.modules`). The digest omits this prefix, so the wheel
+and the repository's sources have the same digest.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The recorder writes each message that a node's actors handle to the node's trace.
 
-Rule 1: during a delivery the recorder only keeps a reference; messages are frozen, so they can be encoded later.
-        Waiting messages are encoded in slices of SLICE_SECONDS on the loop; if no loop is attached, they are encoded at
-        once. If messages between actors wait for delivery, a slice is postponed, but only once.
+Rule 1: during a delivery the recorder only keeps a reference to the message. Messages are frozen, so they can be
+        encoded later. Waiting messages are encoded in slices of SLICE_SECONDS on the loop; if no loop is attached, they
+        are encoded at once. If messages between actors wait for delivery, a slice is postponed, but only once.
 Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), or earlier if it is large enough, and at the end. A kill only
         loses messages that are in no frame yet; the earlier trace stays readable.
 Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
@@ -94,7 +94,7 @@ class NullRecorder:
 
 
 def run_name(node: int, started: float, process: int) -> str:
-    """Return a unique name of a run; the names of a node's runs sort by their start."""
+    """Return a unique name of a run; sorted by name, a node's runs are in the order of their start."""
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started))
     return f"node{node}-{moment}.{int(started % 1 * 1e6):06d}-{process}"
 

@@ -1,8 +1,8 @@
 """Replay a recorded node: run its actors again, and compare all messages and I/O calls with the trace.
 
-Rule 1: input is taken from the record and given to the same actors at the same times: messages from outside, timers,
-        and results of adapters. There is no other input, and no output: the external endpoints are stubs, which send
-        nothing.
+Rule 1: the input (messages from outside, timers, and results of adapters) is taken from the record, and given to the
+        same actors at the same times. There is no other input, and no output: the external endpoints are stubs, which
+        send nothing.
 Rule 2: the actors' behaviour is compared with the record: every message (sender, receiver, cause, type, payload), every
         adapter call (adapter, method, arguments), every error, and every timer. All sent messages pass through one FIFO
         queue, so the next message that the replayed actors send must be the next recorded one. A message from outside
@@ -116,7 +116,7 @@ class NotReplayable(TraceError):
 
 
 class _CannotGoOn(Exception):
-    """The replay cannot continue, because the trace lacks data that it needs."""
+    """The trace lacks data that the replay needs, so the replay cannot continue."""
 
 
 class _Stop(Exception):

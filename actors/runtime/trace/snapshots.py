@@ -1,7 +1,8 @@
 """Take a snapshot of an actor system without stopping its event loop, and restore a system from a snapshot.
 
-Rule 1: a snapshot is the state between two deliveries. A forked child writes it (`actors.runtime.trace.forked_work`) if
-        an event loop drives the system, so that no turn of the loop waits for it. Otherwise it is written at once.
+Rule 1: a snapshot is the state between two deliveries. If an event loop drives the system, a forked child writes the
+        snapshot (`actors.runtime.trace.forked_work`), so that no turn of the loop waits for it. Otherwise the snapshot
+        is written at once.
 Rule 2: a trace cannot run arbitrary code: only actor classes of this project, or those named by the caller, are
         restored.
 """

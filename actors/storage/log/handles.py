@@ -31,7 +31,7 @@ _every: weakref.WeakSet[Handles] = weakref.WeakSet()
 
 
 def opening(open: Callable[[], T]) -> T:
-    """Return `open()`. If the process has no free descriptor, repeat it once (rule 2). Raises OSError."""
+    """Return `open()`. If the process has no free file descriptor, call `open` once more (rule 2). Raises OSError."""
     try:
         return open()
     except OSError as error:

@@ -435,7 +435,7 @@ class Log:
             if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
-                    self.epochs.save()  # a recovery would not remove the truncated epoch from the file
+                    self.epochs.save()  # now: a recovery would not remove later epochs from the file
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))
@@ -599,8 +599,8 @@ class Log:
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots are removed first: if they were removed last and the process crashed before that, the next process
-        would load one of them as the state at the snapshot's offset.
+        The snapshots are removed before the segments. In the opposite order, a crash in between would leave snapshots,
+        and the next process would load one of them as the state at the snapshot's offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)

@@ -17,9 +17,9 @@ Rule 6: a snapshot has an entry for each kept batch of a producer without a tran
         snapshot has the batches of the open transaction; if there are none, it has only the producer's last batch. A
         client never retries batches of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction. A marker ends the transaction, even if the
-        marker has a newer epoch. Until then, non-transactional batches (48) and batches of a newer epoch (47) are
-        refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts the newer epoch,
-        and its coordinator then waits forever (transactions.md 3.2).
+        marker has a newer epoch. While the transaction is open, non-transactional batches (48) and batches of a newer
+        epoch (47) are refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts
+        the newer epoch, and its coordinator then waits forever (transactions.md 3.2).
 Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. For
         other batches of a coordinator, only the producer epoch is checked. Replicated batches are not checked.
 

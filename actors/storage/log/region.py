@@ -55,7 +55,7 @@ class FileRegion(Region):
         """Send as much as the socket accepts, and return the number of bytes.
 
         Raises:
-            OSError: An error of the connection, or an error of the disk, which contains the file name (rule 3).
+            OSError: An error of the connection or of the disk. Only a disk error contains the file name (rule 3).
         """
         try:
             sent = os.sendfile(socket, self._file.descriptor, self._position, self._size) if self._uncut.holds else 0

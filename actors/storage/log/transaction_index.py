@@ -91,7 +91,7 @@ class TransactionIndex:
         return True
 
     def append(self, ended: CompletedTxn) -> None:
-        """Add an aborted transaction, if its marker is after the last entry's. Raises OSError."""
+        """Add an aborted transaction, if its marker is after the marker of the last entry. Raises OSError."""
         if self._entries and ended.last_offset <= self._entries[-1].last_offset:
             return
         entry = AbortedTxn(VERSION, *ended)

@@ -73,8 +73,9 @@ class Transactions:
         if first is None:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
-        # This transaction began before these and ends after them: until its marker is replicated, its first offset is
-        # lower, and then their markers are replicated, too. So they never determine the first unstable offset.
+        # The removed transactions began after this one and ended before it. Until this transaction's marker is
+        # replicated, its first offset is the lower one. When it is replicated, the markers of the removed ones are,
+        # too. So the removed transactions never determine the first unstable offset.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))

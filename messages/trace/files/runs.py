@@ -299,9 +299,9 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    It yields only the records that follow delivery `after`. A record that is not a delivery follows the delivery with
-    the same number, so such a record with the number `after` is also yielded. `end` is the last record of the run, or
-    None if the run was interrupted.
+    It yields only the records that follow delivery `after`. A record that is not a delivery has the number of the
+    delivery that it follows. Such a record is therefore also yielded if its number is `after`. `end` is the last record
+    of the run, or None if the run was interrupted.
 
     Raises:
         Damaged: During the iteration: the files are damaged.
@@ -449,7 +449,7 @@ class _Sequence:
         return ""
 
     def _no_end(self, record: TraceRecord) -> str:
-        """Check and count the record that ends the run; return its error, or ""."""
+        """Check the record that ends the run. Return a text that describes its error, or count it and return ""."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
@@ -464,7 +464,7 @@ class _Sequence:
 def _as_written(record: TraceRecord, count: int) -> TraceRecord:
     """Return the end record as a recorder would have written it.
 
-    It has the values of `record`, and `count` as the number of records.
+    The returned record has the values of `record`, and `count` as the number of records.
     """
     return ended(record.n, record.type, count, record.error, record.taken_at)
 

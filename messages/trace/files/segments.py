@@ -1,8 +1,8 @@
 """The files of a run: its segments, and the manifest that lists the segments.
 
-Rule 1: file names contain the run: RUN-000000.trace.zst, RUN-000001.trace.zst, ..., RUN.manifest.zst. All files of a
-        run are in one folder. Folders with traces of many nodes may be moved and merged; a renamed file is reported as
-        damage.
+Rule 1: file names begin with the name of the run (RUN): RUN-000000.trace.zst, RUN-000001.trace.zst, ...,
+        RUN.manifest.zst. All files of a run are in one folder. Folders with traces of many nodes may be moved and
+        merged; a renamed file is reported as damage.
 Rule 2: only the owner of the files can read them. The same applies to the folder, unless it existed before and also
         contains other files.
 Rule 3: the process that writes a run holds a lock on its manifest, so readers can distinguish a killed node from a

@@ -101,7 +101,7 @@ def pieces(lines: Iterable[bytes], resting: bool) -> Iterator[Piece]:
 
 
 def digest_of(lines: Iterable[bytes]) -> str:
-    """Return the digest of these lines, which the End line of their snapshot contains."""
+    """Return the digest of a snapshot's lines before End; the End line contains the same digest."""
     digest = _digest()
     for each in lines:
         digest.update(each + b"\n")
