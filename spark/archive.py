@@ -46,7 +46,7 @@ _SAID: tuple[dict[str, Any], ...] = (
 def prepare(say: Callable[[str], None] = print) -> Path:
     """Create the archive of Spark's classes, unless it exists, and return its folder. This takes half a minute.
 
-    `say` is called if another process is creating it.
+    `say` is called if another process is creating the archive.
 
     Raises:
         SparkUnavailable: Spark cannot be started.
@@ -60,7 +60,7 @@ def prepare(say: Callable[[str], None] = print) -> Path:
 def _lay_out(laid_out: Path) -> None:
     """Create the folder `laid_out` and its archive of Spark's classes.
 
-    The JVM that writes the archive computes a summary of a small failover, so that it has loaded all needed classes.
+    The JVM first computes a summary of a small failover, which loads all needed classes. It then writes the archive.
     """
     link(laid_out)
     part = laid_out / "classes.part"

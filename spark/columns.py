@@ -1,6 +1,6 @@
 """The columns of trace records, and how they are extracted from a line of a trace.
 
-Rule 1: the schema is written out, never inferred: an empty trace has the same columns as any other.
+Rule 1: the schema is written out and never inferred, so that an empty trace has the same columns as any other.
 Rule 2: the values of a message are read from its payload once (`messages.facts.record_values`), into typed columns. A
         column is null if the message has no such value. `error` describes what cannot be decoded.
 Rule 3: an invalid line is a row of kind MALFORMED, so that invalid lines can be counted; no other count includes them.
@@ -137,7 +137,7 @@ _decode: Callable[[bytes], TraceRecord] = msgspec.json.Decoder(_Row).decode  # t
 
 
 def planned(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
-    """Return slices of the selected runs; only one of two copies of a run is read."""
+    """Return slices of the selected runs. If a run has two copies, only one of them is read."""
     once = {run.header.run: run for run in reversed(runs) if selection.has_run(run.header.run, run.header.node)}
     return [each for run in once.values() for each in slices(run, most)]
 

@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """The comparison (`comparison.compared`) with the earlier folder; without one, with the same folder."""
+        """The comparison (`comparison.compared`) with the earlier folder; if there is none, with the same folder."""
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ def land(session: SparkSession, folder: Path, kept: Path) -> None:
     checkpoint = kept / "_checkpoint"
     again = True
     while again:
-        again = _broken_off(checkpoint)  # after an interrupted batch, a query only completes that batch
+        again = _broken_off(checkpoint)  # if a batch was interrupted, this query completes only that batch
         stream = session.readStream.format(TraceSource.name()).load(str(folder.resolve())).writeStream
         stream = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         stream.start(str(kept), format="parquet").awaitTermination()

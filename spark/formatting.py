@@ -26,7 +26,7 @@ def rows(answer: QueryResult, most: int, zone: tzinfo | None = None) -> list[lis
 def shown(column: str, zone: tzinfo | None = None) -> Shown:
     """Return a function that formats values of a column; times are in `zone`, by default local.
 
-    None becomes an empty text.
+    The function formats the value None as an empty text.
     """
     if f"_{column}".endswith("_at"):
         return lambda at: "" if at is None else datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]

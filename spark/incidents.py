@@ -2,8 +2,9 @@
 
 Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
         broker that left an ISR, or a controller that was replaced though its broker was not gone.
-Rule 2: "now" is the end of the traces. The stop of a whole cluster at the end of the traces is one incident. This stop
-        also leaves partitions without a leader and replicas out of the ISR; they do not count as open.
+Rule 2: "now" is the end of the traces. The stop of a whole cluster at the end of the traces is one incident. After this
+        stop, partitions have no leader and replicas are out of the ISR. These partitions and replicas do not count as
+        open problems.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ class _IncidentFinder:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the broker was the controller until the election by which its absence was noticed."""
+        """Return whether the broker was controller until the election whose winner noticed the broker's absence."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]

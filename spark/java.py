@@ -1,11 +1,11 @@
 """Find a Java installation for Spark, start Java early, and cache Spark's classes so that Spark starts faster.
 
 HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has computed a summary (class data sharing, JEP
-310 and 350). Another JVM with the same class path maps it instead of loading, verifying and linking the classes. This
-halves the time to start a session and compute its first sections.
+310 and 350). Another JVM with the same class path maps the archive into memory, and need not load, verify and link the
+classes. This halves the time to start a session and compute its first sections.
 
-HOME/jars and others are links to Spark's files, except mllib. With mllib in the class path, each session registers
-mllib's functions by reflection, which takes more than half a second.
+HOME/jars has links to all jars of Spark except mllib, and HOME/python is a link to Spark's python folder. With mllib in
+the class path, each session registers mllib's functions by reflection, which takes more than half a second.
 
 HOME/bin/spark-submit runs a stored Java command; without it, Spark's scripts start another JVM for each session to
 compute this command.
@@ -97,11 +97,11 @@ def archive(home: Path) -> Path:
 def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str], None]) -> None:
     """Unless the archive exists, call `lay_out(home)` to create it.
 
-    Only one process at a time makes this call.
+    A lock ensures that only one process at a time makes this call.
 
     The folder counts as prepared once the archive exists: `lay_out` creates it last, by a rename. The folder itself is
-    not renamed, because some versions of Java ignore an archive whose class path has moved. The lock ends with its
-    process; an interrupted preparation is repeated.
+    not renamed, because some versions of Java ignore an archive whose class path has moved. If the process is
+    interrupted, its lock is released, and the next caller repeats the preparation.
 
     Raises:
         OSError: The folder cannot be written; also what `lay_out` raises.

@@ -5,9 +5,9 @@
     controller.log.2024-05-01-10.gz, ...                    compressed logs
 
 Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). The table `LINES` has a
-        pattern and columns for each kind of line, valid for 2.0 to 3.9. Other lines are ignored.
-Rule 2: a partition's state changes when the controller logs the change, just before it sends the request. The line is
-        used in place of the request that a trace would have.
+        pattern and columns for each kind of line. The patterns are valid for Kafka 2.0 to 3.9. Other lines are ignored.
+Rule 2: the time of a partition's state change is the time when the controller logs the change, just before it sends the
+        request. A trace would contain this request; for logs, the line is used in its place.
 Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. A run
         ends where the broker logs its shutdown. A killed broker does not log it, and the last line of a broker with
         little to log may be much older than its death. A broker without a logged shutdown therefore counts as gone from

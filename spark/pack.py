@@ -1,6 +1,6 @@
 """Convert traces to Parquet with the columns of `spark.columns`, for Spark and other tools.
 
-    TARGET/RUN-000000-0.parquet      a slice: of segment 0, from byte 0 on
+    TARGET/RUN-000000-0.parquet      the slice of segment 0 that begins at byte 0
     TARGET/_runs.json                the end of each run, and what could not be read
 
 Rule 1: a file holds a slice of frames; its metadata has the position at which the slice ends. If a run has continued or
@@ -57,9 +57,10 @@ class Manifest(msgspec.Struct, frozen=True):
 class Packing:
     """A running conversion of all traces below a folder to the packed format, in the folder `target`.
 
-    The constructor starts it, and `finish` waits for its end.
+    The constructor starts the conversion, and `finish` waits for its end.
 
-    The constructor raises NotATrace, and passes the manifest of the traces to `check`, which may also raise.
+    The constructor raises NotATrace if there is no such folder. It passes the manifest of the traces to `check`, which
+    may raise other exceptions.
     """
 
     def __init__(self, folder: Path, target: Path, check: Callable[[Manifest], None] = lambda manifest: None) -> None:

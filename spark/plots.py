@@ -113,7 +113,7 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the longest time without a leader (s) by partition, or by topic for more than MOST partitions."""
+    """Draw the longest time without a leader (s) by partition, or by topic if more than MOST partitions had none."""
     end, seconds = _end(summary), {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None

@@ -3,7 +3,8 @@
 Rule 1: a task reads a slice of a segment file (whole frames), not the whole file. So any number of workers can share
         one large run.
 Rule 2: a read covers the records that existed when it was planned. Unreadable parts are left out.
-        `messages.trace.files.runs` lists these parts and how each run ended. Only one of two copies of a run is read.
+        `messages.trace.files.runs` lists these parts and how each run ended. If a run has two copies, only one of them
+        is read.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
 Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
@@ -38,7 +39,7 @@ class TraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format; it differs from `spark.public`'s, which a session may not register again."""
+        """Return the format's name. A session may not register `spark.public`'s name again, so this name differs."""
         return "kafka-actors-traces"
 
     def schema(self) -> StructType:

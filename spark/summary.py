@@ -4,8 +4,8 @@ Rule 1: a count includes deliveries only; what could not be read is counted sepa
 Rule 2: a trace that breaks off, because its node was killed, is valid up to its last frame. The summary shows how each
         run ended. If a trace is damaged or unreadable, the summary fails, unless a partial summary is requested. A
         partial summary covers the records before the damage, and lists what is missing.
-Rule 3: a column's name contains its unit: `at` and `*_at` are seconds since 1970, `seconds` and `*_s` seconds, `*_ms`
-        milliseconds; all others are counts, shares or names.
+Rule 3: a column's name contains its unit: `at` and `*_at` are in seconds since 1970, `seconds` and `*_s` are in
+        seconds, and `*_ms` are in milliseconds. All others are counts, shares or names.
 """
 
 from __future__ import annotations

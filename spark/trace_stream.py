@@ -39,7 +39,7 @@ class GrowingTraces(DataSourceStreamReader):
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:
         """Return the offset of all readable records.
 
-        Spark before 4.2 does not pass `start`. Then all segments are checked from their beginning.
+        Spark before 4.2 does not pass `start`. Without `start`, all segments are checked from their beginning.
         """
         read = start or {}
         slices = {name: list(grown(path, read.get(name, 0))) for name, path in self._segments().items()}

@@ -49,9 +49,9 @@ def get_controller(question: GetController) -> Conversation:
 
 
 def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
-    """Read /controller_epoch after a transaction that changes nothing.
+    """Send a transaction that changes nothing, then read /controller_epoch.
 
-    The value is at least as new as that transaction.
+    The value is therefore at least as new as that transaction.
 
     Raises:
         ConnectionLoss: ZooKeeper is disconnected.
@@ -71,7 +71,8 @@ def elect(question: Elect) -> Conversation:
 
     - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
       the answer was lost.
-    - /controller exists, but its id or the epoch in /controller_epoch differs: the broker in /controller is elected.
+    - /controller exists, but it has another id, or /controller_epoch has another epoch: the broker in /controller is
+      elected.
     - /controller is absent: another broker was elected and has gone. Exception: the answer was lost and the version of
       /controller_epoch is unchanged. Then the transaction is sent again.
 
@@ -111,8 +112,8 @@ def resign_controller(question: ResignController) -> Conversation:
     """Delete /controller if this session created it, so that all candidates start an election.
 
     The transaction is fenced by the epoch that is read together with /controller. If another controller is elected
-    meanwhile, nothing is deleted. The epoch of this controller's own election is not used. If another client has raised
-    /controller_epoch, a fence with that older epoch would fail, and /controller would stay.
+    meanwhile, nothing is deleted. The epoch of this controller's own election is not used as the fence: if another
+    client has raised /controller_epoch since the election, such a fence would fail, and /controller would stay.
     """
     session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)

@@ -1,8 +1,9 @@
 """Generators that handle requests to the bridge: each yields ZooKeeper operations and returns the result.
 
-Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`, and
-        receives the StoreReply (for GetSessionIds a SessionIds). It returns a message, or raises an AskFailed, which
-        becomes the Failure of that name.
+Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`. It receives
+        a StoreReply for each of the first three, None for `DropWatches`, and a SessionIds for `GetSessionIds`. It
+        returns a message, or raises a subclass of AskFailed. In the second case, the bridge answers with a Failure that
+        has the name of the subclass.
 Rule 2: if the connection is lost during a Read or an Arm, the bridge sends this operation again after the reconnect.
         The generator receives only the final reply. If the connection is lost during a Write, the generator receives
         code CONNECTION_LOSS after the reconnect, because the write may have been applied.
@@ -65,7 +66,8 @@ class Arm(NamedTuple):
 class DropWatches(NamedTuple):
     """Yielded by a request handler of the ZooKeeper bridge to drop watches of the actor that sent the request.
 
-    It drops the watches for `events` that have one of `keys`. If `keys` is None, it drops all watches for `events`.
+    A watch is dropped if its event is one of `events` and its key is one of `keys`. If `keys` is None, the watches with
+    all keys are dropped.
     """
 
     events: tuple[str, ...]

@@ -96,7 +96,7 @@ def four_letter(host: str, port: int, word: str, timeout: float = 1.0) -> str:
 
 
 def serves(host: str, port: int) -> bool:
-    """Return whether the ZooKeeper at this address is healthy (ruok) and handles requests (srvr contains its mode)."""
+    """Return whether the server at this address is healthy (ruok) and handles requests (srvr reports a mode)."""
     try:
         return four_letter(host, port, "ruok") == "imok" and "Mode:" in four_letter(host, port, "srvr")
     except OSError:
@@ -109,7 +109,7 @@ class EmbeddedZooKeeper:
     Args:
         data_dir: Directory of the server's data; it is created if missing.
         port: 0 means a free port, chosen at the first start.
-        tick_time_ms: ZooKeeper's tickTime. The session timeout is limited to 2 to 600 ticks.
+        tick_time_ms: ZooKeeper's tickTime. The server limits session timeouts to the range from 2 to 600 ticks.
         force_sync: False disables fsync (for tests). The server is then faster, but a power failure may lose data.
         heap: Java's -Xmx.
         guard: How the server's process is tied to this process, "signal" or "pipe" (`guardian`).
@@ -141,7 +141,7 @@ class EmbeddedZooKeeper:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server, or in pipe mode of its guardian; None if the server does not run."""
+        """Process id of the server (in pipe mode, of its guardian process); None if the server does not run."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def __enter__(self) -> EmbeddedZooKeeper:
@@ -239,7 +239,7 @@ class EmbeddedZooKeeper:
         (self.data_dir / "zoo.cfg").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def _launch(self, command: list[str]) -> None:
-        """Start the process in a thread that waits for it to end. Linux kills the process if the thread ends."""
+        """Start the process in a thread that waits for the process. Linux kills the process if the thread ends."""
         started = threading.Event()
         failed: list[OSError] = []
 

@@ -26,7 +26,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def under_signal(parent: int, command: list[str]) -> None:
-    """Replace this process by `command`. The kernel kills it when the thread that started this process ends.
+    """Replace this process by `command`. The kernel kills `command` when the thread that started this process ends.
 
     `parent` is the expected pid of that thread's process.
     """

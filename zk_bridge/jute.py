@@ -45,7 +45,7 @@ _NEVER = 2**63 - 1
 _int = struct.Struct("!i")
 _op_start = struct.Struct("!iBii")  # type, done, error, length of the path
 _result_start = struct.Struct("!iBi")  # type, done, error
-_data_start = struct.Struct("!iBii")  # type, done, error, length of the data (for an error, its code)
+_data_start = struct.Struct("!iBii")  # type, done, error, length of the data or error code
 _stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner of the 68 bytes of a stat
 _STAT_BYTES = 68
 _END = struct.pack("!iBi", -1, 1, -1)
@@ -241,7 +241,7 @@ class Multi:
     def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
         """Return (code, culprit, results).
 
-        The culprit is the index of the first operation that failed by itself; -1 if none failed.
+        The culprit is the index of the operation that made the transaction fail; -1 if no operation failed.
         """
         results: list[Written] = []
         for index, op in enumerate(self.ops):

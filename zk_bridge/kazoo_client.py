@@ -5,9 +5,9 @@ Rule 1: one order. kazoo passes completions and watch events to two worker threa
         passed to the sink by the one thread that reads the socket, in the order of reading.
 Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) ends the connection, like a broken link.
         Requests in flight are lost with it, and the client reconnects. Unmodified kazoo would end its thread, and
-        ZooKeeper's events would be lost. Only the newest zxid is kept over a reconnect. It is reset to 0 if nothing was
-        received for the session timeout: the session is then over, and servers refuse a client with a later zxid than
-        theirs.
+        ZooKeeper's events would be lost. Only the newest zxid is kept over a reconnect. The client resets this zxid to
+        0 if it received nothing for as long as the session timeout. The session is then over, and a server refuses a
+        client whose zxid is later than the server's own.
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
         servers. A server may be unreachable, or it may accept the connection and not respond. A starting server may do
         the latter forever. kazoo would wait for the whole session timeout, and the session would expire.

@@ -94,7 +94,7 @@ class KazooStore:
 
     @property
     def seen(self) -> int:
-        """Newest zxid in a response. Watch events of this and earlier transactions have been passed to the sink."""
+        """Newest zxid in a response. The sink has received the watch events of all transactions up to this zxid."""
         return int(self._client.last_zxid)
 
     @property
@@ -227,9 +227,9 @@ class KazooStore:
 class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
-    The submitting thread starts it, and kazoo's connection thread continues it. Both hold the client's gate. A separate
-    lock could cause a deadlock: when a connection is lost, the gate and this lock would be acquired in the opposite
-    order.
+    The submitting thread starts it, and kazoo's connection thread continues it. Both threads hold the client's gate
+    while they do so. A separate lock could cause a deadlock: when a connection is lost, the gate and the separate lock
+    would be acquired in the opposite order.
     """
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:

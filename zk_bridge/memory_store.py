@@ -69,7 +69,7 @@ class _Node:
     def __init__(self, data: bytes | None, czxid: int, owner: int) -> None:
         self.data = data
         self.version = 0
-        self.czxid = self.mzxid = self.pzxid = czxid  # of creation, last change, last change of children
+        self.czxid = self.mzxid = self.pzxid = czxid  # zxids of creation, last change, last change of children
         self.owner = owner
         self.children: dict[str, None] = {}
         self.created = 0  # number of children ever created: the next sequence number
@@ -456,4 +456,4 @@ class MemoryStore:
 
 
 def _deaf(news: object) -> None:
-    """Ignore all messages: the sink of a store that is not started."""
+    """Ignore all messages. This function is the sink of a store that is not started."""

@@ -2,9 +2,9 @@
 
 The rows are taken from the declarations of the events (`messages.events`), grouped by path.
 
-Rule 1: a watch on the server is one-shot. Each watcher is notified of a path only once, and then not again until it
-        requests the path. The new request also returns changes since the notification, because the bridge sets the
-        watch before it reads.
+Rule 1: a watch on the server is one-shot. After a watcher is notified of a change of a path, it is not notified of this
+        path again until it requests the path again. The new request also returns changes since the notification,
+        because the bridge sets the watch before it reads.
 Rule 2: a change without an event in the table ends the watch. The watcher must request the node again.
 Rule 3: after an interruption every watch is set again, and reports only what has changed meanwhile. Otherwise 10,000
         topics would cause 10,000 events at a reconnect. Exception: watches that are independent of a controller's term
@@ -49,7 +49,7 @@ class WatchRow(NamedTuple):
     of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
-        """Return the parts of `path` in the places of this row's `*`, as keys.
+        """Return the keys: the parts of `path` that this row's `*` match.
 
         None if the row does not match the path.
         """
@@ -122,7 +122,7 @@ class WatchTable:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
     def arm(self, watcher: Any, request: Arm) -> None:
-        """Add `watcher` to the watches of the paths in `request`, to be notified of the next change.
+        """Add `watcher` to the watches of the paths in `request`, so that it is notified of the next change.
 
         Raises:
             AskFailed: The watch table has no event for a path.
@@ -155,7 +155,7 @@ class WatchTable:
         Args:
             path: The znode.
             change: The kind of change.
-            generation: Number of the session, for the event.
+            generation: The session's generation number, which the event contains.
             again: Whether the watches are being set again after an interruption (rule 4).
         """
         for kind in (NODE, CHILD):
@@ -267,7 +267,7 @@ def start_watching(question: StartWatching) -> Conversation:
 
 
 def stop_watching(question: StopWatching) -> Conversation:
-    """Drop the requester's watches. The server's watches stay and fire without effect."""
+    """Drop the requester's watches. The watches on the ZooKeeper server stay and fire without effect."""
     yield DropWatches(question.events, question.keys)
     return Done()
 

@@ -267,7 +267,7 @@ class Cluster:
             machine.link.resume()
 
     def starve(self, node_id: int, seconds: float) -> None:
-        """Set how many seconds a node's actors need to process each message."""
+        """Add `seconds` (negative: less) to the time that a node's actors need to process each message."""
         machine = self.machines[node_id]
         machine.pace = round(machine.pace + seconds, 6)
         if machine.state != PAUSED:

@@ -82,7 +82,8 @@ class GetConfigChanges(BridgeQuestion["ConfigChanges"]):
 class ConfigChanged(NamedTuple):
     """A config change notification.
 
-    It has its number and the entity, such as "topics/t", "brokers/1" or "brokers/<default>".
+    The fields are the notification's number and the changed entity, such as "topics/t", "brokers/1" or
+    "brokers/<default>".
     """
 
     number: int

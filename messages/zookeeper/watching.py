@@ -21,7 +21,8 @@ class StartWatching(BridgeQuestion[Done]):
 class StopWatching(BridgeQuestion[Done]):
     """A request to stop the sender's watches for these event classes, for all keys or only for `keys`.
 
-    The reply is Done. A key is a broker id or a topic as text; several keys of a path are joined by "/".
+    The reply is Done. A key is a broker id or a topic as text, or the topic and the number of a partition joined by
+    "/".
     """
 
     events: tuple[str, ...]

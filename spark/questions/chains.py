@@ -44,7 +44,7 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 
 
 def given(delivered: DataFrame) -> DataFrame:
-    """Find the LeaderAndIsr requests, and parts of them, that a controller passed to its channels, with their events.
+    """List the LeaderAndIsr requests (whole or in parts) that a controller passed to its channels, and their events.
 
     Rule 3 determines the event of a request.
 

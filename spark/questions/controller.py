@@ -1,7 +1,7 @@
 """Sections of a summary about controllers: their events, their requests to brokers, and how long these take.
 
-Rule: a request counts when the channel sends it to the network. The same request sent again after a failure is a
-        retransmission and counted separately (controller.md 5: the channel resends until it gets a response).
+Rule: a request counts when the channel sends it to the network. If the channel sends the request again after a failure,
+this is a retransmission and is counted separately (controller.md 5: the channel resends until it gets a response).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
     """
     asked = (f.col("type") == "Forwarded") & (f.col("request") == f"{CONTROLLED_SHUTDOWN}Request")
     type_ = f.when(asked, CONTROLLED_SHUTDOWN).otherwise(f.col("type"))
-    # A timer starts events without a message of their own: only the metrics sent at their end show them.
+    # Events that a timer starts have no message of their own: only the metrics sent at their end show them.
     over = f.col("event_ms").isNotNull()
     of = f.when(f.col("subject") == f"{CONTROLLED_SHUTDOWN}Request", CONTROLLED_SHUTDOWN).otherwise(f.col("subject"))
     matching = delivered.where(over | (f.col("actor") == CONTROLLER)).withColumn(

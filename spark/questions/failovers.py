@@ -1,11 +1,11 @@
 """Sections of a summary about failovers: failed nodes, their detection, new leaders, and the time without a leader.
 
 Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
-        controller or of the previous controller had it. The broker is gone until a list has it again. The broker's time
-        of death is the time of the last record of its last run that registered before the broker was gone. A process
-        whose registration was refused, because another broker had its id, does not count. In three cases, the broker
-        counts as dead only from the time when the list lacked it: the last registered run continues (only the session
-        had expired), only the recording of that run ended, or no run exists.
+        controller or of the previous controller had it. The broker is gone until a list has it again. The broker's last
+        registered run is the last run that registered before the broker was gone. The time of this run's last record is
+        the broker's time of death. A process whose registration was refused, because another broker had its id, does
+        not count. In three cases, the broker counts as dead only from the time when the list lacked it: the last
+        registered run continues (only the session had expired), only the recording of that run ended, or no run exists.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from the failure of its leader until the controller first sends the next leader or the
         deletion of the topic to brokers. A topic that is created again has new partitions.
@@ -241,7 +241,7 @@ def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> D
 
     Returns:
         broker (of the replicas), left_at, back_at (when the last of the replicas was back, or when the topic was being
-        deleted; null: not back), by (which wrote the ISR: controller or leader), partitions (their number), examples
+        deleted; null: not back), by (the writer of the ISR: controller or leader), partitions (their number), examples
         (names of partitions). Rows are in order of time.
     """
     key = ["topic", "partition"]
@@ -337,7 +337,7 @@ def leadership(changes: DataFrame) -> DataFrame:
 
 
 def unavailability(outages: DataFrame) -> DataFrame:
-    """List the partitions that had no leader, the longest first.
+    """List the partitions that had no leader: first those that still have none, then by `seconds`, descending.
 
     Args:
         outages: As `outages` returns them.

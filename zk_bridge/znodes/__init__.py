@@ -4,7 +4,7 @@ Rule 1: reading accepts the data of every Kafka version with ZooKeeper: every ve
         keys are ignored.
 Rule 2: writing produces the data that Kafka 3.9.1 writes at inter.broker.protocol.version 2.6. The data of the state
         node is equal byte for byte.
-Rule 3: for any other data, reading raises only BadZnode, which contains the path and the reason.
+Rule 3: for data that rule 1 does not accept, reading raises only BadZnode, which contains the path and the reason.
 
 Kafka: `ZkData`.
 """

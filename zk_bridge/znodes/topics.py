@@ -24,7 +24,7 @@ from zk_bridge.znodes.reading import (
 def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
     """Encode /brokers/topics/T, version 2.
 
-    The adding and removing tables list only partitions that have adding or removing replicas.
+    The tables `adding_replicas` and `removing_replicas` list only partitions that have such replicas.
     """
     return all_at_once(encoding_topic(partitions))
 
