@@ -291,9 +291,9 @@ class BrokerChannelActor(FlowActor):
         yield from let_go(answered)
 
     def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
-        """Return the errors that are new to the controller (rule 3).
+        """Return the error codes that are new to the controller (rule 3).
 
-        They belong to partitions that became unavailable, and to partitions that became available again.
+        A partition that became unavailable has an error; a partition that became available again has NONE.
         """
         result = []
         for error in errors:

@@ -48,7 +48,7 @@ class RequestSender(Dispatcher, Generic[_T]):
             self.send_next()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
-        """Fail the entries after a request without a response (rule 2)."""
+        """Fail the entries, because the request got no response (rule 2)."""
         if self._is_awaited(message.correlation_id):
             self._give_up(message.reason)
 

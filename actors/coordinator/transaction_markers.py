@@ -119,7 +119,7 @@ class TransactionMarkersActor(BrokerSenders):
     # ------------------------------------------------------------------------------------------------ destinations
 
     def _find(self) -> None:
-        """Request the leaders, one request at a time."""
+        """Ask for the leaders of partitions, one request at a time."""
         if self._asked or not self._due:
             return
         self._questions += 1

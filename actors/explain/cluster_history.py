@@ -1,4 +1,4 @@
-"""Read a cluster's traces, and list the events in order of time and the rejected requests."""
+"""Read a cluster's traces, and list the rejected requests, and the events in order of time."""
 
 from __future__ import annotations
 

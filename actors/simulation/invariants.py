@@ -234,7 +234,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server expired the session (a connecting node's id is 0 too)
+    if change.session in (0, change.owner):  # 0: the server expired the session, or the node has none yet
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:
@@ -549,8 +549,8 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         missing = (wanted - held) & law.states.keys()  # brokers do not know a partition before its first leader
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
-            # As in Kafka, a controller does not wait until an absent broker deletes reassigned replicas. After a
-            # failover it halts the deletion of a topic with an offline replica, and live brokers create the topic's
+            # Both are as in Kafka. A controller does not wait until an absent broker deletes reassigned replicas. A new
+            # controller halts the deletion of a topic with an offline replica; live brokers then create the topic's
             # logs again (trap T1).
             halted = tp.topic in law.deleting and _waits_for_absent(law, tp.topic)
             if (node, tp) not in law.moved_away and not halted:

@@ -387,7 +387,7 @@ class Fetches:
         self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
     def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
-        """Return the offsets of a partition without data to read."""
+        """Return the offsets of a partition that has no data to read."""
         known = self._logs.get(partition)
         if known is None:
             return None

@@ -161,7 +161,7 @@ def _append(
     if end != log.end:
         leader.appended(end, now)
         if alone:
-            log.moved = False  # with `alone`, the append has already passed the high watermark to the log's files
+            log.moved = False  # with `alone`, the files have the new high watermark already
     done = []
     for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
         result = produced_partition(name, error_code, first, time_ms, log.start)

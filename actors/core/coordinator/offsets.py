@@ -154,7 +154,7 @@ class Offsets:
         return gone
 
     def all_partitions(self) -> list[TopicPartition]:
-        """Return the partitions with any value."""
+        """Return the partitions that have a committed or a pending value."""
         return list(dict.fromkeys([*self.committed, *self.unstable()]))
 
     def unstable(self) -> dict[TopicPartition, None]:

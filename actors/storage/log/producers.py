@@ -3,9 +3,8 @@
 Rule 1: the epoch and the last five batches of each producer id are kept.
 Rule 2: a batch is a duplicate if a kept batch of the same epoch has the same first and last sequence. The duplicate is
         not appended, and the response has the offsets of the kept batch.
-Rule 3: an older epoch is refused. A newer epoch begins at sequence 0. Within an epoch each batch follows the last one,
-        and the first batch has sequence 0. An unknown producer may begin at any sequence. A marker makes its producer
-        known.
+Rule 3: an older epoch is refused. An unknown producer may begin at any sequence. The first batch of a known producer in
+        an epoch has sequence 0, and each later batch follows the one before. A marker makes its producer known, too.
 Rule 4: a producer without a batch for `producer.id.expiration.ms` expires, unless its transaction is open. If no
         producer of a log has expired, the check of that log is one comparison.
 Rule 5: a snapshot holds the state before its offset. The state can be rebuilt: if a snapshot is missing or damaged, the

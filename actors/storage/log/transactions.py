@@ -74,8 +74,8 @@ class Transactions:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
         # The removed transactions began after this one and ended before it. Until this transaction's marker is
-        # replicated, its first offset is the lower one. When it is replicated, the markers of the removed ones are,
-        # too. So the removed transactions never determine the first unstable offset.
+        # replicated, its first offset is lower than theirs. Then their markers, which come before it in the log, are
+        # replicated too. So the removed transactions never determine the first unstable offset.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
