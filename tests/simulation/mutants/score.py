@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,9 @@ QUICK_PER_AREA = 4
 
 SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT}), 80)) - EQUIVALENT.keys()
 """The mutants that are measured deepest: drawn by the seed 20, not by what was found."""
+
+COLUMNS = 100
+"""Pages are wrapped here."""
 
 _HEAD = """\
 # Mutation score of the simulator
@@ -58,7 +62,8 @@ def document(found: Mapping[str, Measured]) -> str:
     head = _HEAD.format(
         seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS), sample=len(SAMPLE)
     )
-    return head + "\n".join([*_summary(measured), "", *_table(found)])
+    wrapped = (textwrap.fill(part, COLUMNS, break_on_hyphens=False) for part in head.strip().split("\n\n"))
+    return "\n".join(["\n\n".join(wrapped), "", *_summary(measured), "", *_table(found)])
 
 
 def _summary(measured: list[Measured]) -> Iterator[str]:
