@@ -121,6 +121,10 @@ def test_no_line_of_a_paragraph_looks_like_a_numbered_item() -> None:
     assert {page.name: lines for page in PAGES if (lines := stray_numbers(page.read_text(encoding="utf-8")))} == {}
 
 
+def test_the_readme_has_fewer_than_120_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
+
+
 def drawn(text: str) -> set[str]:
     """What the drawings of actors.md 2 name like a class."""
     drawings = text.partition("\n## 2. ")[2].partition("\n## 3. ")[0]
