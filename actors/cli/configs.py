@@ -13,7 +13,7 @@ import click
 from actors.cli import overrides
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.usage_errors import check_options, only_action, wrong_use
+from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 from actors.core.admin.config_admin import (
     BROKERS,
@@ -49,7 +49,7 @@ class Entity(NamedTuple):
         return None if self.name == ALL_BROKERS else self.name
 
 
-@click.command("configs", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("configs", epilog=exit_codes())
 @cluster_options
 @click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")

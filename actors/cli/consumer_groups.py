@@ -26,6 +26,7 @@ from actors.cli.group_admin import (
     to_offsets,
     to_time,
 )
+from actors.cli.usage_errors import exit_codes
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets")
 VIEWS = ("members", "offsets", "state")
@@ -40,7 +41,7 @@ _DURATION = re.compile(
 _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 
 
-@click.command("consumer-groups", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("consumer-groups", epilog=exit_codes())
 @bootstrap_options
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option(

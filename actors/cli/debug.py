@@ -13,6 +13,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
+from actors.cli.usage_errors import DAMAGED_OR_DIFFERENT, exit_codes
 from actors.trace.changes import value_text
 from actors.trace.debugger import Debugger
 from actors.trace.delivery_text import line_of
@@ -32,7 +33,7 @@ PROMPT = "({n}) "
 
 @click.command(
     "debug",
-    epilog="Exit codes: 0 success; 1 the trace is missing or damaged, or its replay differs; 2 usage error.",
+    epilog=exit_codes(DAMAGED_OR_DIFFERENT),
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="Debug the run of this node; needed if DIR has several runs.")

@@ -12,6 +12,7 @@ from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.java_errors import message_of
+from actors.cli.usage_errors import exit_codes
 from messages.cluster import TopicPartition
 from messages.data_requests import DeleteRecordsRequest, TrimmedPartition
 
@@ -19,7 +20,7 @@ DELETE_VERSION = 1
 EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offset": 1}]}'
 
 
-@click.command("delete-records", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("delete-records", epilog=exit_codes())
 @bootstrap_options
 @click.option(
     "--offset-json-file",

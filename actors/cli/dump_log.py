@@ -24,11 +24,12 @@ from actors.cli.record_decoders import (
     decode_transactions,
     decoder_of_classes,
 )
+from actors.cli.usage_errors import exit_codes
 
 CLASS = click.Choice(sorted(CLASSES))
 
 
-@click.command("dump-log", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("dump-log", epilog=exit_codes())
 @click.option(
     "--files",
     metavar="FILE,..",

@@ -12,6 +12,7 @@ from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.java_errors import message_of
 from actors.cli.java_regex import java_regex
+from actors.cli.usage_errors import exit_codes
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 
@@ -24,7 +25,7 @@ _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 Filter = Callable[[TopicPartition], bool]
 
 
-@click.command("get-offsets", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("get-offsets", epilog=exit_codes())
 @bootstrap_options
 @click.option("--topic", metavar="REGEX", help="The topics, as a regular expression. The default is all topics.")
 @click.option("--partitions", metavar="0,1,..", help="The partitions. The default is all partitions.")

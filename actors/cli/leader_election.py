@@ -16,7 +16,7 @@ import click
 from actors.cli.admin_client import AdminClient, brokers, places_of
 from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
-from actors.cli.usage_errors import given, wrong_use
+from actors.cli.usage_errors import exit_codes, given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
 from actors.core.admin.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
@@ -30,7 +30,7 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 """Options that select partitions, of which exactly one is required."""
 
 
-@click.command("leader-election", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("leader-election", epilog=exit_codes())
 @cluster_options
 @click.option(
     "--election-type",

@@ -11,13 +11,14 @@ import click
 from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.app import CommandFailed
 from actors.cli.java_errors import class_of
+from actors.cli.usage_errors import exit_codes
 from messages.error_codes import NONE
 from messages.log_dir_requests import DescribedLogDir, DescribeLogDirsRequest
 
 DESCRIBE_VERSION = 1
 
 
-@click.command("log-dirs", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("log-dirs", epilog=exit_codes())
 @bootstrap_options
 @click.option("--describe", is_flag=True, required=True, help="Describe the log directories.")
 @click.option("--broker-list", metavar="0,1,2", default="", help="The brokers. The default is all.")

@@ -16,7 +16,7 @@ from actors.cli.admin_client import brokers
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.reassignment_admin import ReassignmentAdmin
-from actors.cli.usage_errors import check_options, only_action
+from actors.cli.usage_errors import check_options, exit_codes, only_action
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
 from actors.core.refusal import Refused
 
@@ -41,7 +41,7 @@ CONTROLLER_SECONDS = 30.0
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command("reassign-partitions", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("reassign-partitions", epilog=exit_codes())
 @cluster_options
 @click.option("--generate", is_flag=True, help="Print a proposed assignment; change nothing.")
 @click.option("--execute", is_flag=True, help="Start the reassignments in the file.")

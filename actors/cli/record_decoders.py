@@ -54,7 +54,7 @@ def _text(data: bytes) -> str:
 def _integer(size: int, data: bytes) -> str:
     if len(data) != size:
         raise CommandFailed(
-            f"the bytes {data.hex()} (hexadecimal) are not a {size}-byte number: use another decoder class"
+            f"the bytes {data.hex()} (hexadecimal) are not a number of {size} bytes: use another decoder class"
         )
     return str(int.from_bytes(data, "big", signed=True))
 

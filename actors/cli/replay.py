@@ -13,7 +13,7 @@ import click
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, table
 from actors.cli.replay_states import print_change, print_difference
-from actors.cli.usage_errors import wrong_use
+from actors.cli.usage_errors import DAMAGED_OR_DIFFERENT, exit_codes, wrong_use
 from actors.runtime.trace.divergence import message_line
 from actors.runtime.trace.replay_report import ReplayReport, RunReplay
 from actors.runtime.trace.replayer import Replay, replay_directory
@@ -26,7 +26,7 @@ from messages.trace.files.runs import Run, find_runs
 
 @click.command(
     "replay",
-    epilog="Exit codes: 0 no difference; 1 the trace is missing or damaged, or its replay differs; 2 usage error.",
+    epilog=exit_codes(DAMAGED_OR_DIFFERENT, success="no difference"),
 )
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option("--node", type=int, help="Replay only the runs of this node.")

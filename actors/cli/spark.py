@@ -8,6 +8,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.extras import need
+from actors.cli.usage_errors import exit_codes
 
 
 @click.group("spark")
@@ -15,7 +16,7 @@ def command() -> None:
     """Speed up the start of Spark, or pack the files that Spark workers need."""
 
 
-@command.command("prepare", epilog="Exit codes: 0 Spark is prepared; 1 Spark cannot be started; 2 usage error.")
+@command.command("prepare", epilog=exit_codes("Spark cannot be started", success="Spark is prepared"))
 def prepared() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
@@ -39,7 +40,7 @@ def prepared() -> int:
     return 0
 
 
-@command.command("bundle", epilog="Exit codes: 0 done; 1 the file cannot be written; 2 usage error.")
+@command.command("bundle", epilog=exit_codes("the file cannot be written", success="done"))
 @click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
 def bundled(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.

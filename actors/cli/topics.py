@@ -15,7 +15,7 @@ import click
 from actors.cli.app import FAILED
 from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
-from actors.cli.usage_errors import given, wrong_use
+from actors.cli.usage_errors import exit_codes, given, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -101,7 +101,7 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     return action, address
 
 
-@click.command("topics", epilog="Exit codes: 0 success; 1 failure; 2 usage error.")
+@click.command("topics", epilog=exit_codes())
 @cluster_options
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")

@@ -9,6 +9,7 @@ import click
 from actors.cli import replay, trace_export, trace_show
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.extras import need
+from actors.cli.usage_errors import DAMAGED, DAMAGED_OR_DIFFERENT, exit_codes
 from actors.runtime.trace.expansion import expand
 from actors.runtime.trace.replay_report import ReplayReport
 from messages.trace.errors import TraceError
@@ -24,9 +25,7 @@ command.add_command(trace_show.command)
 command.add_command(trace_export.command)
 
 
-@command.command(
-    "expand", epilog="Exit codes: 0 done; 1 the trace is missing or damaged, or its replay differs; 2 usage error."
-)
+@command.command("expand", epilog=exit_codes(DAMAGED_OR_DIFFERENT, success="done"))
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--to",
@@ -60,7 +59,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
     return 0 if report.ok else FAILED
 
 
-@command.command("pack", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
+@command.command("pack", epilog=exit_codes(DAMAGED))
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
 def packed(directory: Path, target: Path) -> int:

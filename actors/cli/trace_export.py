@@ -16,7 +16,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.otlp_endpoint import SCHEMES, OtlpEndpoint
-from actors.cli.usage_errors import wrong_use
+from actors.cli.usage_errors import DAMAGED, exit_codes, wrong_use
 from actors.trace.delivery_text import json_line
 from actors.trace.explanation import TraceFact
 from actors.trace.filters import linked_effects
@@ -32,7 +32,7 @@ STANDARD_OUTPUT = "-"
 FORMATS = ("perfetto", "otlp", "mermaid", "ndjson")
 
 
-@click.command("export", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
+@click.command("export", epilog=exit_codes(DAMAGED))
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="FILE|URL", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--perfetto", "form", flag_value="perfetto", help="Perfetto's protobuf format, for ui.perfetto.dev.")

@@ -14,7 +14,7 @@ import click
 from actors.cli.app import CommandFailed
 from actors.cli.display import console, printable, table
 from actors.cli.time_option import Time
-from actors.cli.usage_errors import wrong_use
+from actors.cli.usage_errors import DAMAGED, exit_codes, wrong_use
 from actors.trace.delivery_text import calls, json_line, line_of, route, summary
 from actors.trace.filters import DeliveryFilters, chosen, select
 from actors.trace.following import TraceFollower
@@ -26,7 +26,7 @@ POLL_S = 0.25
 """Seconds between two reads of a running cluster's traces."""
 
 
-@click.command("show", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
+@click.command("show", epilog=exit_codes(DAMAGED))
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--node", type=int, help="Only deliveries that this node recorded.")
 @click.option("--run", "name", help="Only deliveries of the run with this id.")

@@ -1,4 +1,4 @@
-"""Check which options of a command may be combined; the usage errors are those of Kafka's tools."""
+"""Exit codes of commands, and checks of options that cannot be combined; the errors are those of Kafka's tools."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import click
+
+DAMAGED = "a missing or damaged trace"
+"""The failure of commands that read a trace."""
+
+DAMAGED_OR_DIFFERENT = "the trace is missing or damaged, or its replay differs"
+"""The failure of commands that also replay the trace."""
+
+
+def exit_codes(failure: str = "failure", success: str = "success") -> str:
+    """Return the line of the help that states the exit codes of a command."""
+    return f"Exit codes: 0 {success}; 1 {failure}; 2 usage error."
 
 
 def wrong_use(text: str) -> click.UsageError:

@@ -12,7 +12,7 @@ import click
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.time_option import Time
-from actors.cli.usage_errors import wrong_use
+from actors.cli.usage_errors import DAMAGED, exit_codes, wrong_use
 from actors.explain.subjects import QUESTIONS, SUBJECTS, subject_of
 from actors.trace.explanation import explain, utc
 from actors.trace.explanation_text import explanation_json, explanation_lines
@@ -20,7 +20,7 @@ from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 
 
-@click.command("why", epilog="Exit codes: 0 success; 1 a missing or damaged trace; 2 usage error.")
+@click.command("why", epilog=exit_codes(DAMAGED))
 @click.argument("about", metavar="|".join(QUESTIONS), type=click.Choice([*QUESTIONS]))
 @click.argument("name", required=False)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)

@@ -137,7 +137,7 @@ def test_internal_topics(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
         (
             ("--files", "{0.log}", "--value-decoder-class", "org.apache.kafka.tools.api.LongDecoder"),
             1,
-            "are not a 8-byte number: use another decoder class",
+            "are not a number of 8 bytes: use another decoder class",
         ),
     ],
 )

@@ -243,7 +243,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Found record size": {"length": "0", "_MIN_SIZE": "14"},
     "the overrides of {kind": {"kind[:-1]": "topic"},
     "Unknown broker id {": {"unknown[0]": "9", "broker": "9"},
-    "are not a {size}-byte number": {"data.hex()": "0a0b0c", "size": "4"},
+    "are not a number of {size} bytes": {"data.hex()": "0a0b0c", "size": "4"},
     "select one with --run": {"len(runs)": "2", "names": "0-1767225600-3f9a (node 0), 1-1767225601-77c0 (node 1)"},
     "messages: {_not_met": {"replay.base.n": "4711", "_not_met(until, break_at)": "message 5000 does not exist"},
     "unknown kinds of faults": {

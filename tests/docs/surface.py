@@ -137,10 +137,15 @@ def filled(text: str, values: list[ast.expr]) -> str:
     return re.sub(r"%(?:%|[-#0 +]*[\d*]*(?:\.\d+)?[sdrxXfgiac])", replaced, text)
 
 
+def without_repr(text: str) -> str:
+    """Return the template with `{expression}` instead of `{expression!r}`."""
+    return text.replace("!r}", "}")
+
+
 def example(text: str) -> str:
     """Replace each `{expression}` by an example value, and each `{expression!r}` by its `repr`."""
     raw = text
-    text = raw.replace("!r}", "}")
+    text = without_repr(raw)
     special = {name: words for part, values in CONTEXTS.items() if part in text for name, words in values.items()}
 
     def shown(found: re.Match[str]) -> str:

@@ -81,10 +81,14 @@ def test_the_architecture_matches_the_layers() -> None:
 MAX_COLUMNS = 100
 
 
+def without_code(text: str) -> str:
+    """The text without its fenced blocks of code."""
+    return re.sub(r"(?ms)^```.*?^```", "", text)
+
+
 def long_lines(text: str) -> list[str]:
     """The lines of prose that are too long: no table, no code, no heading, and not a single word."""
-    prose = re.sub(r"(?ms)^```.*?^```", "", text)
-    lines = [line for line in prose.splitlines() if len(line) > MAX_COLUMNS]
+    lines = [line for line in without_code(text).splitlines() if len(line) > MAX_COLUMNS]
     return [
         line
         for line in lines
@@ -100,9 +104,8 @@ def test_pages_are_wrapped() -> None:
 
 def stray_numbers(text: str) -> list[str]:
     """The lines inside a paragraph that begin with a number and a full stop, which Markdown takes for a list."""
-    prose = re.sub(r"(?ms)^```.*?^```", "", text)
     found, last, before = [], dict[int, int](), ""
-    for line in prose.splitlines():
+    for line in without_code(text).splitlines():
         number = re.match(r"( *)(\d+)\. ", line)
         if line.startswith("#"):
             last = {}

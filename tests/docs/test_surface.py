@@ -40,7 +40,7 @@ def test_every_placeholder_of_a_sample_has_an_example_value() -> None:
 
 def test_every_example_value_is_used() -> None:
     """An unused value usually means that a text was changed, and that its sample no longer makes sense."""
-    formats = [text.text.replace("!r}", "}") for text in texts()]
+    formats = [surface.without_repr(text.text) for text in texts()]
     unused = [
         (part, name)
         for part, values in CONTEXTS.items()

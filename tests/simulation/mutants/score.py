@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tests.docs.paths import wrapped
 from tests.simulation.mutants.catalogue import AREAS, BY_NAME, EQUIVALENT, MUTANTS
 from tests.simulation.mutants.measure import DURATION, PARTS, SEEDS, Measured
 
@@ -17,9 +17,6 @@ QUICK_PER_AREA = 4
 
 SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT}), 80)) - EQUIVALENT.keys()
 """The mutants that are measured deepest: drawn by the seed 20, not by what was found."""
-
-COLUMNS = 100
-"""Pages are wrapped here."""
 
 _HEAD = """\
 # Mutation score of the simulator
@@ -62,8 +59,7 @@ def document(found: Mapping[str, Measured]) -> str:
     head = _HEAD.format(
         seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS), sample=len(SAMPLE)
     )
-    wrapped = (textwrap.fill(part, COLUMNS, break_on_hyphens=False) for part in head.strip().split("\n\n"))
-    return "\n".join(["\n\n".join(wrapped), "", *_summary(measured), "", *_table(found)])
+    return wrapped(head) + "\n".join([*_summary(measured), "", *_table(found)])
 
 
 def _summary(measured: list[Measured]) -> Iterator[str]:
