@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,10 @@ def test_the_architecture_matches_the_layers() -> None:
 MAX_COLUMNS = 100
 
 
+RECORD = re.compile(r" {4,}\d+ <- ")
+"""A line of a recorded path, which is indented as code."""
+
+
 def without_code(text: str) -> str:
     """The text without its fenced blocks of code."""
     return re.sub(r"(?ms)^```.*?^```", "", text)
@@ -122,6 +127,28 @@ def test_no_line_of_a_paragraph_looks_like_a_numbered_item() -> None:
     assert stray_numbers("sends it to broker\n5. Then it\n") == ["5. Then it"]
     assert stray_numbers("1. One\n   more\n2. Two\n") == []
     assert {page.name: lines for page in PAGES if (lines := stray_numbers(page.read_text(encoding="utf-8")))} == {}
+
+
+def outside_their_list(text: str) -> list[str]:
+    """The lists and paragraphs that the site would put outside the list item that they belong to.
+
+    Python-Markdown, which builds the site, wants them indented by four columns for each level; others accept two.
+    """
+    lines = ["", *re.sub(r"(?ms)^ *```.*?^ *```", "", without_code(text)).splitlines()]
+    found = []
+    for before, line in pairwise(lines):
+        indent = len(line) - len(line.lstrip())
+        begins = re.match(r" *(- |\d+\. )", line) or (line.strip() and not before.strip())
+        if begins and indent % 4 and not RECORD.match(line):
+            found.append(line)
+    return found
+
+
+def test_what_belongs_to_a_list_item_stays_inside_it() -> None:
+    assert outside_their_list("1. One:\n   - a\n\n   More\n") == ["   - a", "   More"]
+    assert outside_their_list("1. One:\n    - a\n\n    More\n   of it\n\n2. Two\n") == []
+    found = {page.name: lines for page in PAGES if (lines := outside_their_list(page.read_text(encoding="utf-8")))}
+    assert found == {}, "indent it by four columns"
 
 
 def test_the_readme_has_fewer_than_120_lines() -> None:
