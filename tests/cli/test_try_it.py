@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.processes import ROOT, start_up
+from tests.docs.markdown import code_blocks
 
 
 @pytest.mark.java
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path, kcat: str) -> None:
     """Nothing is replaced but the port, the folder, and what is to be read off the screen."""
-    (script,) = re.findall(r"(?ms)^```sh\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (block,) = code_blocks((ROOT / "README.md").read_text(encoding="utf-8"), "sh")
     place = tmp_path / "cluster"
     running, line = start_up(place, tmp_path / "up.log", "--port", "0")
     try:
         first = line["brokers"][0]
-        script = script.replace("127.0.0.1:9092", f"{first['host']}:{first['port']}")
+        script = block.code.replace("127.0.0.1:9092", f"{first['host']}:{first['port']}")
         script = script.replace(".cache/cluster", str(place)).replace("<process of node 0>", str(first["pid"]))
         (tmp_path / ".venv").symlink_to(sys.prefix)
         done = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from messages import channel, topic_deletion, zookeeper
 from messages.apis import APIS
 from messages.events import EVENTS
 from messages.vocabulary import VOCABULARY
+from tests.docs.markdown import wrap
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "reference" / "catalogue.md"
@@ -64,7 +64,7 @@ def _messages() -> Iterator[str]:
             by_module.setdefault(kind.__module__, []).append(name)
     for module in sorted(by_module):
         text = f"- `{module.replace('.', '/')}.py`: {', '.join(sorted(by_module[module]))}"
-        yield from textwrap.wrap(text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        yield from wrap(text, "  ")
     yield ""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 import pyarrow as pa
 
 from spark.columns import COLUMNS, EXCHANGE, STATE, TRANSACTION
 from spark.selection import OPTIONS
+from tests.docs.markdown import wrap
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "trace-columns.md"
 
@@ -31,7 +31,7 @@ def document() -> str:
     lines += ["", "## Structs", ""]
     for struct in _STRUCTS:
         text = f"- {_STRUCTS[struct]}: " + ", ".join(f"`{f.name}` {_type(f.type)}" for f in struct)
-        lines += textwrap.wrap(text, 100, subsequent_indent="  ")
+        lines += wrap(text, "  ")
     lines += ["", "## Options", "", "| option | meaning |", "| --- | --- |"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]
     return "\n".join((*lines, ""))

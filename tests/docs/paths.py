@@ -9,7 +9,6 @@ import json
 import logging
 import re
 import tempfile
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,13 +21,13 @@ from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.wire.record_batch import batch_of
 from tests.docs.files_on_path import DEATH, PRODUCE, FilesOnPath, section
+from tests.docs.markdown import wrap_paragraphs
 from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "explanation"
 TOPIC = "orders"
 WIDTH = 72
 """Characters of a payload; longer ones are cut."""
-COLUMNS = 100
 HIDDEN = frozenset(
     """
     client_host listener connection correlation_id isolation_level max_bytes forgotten throttle_time_ms rest near
@@ -395,17 +394,6 @@ def diagram(records: Sequence[TraceRecord]) -> Iterator[str]:
     yield "```"
 
 
-def wrapped(text: str) -> str:
-    """Paragraphs at the width of pages."""
-    filled = (
-        each
-        if each.startswith(("#", "    "))
-        else textwrap.fill(" ".join(each.split()), COLUMNS, break_long_words=False, break_on_hyphens=False)
-        for each in text.split("\n\n")
-    )
-    return "\n\n".join(filled)
-
-
 def document(path: RecordedPath) -> str:
     """A page."""
     logging.disable(logging.CRITICAL)
@@ -418,18 +406,18 @@ def document(path: RecordedPath) -> str:
     milliseconds = (shown[-1].taken_at - shown[0].taken_at) * 1000
     generated = "`make docs` generates this page from a recorded run; a test checks that it is up to date."
     parts = [f"# {path.title}", generated]
-    parts.append(wrapped(path.introduction.format(**named)))
+    parts.append(wrap_paragraphs(path.introduction.format(**named)))
     if len(shown) <= 40:
         parts.append("\n".join(diagram(shown)))
-    parts.append(wrapped(LEGEND))
+    parts.append(wrap_paragraphs(LEGEND))
     for number, (step, found) in enumerate(steps, 1):
         lines = "\n".join(line(record, shown[0], path.hidden) for record in found)
-        parts += [f"## {number}. {step.title}", lines, wrapped(step.text)]
-    parts += ["## The result", wrapped(path.conclusion.format(milliseconds=milliseconds, **named))]
+        parts += [f"## {number}. {step.title}", lines, wrap_paragraphs(step.text)]
+    parts += ["## The result", wrap_paragraphs(path.conclusion.format(milliseconds=milliseconds, **named))]
     if path.files is not None:
         heading, said, table = section(path.files)
-        parts += [heading, wrapped(said), table]
-    parts.append(wrapped(LOOK))
+        parts += [heading, wrap_paragraphs(said), table]
+    parts.append(wrap_paragraphs(LOOK))
     return "\n\n".join(parts) + "\n"
 
 

@@ -14,6 +14,7 @@ import tokenize
 from collections.abc import Iterator
 from itertools import groupby
 
+from tests.docs.markdown import without_code
 from tests.docs.surface import Function, Text, module_of, nodes, place
 from tests.layering import ROOT, sources
 
@@ -65,7 +66,7 @@ def comments() -> Iterator[Text]:
 def paragraphs() -> Iterator[Text]:
     """List the paragraphs and list items of README, CONTRIBUTING and the pages, without code and tables."""
     for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        text = re.sub(r"^ *(```|~~~).*?^ *\1 *$", "", file.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = without_code(file.read_text(encoding="utf-8"))
         heading = ""
         for block in re.split(r"\n\s*\n", text):
             if block.lstrip().startswith("#"):

@@ -9,7 +9,6 @@ import importlib
 import inspect
 import pkgutil
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from actors.node.settings_table import SETTINGS
 from actors.public import async_faults, asynchronous, cluster_process, fault_injection, kafka_cluster, simulated
 from actors.public import pytest_plugin as plugin
 from messages.vocabulary import VOCABULARY
+from tests.docs.markdown import wrap
 from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
@@ -37,7 +37,7 @@ def escaped(text: str) -> str:
 
 def head(title: str, source: str, *paragraphs: str) -> list[str]:
     """The beginning of a generated page."""
-    made = _wrapped(f"`make docs` generates this page from {source}; a test checks that it is up to date.")
+    made = wrap(f"`make docs` generates this page from {source}; a test checks that it is up to date.")
     return [f"# {title}", "", *made, "", *paragraphs]
 
 
@@ -81,12 +81,8 @@ def _paragraphs(text: str) -> Iterator[str]:
         if paragraph.startswith("\b"):
             yield from (f"    {line}" for line in paragraph.splitlines()[1:])
         else:
-            yield from _wrapped(re.sub(r"<(?=\w)", r"\\<", " ".join(paragraph.split())))
+            yield from wrap(re.sub(r"<(?=\w)", r"\\<", paragraph))
         yield ""
-
-
-def _wrapped(text: str, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _option(option: click.Option) -> str:
@@ -226,7 +222,7 @@ def python_api() -> str:
             if not isinstance(member, property):
                 lines += _signature(name, member)
             lines += _docstring(member)
-    lines += ["", "## Fixtures of pytest", "", *_wrapped(f"The marker: `{plugin.MARKER}`.")]
+    lines += ["", "## Fixtures of pytest", "", *wrap(f"The marker: `{plugin.MARKER}`.")]
     for name in FIXTURES:
         lines += ["", f"### {name}", "", *_docstring(getattr(plugin, name))]
     return "\n".join((*lines, ""))
@@ -280,7 +276,7 @@ def _docstring(member: Any) -> list[str]:
         elif paragraph.startswith("    "):
             lines += paragraph.splitlines()
         else:
-            lines += _wrapped(" ".join(paragraph.split()))
+            lines += wrap(paragraph)
         lines.append("")
     return lines[:-1]
 
@@ -296,7 +292,7 @@ def _items(text: str, section: str) -> Iterator[str]:
 
 
 def _listed(text: str) -> Iterator[str]:
-    yield from _wrapped("- " + text, "  ")
+    yield from wrap("- " + text, "  ")
 
 
 PAGES: dict[Path, Callable[[], str]] = {

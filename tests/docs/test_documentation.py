@@ -11,6 +11,7 @@ import pytest
 from actors.simulation.actions import KINDS
 from tests.docs import architecture, catalogue, columns, files_on_path, paths, references, simulation, state_machines
 from tests.docs.citations import Citation, citations, resolves
+from tests.docs.markdown import COLUMNS, without_code
 from tests.layering import ROOT, sources
 
 PAGES = [
@@ -79,21 +80,13 @@ def test_the_architecture_matches_the_layers() -> None:
     assert architecture.unknown_names() == []
 
 
-MAX_COLUMNS = 100
-
-
 RECORD = re.compile(r" {4,}\d+ <- ")
 """A line of a recorded path, which is indented as code."""
 
 
-def without_code(text: str) -> str:
-    """The text without its fenced blocks of code."""
-    return re.sub(r"(?ms)^```.*?^```", "", text)
-
-
 def long_lines(text: str) -> list[str]:
     """The lines of prose that are too long: no table, no code, no heading, and not a single word."""
-    lines = [line for line in without_code(text).splitlines() if len(line) > MAX_COLUMNS]
+    lines = [line for line in without_code(text).splitlines() if len(line) > COLUMNS]
     return [
         line
         for line in lines
@@ -134,7 +127,7 @@ def outside_their_list(text: str) -> list[str]:
 
     Python-Markdown, which builds the site, wants them indented by four columns for each level; others accept two.
     """
-    lines = ["", *re.sub(r"(?ms)^ *```.*?^ *```", "", without_code(text)).splitlines()]
+    lines = ["", *without_code(text).splitlines()]
     found = []
     for before, line in pairwise(lines):
         indent = len(line) - len(line.lstrip())

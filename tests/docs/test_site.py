@@ -51,6 +51,16 @@ def test_the_site_requests_nothing_from_other_hosts(built: Path) -> None:
     assert list(SITE.foreign_requests(built)) == []
 
 
+def test_every_item_of_a_list_is_shown_as_one(built: Path) -> None:
+    """An item that Python-Markdown puts into the paragraph before it keeps its hyphen or number as text."""
+    shown = {page: re.sub(r"(?s)<pre.*?</pre>", "", page.read_text("utf-8")) for page in built.rglob("*.html")}
+    assert len(shown) > 30
+    found = {
+        page.name: items for page, text in shown.items() if (items := re.findall(r"(?m)^ {0,4}(?:- |\d+\. )\S.*", text))
+    }
+    assert found == {}, "put an empty line before the item, and indent it by four columns for each level"
+
+
 @pytest.fixture
 def served(built: Path) -> Iterator[str]:
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(built))

@@ -13,18 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.docs import notebook
+from tests.docs.markdown import code_blocks
 from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials"
 IN_A_CLONE = ("find-a-bug.md", "change-a-rule.md")
 """Tutorials that change the product: they run in a copy of it."""
 COPIED = ("actors", "messages", "spark", "zk_bridge", "tests", "pyproject.toml")
-BLOCK = re.compile(r"(?ms)^```(py|sh|diff|text)\n(.*?)^```$")
-
-
-def blocks(text: str) -> list[tuple[str, str]]:
-    """The code blocks of a tutorial: language and content."""
-    return BLOCK.findall(text)
 
 
 def without_numbers(text: str) -> str:
@@ -69,7 +64,7 @@ def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
         clone(folder)
     variables = environment(folder)
     output = ""
-    for language, content in blocks(page.read_text("utf-8")):
+    for language, content in code_blocks(page.read_text("utf-8"), "py", "sh", "diff", "text"):
         if language == "py":
             name = re.match(r"# (\w+\.py)\n", content)
             assert name, "the first line names the file"

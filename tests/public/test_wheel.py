@@ -21,6 +21,7 @@ from shutil import copytree, ignore_patterns
 import attrs
 import pytest
 
+from tests.docs.markdown import code_blocks, without_code
 from tests.layering import PACKAGES, ROOT
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -132,7 +133,7 @@ def test_the_example_passes_a_type_checker(installed: Installed, project: Path) 
 
 def snippets(page: Path) -> list[str]:
     """The blocks of Python on a page."""
-    return re.findall(r"(?ms)^```python\n(.*?)^```$", page.read_text(encoding="utf-8"))
+    return [block.code for block in code_blocks(page.read_text(encoding="utf-8"), "python")]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
 ) -> None:
     """Those of tests together, in the example project; a program alone, in an empty folder."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", re.sub(r"(?ms)^```python.*?^```$", "", text))
+    assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", without_code(text, "python"))
     programs = [each for each in snippets(ROOT / page) if "kafka_actors.simulated" in each]
     module = "".join(each for each in snippets(ROOT / page) if each not in programs)
     for old in (project / "tests").iterdir():

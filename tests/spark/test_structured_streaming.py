@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.docs.markdown import code_blocks
 from tests.layering import ROOT
 
 pytestmark = pytest.mark.spark_cluster
@@ -16,10 +16,8 @@ pytestmark = pytest.mark.spark_cluster
 
 def test_spark_reads_what_was_produced(tmp_path: Path) -> None:
     """The recipe asserts the records itself."""
-    (recipe,) = re.findall(
-        r"(?ms)^```py\n(.*?)^```$", (ROOT / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8")
-    )
-    (tmp_path / "recipe.py").write_text(recipe)
+    (recipe,) = code_blocks((ROOT / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8"), "py")
+    (tmp_path / "recipe.py").write_text(recipe.code)
     done = subprocess.run(
         [sys.executable, "recipe.py"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.docs.paths import wrapped
+from tests.docs.markdown import wrap_paragraphs
 from tests.simulation.mutants.catalogue import AREAS, BY_NAME, EQUIVALENT, MUTANTS
 from tests.simulation.mutants.measure import DURATION, PARTS, SEEDS, Measured
 
@@ -59,7 +59,7 @@ def document(found: Mapping[str, Measured]) -> str:
     head = _HEAD.format(
         seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS), sample=len(SAMPLE)
     )
-    return wrapped(head) + "\n".join([*_summary(measured), "", *_table(found)])
+    return wrap_paragraphs(head) + "\n".join([*_summary(measured), "", *_table(found)])
 
 
 def _summary(measured: list[Measured]) -> Iterator[str]:
